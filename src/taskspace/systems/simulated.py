@@ -1,0 +1,293 @@
+"""Systems given by JAX functions, whose performance is a mean over episodes.
+
+A subclass says how one environment starts, moves and is seen; this module plays
+every policy at every context. Episodes use common random numbers: the initial
+state and the noise of episode `e` come from `e` alone, so the same episodes are
+played for every (policy, target) pair and differences between pairs are not luck.
+"""
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain, Mlp, Policy
+from taskspace.systems.base import System
+
+__all__ = ["SimulatedSystem", "network"]
+
+SLOTS = 1024
+"""Environments that are played side by side: enough rows for efficient matrix
+products, few enough that hidden layers stay in the cache of one core."""
+
+REFILL_EVERY = 8
+"""Steps between two refills of the slots whose episode is over."""
+
+Layers = tuple[tuple[jax.Array, jax.Array], ...]
+"""`(weight, bias)` of each layer, input layer first."""
+
+
+class SimulatedSystem(System):
+    """A system simulated step by step in JAX.
+
+    Implementations are frozen dataclasses with at least the fields `horizon`,
+    `n_episodes` and `episode_seed`. The three physics functions are pure, treat
+    one environment, and compute every derived quantity from `context`: a 1-d array
+    in the order of `axes`. They run in the precision of their arguments; training
+    and evaluation use float32.
+    """
+
+    n_observations: ClassVar[int]
+    """Length of an observation."""
+    n_actions: ClassVar[int] = 0
+    """Number of discrete actions `0, 1, …`; 0 for continuous actions."""
+    action_size: ClassVar[int] = 0
+    """Length of a continuous action; 0 for discrete actions."""
+    action_low: ClassVar[float] = -np.inf
+    """Smallest continuous action that a policy gives."""
+    action_high: ClassVar[float] = np.inf
+    """Largest continuous action that a policy gives."""
+    solved_return: ClassVar[float | None] = None
+    """Mean return from which a task counts as solved, where that is agreed."""
+    stop_return: ClassVar[float | None] = None
+    """Mean return from which training need not go on; `None` uses the budget up."""
+
+    horizon: int
+    """Steps after which an episode is cut (truncated, not terminated)."""
+    n_episodes: int
+    """Episodes that make up the performance of one policy at one context."""
+    episode_seed: int
+    """Seed of the initial states and the noise of those episodes."""
+
+    def __post_init__(self):
+        for name in ("horizon", "n_episodes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or int(value) != value or value < 1:
+                raise InvalidInputError(
+                    f"{name} >= 1 must hold in {self.id}, but got {name}={value!r}."
+                )
+
+    @abstractmethod
+    def reset(self, key: jax.Array, context: jax.Array) -> Any:
+        """A random initial state: any pytree of scalars and arrays.
+
+        Args:
+            key: a JAX random key.
+            context: context of this environment, shape `(len(axes),)`.
+        """
+
+    @abstractmethod
+    def step(
+        self, state: Any, action: jax.Array, context: jax.Array, key: jax.Array
+    ) -> tuple[Any, jax.Array, jax.Array]:
+        """One step of the environment.
+
+        Args:
+            state: the state before the step.
+            action: an integer, or a vector of length `action_size`.
+            context: context of this environment, shape `(len(axes),)`.
+            key: a JAX random key for noise of this step.
+
+        Returns:
+            The next state, the reward, and whether the episode terminated.
+        """
+
+    @abstractmethod
+    def observe(self, state: Any, context: jax.Array) -> jax.Array:
+        """What a policy sees of a state, shape `(n_observations,)`.
+
+        Args:
+            state: a state of the environment.
+            context: context of this environment, shape `(len(axes),)`.
+        """
+
+    def returns(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Return of every policy at every context in every episode.
+
+        Policies act deterministically (most probable action, or the mean). A
+        return that is not a number becomes −inf.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`: `Mlp`, or
+                `LinearGain` for continuous actions.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            Sums of rewards, dims `(source, policy, target, episode)`.
+        """
+        policies = self._checked(policies)
+        leading = policies.biases[0].shape[:-1]
+        layers = tuple(
+            (
+                jnp.asarray(weight, jnp.float32).reshape(-1, *weight.shape[-2:]),
+                jnp.asarray(bias, jnp.float32).reshape(-1, bias.shape[-1]),
+            )
+            for weight, bias in zip(policies.weights, policies.biases, strict=True)
+        )
+        limits = float(policies.action_low), float(policies.action_high)
+        rows = jnp.asarray(contexts, jnp.float32)
+        played = np.asarray(_play_stack(self, layers, limits, rows))
+        return played.reshape(*leading, len(contexts), self.n_episodes)
+
+    def performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Mean return over the episodes, dims `(source, policy, target)`.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        return self.returns(policies, contexts).mean(-1, dtype=np.float64)
+
+    def _checked(self, policies: Policy) -> Mlp:
+        """The stack as networks whose head and sizes fit this system."""
+        if isinstance(policies, LinearGain):
+            gain = policies.gain
+            zero = np.zeros(gain.shape[:-1], np.float32)
+            policies = Mlp((-gain.swapaxes(-1, -2),), (zero,), head="clip")
+        if not isinstance(policies, Mlp):
+            raise InvalidInputError(
+                f"{self.id} plays policies of kind 'mlp' or 'linear-gain', "
+                f"but got kind {policies.kind!r}."
+            )
+        head = "argmax" if self.n_actions else "clip"
+        sizes = self.n_observations, self.n_actions or self.action_size
+        got = policies.weights[0].shape[-2], policies.biases[-1].shape[-1]
+        if policies.head != head or got != sizes:
+            raise InvalidInputError(
+                f"A policy of {self.id} must have {sizes[0]} inputs, {sizes[1]} "
+                f"outputs and the head {head!r}, but got {got[0]} inputs, {got[1]} "
+                f"outputs and the head {policies.head!r}."
+            )
+        return policies
+
+
+def network(layers: Layers, observations: jax.Array) -> jax.Array:
+    """Outputs of a tanh network for a batch of observations, one a row."""
+    x = observations
+    for weight, bias in layers[:-1]:
+        x = jnp.tanh(x @ weight + bias)
+    weight, bias = layers[-1]
+    return x @ weight + bias
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _play_stack(
+    system: SimulatedSystem,
+    layers: Layers,
+    limits: tuple[float, float],
+    contexts: jax.Array,
+) -> jax.Array:
+    """Returns of a stack of policies, shape `(policy, target * episode)`."""
+    key = jax.random.key(system.episode_seed)
+    keys = jax.random.split(key, (system.n_episodes, 2))
+    # One policy after the other: a vmap over networks would break the matrix
+    # products into small ones, which is several times slower on a CPU.
+    return lax.map(lambda one: play(system, one, limits, contexts, keys), layers)
+
+
+def play(
+    system: SimulatedSystem,
+    layers: Layers,
+    limits: tuple[float, float],
+    contexts: jax.Array,
+    keys: jax.Array,
+) -> jax.Array:
+    """Returns of one policy at all contexts; to be traced inside a jit.
+
+    The (target, episode) pairs wait in a queue. A fixed number of slots plays them
+    side by side, and a slot whose episode is over takes the next pair, so policies
+    that fail early cost only the steps they live.
+
+    Args:
+        system: the environment.
+        layers: the network.
+        limits: bounds of continuous actions.
+        contexts: shape `(target, len(axes))`.
+        keys: of the initial state and of the noise, shape `(episode, 2)`.
+
+    Returns:
+        Sums of rewards, shape `(target * episode,)`, episodes running fastest.
+    """
+    n_episodes = keys.shape[0]
+    n_pairs = contexts.shape[0] * n_episodes
+    n_slots = min(SLOTS, n_pairs)
+
+    def start(pair: jax.Array) -> tuple[jax.Array, Any]:
+        pair = jnp.minimum(pair, n_pairs - 1)
+        context = contexts[pair // n_episodes]
+        return context, system.reset(keys[pair % n_episodes, 0], context)
+
+    def advance(_, slots):
+        pair, time, total, alive, context, state = slots
+        observation = jax.vmap(system.observe)(state, context)
+        action = _act(system, layers, limits, observation)
+        noise = jax.vmap(jax.random.fold_in)(keys[pair % n_episodes, 1], time)
+        new, reward, terminated = jax.vmap(system.step)(state, action, context, noise)
+        time = time + alive
+        total = total + jnp.where(alive, reward, 0)
+        # A finished episode stands still, so that it cannot overflow while waiting.
+        state = jax.tree.map(partial(_where, alive), new, state)
+        alive = alive & ~terminated & (time < system.horizon)
+        return pair, time, total, alive, context, state
+
+    def refill(carry):
+        waiting, result, slots = carry
+        slots = lax.fori_loop(0, REFILL_EVERY, advance, slots)
+        pair, time, total, alive, context, state = slots
+        over = ~alive
+        result = result.at[jnp.where(over, pair, n_pairs)].set(total)
+        ahead = jnp.cumsum(over)
+        pair = jnp.where(over, jnp.minimum(waiting + ahead - 1, n_pairs), pair)
+        fresh = jax.tree.map(lambda table: table[jnp.minimum(pair, n_pairs - 1)], table)
+        context, state = jax.tree.map(
+            partial(_where, over), fresh, (context, state)
+        )
+        time = jnp.where(over, 0, time)
+        total = jnp.where(over, 0, total)
+        slots = pair, time, total, pair < n_pairs, context, state
+        return waiting + ahead[-1], result, slots
+
+    table = jax.vmap(start)(jnp.arange(n_pairs))
+    pair = jnp.arange(n_slots)
+    context, state = jax.tree.map(lambda rows: rows[:n_slots], table)
+    slots = (
+        pair,
+        jnp.zeros(n_slots, pair.dtype),
+        jnp.zeros(n_slots, contexts.dtype),
+        jnp.ones(n_slots, bool),
+        context,
+        state,
+    )
+    result = jnp.zeros(n_pairs + 1, contexts.dtype)
+    carry = jnp.asarray(n_slots, pair.dtype), result, slots
+    carry = lax.while_loop(lambda carry: (carry[2][0] < n_pairs).any(), refill, carry)
+    total = carry[1][:n_pairs]
+    return jnp.where(jnp.isnan(total), -jnp.inf, total)
+
+
+def _act(
+    system: SimulatedSystem,
+    layers: Layers,
+    limits: tuple[float, float],
+    observations: jax.Array,
+) -> jax.Array:
+    """Deterministic actions, one a row of observations."""
+    output = network(layers, observations)
+    if system.n_actions:
+        return jnp.argmax(output, axis=-1)
+    return jnp.clip(output, *limits)
+
+
+def _where(mask: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+    """`new` where the mask holds, for arrays with further dims behind the mask's."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (new.ndim - 1)), new, old)

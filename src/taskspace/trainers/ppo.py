@@ -1,0 +1,538 @@
+"""Proximal policy optimisation in JAX, the algorithm as Stable-Baselines3 has it.
+
+Schulman et al. 2017 (arXiv:1707.06347) with generalised advantage estimation
+(arXiv:1506.02438). The whole training of one policy (rollouts, updates, periodic
+evaluation, early stop) is one compiled call. Context and seed are arguments of it,
+so it is compiled once for all policies of a grid.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import Mlp
+from taskspace.systems.base import System
+from taskspace.systems.simulated import Layers, SimulatedSystem, network, play
+from taskspace.trainers.base import Trained, Trainer, context_seed
+
+__all__ = ["Ppo"]
+
+
+@dataclass(frozen=True)
+class Ppo(Trainer):
+    """PPO with separate tanh networks for the policy and the value.
+
+    The checkpoint with the best evaluation is kept, and training ends once that
+    evaluation reaches `stop_return`. Where a default differs from that of
+    Stable-Baselines3, it was chosen to solve CartPole at pole lengths of 0.25 to
+    5 m and cart masses of 0.5 to 10 kg in little time; see docs/cartpole.md.
+
+    Args:
+        n_policies: policies a source.
+        family: `"seeds"` trains `n_policies` times with different seeds;
+            `"checkpoints"` trains once and keeps the `n_policies` best evaluated
+            checkpoints.
+        total_steps: budget of environment steps a training, rounded up to whole
+            evaluation periods.
+        n_envs: environments that are rolled out side by side.
+        n_steps: steps of each environment between two updates.
+        batch_size: samples a gradient step; divides `n_envs * n_steps`.
+        n_epochs: passes over the samples of one update.
+        learning_rate: step size of Adam.
+        anneal: let the step size fall linearly to zero over the budget.
+        gamma: discount factor.
+        gae_lambda: λ of generalised advantage estimation.
+        clip_range: how far the ratio of probabilities may leave 1 with profit.
+        value_coefficient: weight of the value's loss.
+        entropy_coefficient: weight of the entropy bonus.
+        max_gradient_norm: larger gradients are scaled down to this norm.
+        normalise_advantages: give the advantages of each batch mean 0 and
+            standard deviation 1.
+        bootstrap_truncated: where the step limit cuts an episode, count its future
+            by the value there. `False` takes the cut for an end of the task, a
+            common mistake kept for comparison.
+        hidden: widths of the hidden layers of both networks.
+        initial_log_std: logarithm of the first standard deviation of continuous
+            actions.
+        evaluate_every: environment steps between two evaluations, rounded up to
+            whole updates.
+        n_evaluation_episodes: episodes of one evaluation, with the deterministic
+            policy and fresh initial states.
+        stop_return: mean return that ends training; `None` takes the system's.
+    """
+
+    n_policies: int = 3
+    family: Literal["seeds", "checkpoints"] = "seeds"
+    total_steps: int = 500_000
+    n_envs: int = 16
+    n_steps: int = 64
+    batch_size: int = 256
+    n_epochs: int = 10
+    learning_rate: float = 1e-3
+    anneal: bool = False
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    value_coefficient: float = 0.5
+    entropy_coefficient: float = 0.0
+    max_gradient_norm: float = 0.5
+    normalise_advantages: bool = True
+    bootstrap_truncated: bool = True
+    hidden: tuple[int, ...] = (64, 64)
+    initial_log_std: float = 0.0
+    evaluate_every: int = 8192
+    n_evaluation_episodes: int = 128
+    stop_return: float | None = None
+
+    id: ClassVar[str] = "ppo"
+
+    def __post_init__(self):
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        for name in (
+            "n_policies",
+            "total_steps",
+            "n_envs",
+            "n_steps",
+            "batch_size",
+            "n_epochs",
+            "evaluate_every",
+            "n_evaluation_episodes",
+        ):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(
+                    f"{name} >= 1 must hold, but got {name}={getattr(self, name)}."
+                )
+        for name in ("gamma", "gae_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidInputError(
+                    f"0 <= {name} <= 1 must hold, but got {getattr(self, name)}."
+                )
+        if self.n_samples % self.batch_size:
+            raise InvalidInputError(
+                f"batch_size must divide n_envs * n_steps = {self.n_samples}, but "
+                f"got batch_size={self.batch_size}."
+            )
+        if self.family not in ("seeds", "checkpoints"):
+            raise UnknownNameError("family", self.family, ["seeds", "checkpoints"])
+        if self.family == "checkpoints" and self.n_periods < self.n_policies:
+            raise InvalidInputError(
+                f"A family of {self.n_policies} checkpoints needs as many "
+                f"evaluations, but total_steps={self.total_steps} has "
+                f"{self.n_periods}. Raise total_steps or lower evaluate_every."
+            )
+
+    @property
+    def n_samples(self) -> int:
+        """Environment steps of one update."""
+        return self.n_envs * self.n_steps
+
+    @property
+    def n_updates_per_period(self) -> int:
+        """Updates between two evaluations."""
+        return math.ceil(self.evaluate_every / self.n_samples)
+
+    @property
+    def n_periods(self) -> int:
+        """Evaluation periods in the budget."""
+        return math.ceil(self.total_steps / (self.n_updates_per_period * self.n_samples))
+
+    def train(
+        self,
+        system: System,
+        contexts: NDArray[np.float64],
+        *,
+        seed: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> Trained:
+        """Policies for some sources.
+
+        Args:
+            system: a simulated system.
+            contexts: full context rows, shape `(source, len(system.axes))`.
+            seed: all randomness comes from it.
+            progress: called with the number of sources finished so far.
+
+        Returns:
+            A stack of `Mlp`. The log has `home_return` (evaluation of the kept
+            checkpoint at its source), `solved` (it reached the system's
+            `solved_return`) and `evaluations` (their number).
+        """
+        if not isinstance(system, SimulatedSystem):
+            raise InvalidInputError(
+                f"PPO trains systems with JAX physics (SimulatedSystem), but got "
+                f"{system.id}."
+            )
+        results = []
+        for row in contexts:
+            results.append(self._train_source(system, row, seed))
+            if progress is not None:
+                progress(len(results))
+        # Leaves gain the leading dims (source, policy).
+        kept = jax.tree.map(lambda *leaves: np.stack(leaves), *results)
+        solved = system.solved_return if system.solved_return is not None else np.inf
+        policies = Mlp(
+            weights=tuple(weight for weight, _ in kept.layers),
+            biases=tuple(bias for _, bias in kept.layers),
+            head="argmax" if system.n_actions else "clip",
+            action_low=system.action_low,
+            action_high=system.action_high,
+        )
+        log = {
+            "home_return": kept.score,
+            "solved": kept.score >= solved,
+            "evaluations": kept.evaluations,
+        }
+        return Trained(policies, kept.steps.astype(np.int64), log)
+
+    def _train_source(
+        self, system: SimulatedSystem, context: NDArray[np.float64], seed: int
+    ) -> "Kept":
+        """The family of one source, NumPy leaves with the leading dim `policy`."""
+        if self.family == "seeds":
+            n_runs, n_kept = self.n_policies, 1
+        else:
+            n_runs, n_kept = 1, self.n_policies
+        parts = []
+        for child in context_seed(seed, context).spawn(n_runs):
+            with jax.enable_x64(False):
+                key = jax.random.wrap_key_data(
+                    jnp.asarray(child.generate_state(2)), impl="threefry2x32"
+                )
+                row = jnp.asarray(context, jnp.float32)
+                parts.append(jax.device_get(_train(self, n_kept, system, row, key)))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+class Parameters(NamedTuple):
+    """What gradient steps change; `log_std` is empty for discrete actions."""
+
+    actor: Layers
+    critic: Layers
+    log_std: jax.Array
+
+
+class Environments(NamedTuple):
+    """The environments that collect samples: states, and steps since the start."""
+
+    state: Any
+    time: jax.Array
+
+
+class Samples(NamedTuple):
+    """Samples of one update, each with one leading dim."""
+
+    observation: jax.Array
+    action: jax.Array
+    log_probability: jax.Array
+    advantage: jax.Array
+    value_target: jax.Array
+
+
+class Kept(NamedTuple):
+    """The kept checkpoints of a training, each leaf with a leading dim."""
+
+    layers: Layers
+    score: jax.Array
+    steps: jax.Array
+    evaluations: jax.Array
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _train(
+    ppo: Ppo, n_kept: int, system: SimulatedSystem, context: jax.Array, key: jax.Array
+) -> Kept:
+    """One training; the best `n_kept` evaluated checkpoints of it."""
+    stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
+    stop = jnp.inf if stop is None else stop
+    limits = system.action_low, system.action_high
+    optimiser = make_optimiser(ppo)
+
+    def period(carry):
+        n_periods, key, parameters, moments, environments, kept, score = carry
+        key, key_updates, key_evaluation = jax.random.split(key, 3)
+
+        def update(carry, key):
+            parameters, moments, environments = carry
+            key_rollout, key_learn = jax.random.split(key)
+            environments, samples = rollout(
+                ppo, system, parameters, environments, context, key_rollout
+            )
+            parameters, moments = learn(
+                ppo, system, optimiser, parameters, moments, samples, key_learn
+            )
+            return (parameters, moments, environments), None
+
+        keys = jax.random.split(key_updates, ppo.n_updates_per_period)
+        state, _ = lax.scan(update, (parameters, moments, environments), keys)
+        parameters, moments, environments = state
+        keys = jax.random.split(key_evaluation, (ppo.n_evaluation_episodes, 2))
+        new = play(system, parameters.actor, limits, context[None], keys).mean()
+        # The newer of two equal checkpoints has seen more, so it is kept.
+        worst = jnp.argmin(score)
+        better = new >= score[worst]
+        replace = partial(_replace, index=worst, when=better)
+        kept = jax.tree.map(replace, kept, parameters.actor)
+        score = replace(score, new)
+        return n_periods + 1, key, parameters, moments, environments, kept, score
+
+    def goes_on(carry):
+        n_periods, score = carry[0], carry[-1]
+        return (n_periods < ppo.n_periods) & (score.min() < stop)
+
+    key, key_parameters, key_reset = jax.random.split(key, 3)
+    parameters = initial_parameters(ppo, system, key_parameters)
+    keys = jax.random.split(key_reset, ppo.n_envs)
+    environments = Environments(
+        jax.vmap(system.reset, (0, None))(keys, context),
+        jnp.zeros(ppo.n_envs, jnp.int32),
+    )
+    kept = jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor)
+    carry = (
+        jnp.asarray(0),
+        key,
+        parameters,
+        optimiser.init(parameters),
+        environments,
+        kept,
+        jnp.full(n_kept, -jnp.inf),
+    )
+    n_periods, *_, kept, score = lax.while_loop(goes_on, period, carry)
+    steps = n_periods * ppo.n_updates_per_period * ppo.n_samples
+    return Kept(
+        kept, score, jnp.full(n_kept, steps), jnp.full(n_kept, n_periods)
+    )
+
+
+def initial_parameters(
+    ppo: Ppo, system: SimulatedSystem, key: jax.Array
+) -> Parameters:
+    """Orthogonal weights of scale √2 (policy head 0.01, value head 1), zero biases."""
+
+    def layers(key: jax.Array, n_outputs: int, head_scale: float) -> Layers:
+        sizes = system.n_observations, *ppo.hidden, n_outputs
+        scales = (*(math.sqrt(2) for _ in ppo.hidden), head_scale)
+        keys = jax.random.split(key, len(scales))
+        return tuple(
+            (
+                jax.nn.initializers.orthogonal(scales[i])(keys[i], sizes[i : i + 2]),
+                jnp.zeros(sizes[i + 1]),
+            )
+            for i in range(len(scales))
+        )
+
+    key_actor, key_critic = jax.random.split(key)
+    return Parameters(
+        actor=layers(key_actor, system.n_actions or system.action_size, 0.01),
+        critic=layers(key_critic, 1, 1.0),
+        log_std=jnp.full(system.action_size, ppo.initial_log_std),
+    )
+
+
+def make_optimiser(ppo: Ppo) -> optax.GradientTransformation:
+    """Adam behind a clip of the gradient's norm."""
+    n_updates = ppo.n_periods * ppo.n_updates_per_period
+    n_gradients = n_updates * ppo.n_epochs * (ppo.n_samples // ppo.batch_size)
+    rate = ppo.learning_rate
+    schedule = optax.linear_schedule(rate, 0.0, n_gradients) if ppo.anneal else rate
+    return optax.chain(
+        optax.clip_by_global_norm(ppo.max_gradient_norm),
+        optax.adam(schedule, eps=1e-5),
+    )
+
+
+def rollout(
+    ppo: Ppo,
+    system: SimulatedSystem,
+    parameters: Parameters,
+    environments: Environments,
+    context: jax.Array,
+    key: jax.Array,
+) -> tuple[Environments, Samples]:
+    """Play `n_steps` steps in every environment and estimate the advantages."""
+    shape = ppo.n_steps, ppo.n_envs
+    key_action, key_step, key_reset = jax.random.split(key, 3)
+    # All random numbers at once: a generator inside the loop would dominate it.
+    if system.n_actions:
+        noise = jax.random.gumbel(key_action, (*shape, system.n_actions))
+    else:
+        noise = jax.random.normal(key_action, (*shape, system.action_size))
+    reset = jax.vmap(jax.vmap(system.reset, (0, None)), (0, None))
+    fresh = reset(jax.random.split(key_reset, shape), context)
+    observe = jax.vmap(system.observe, (0, None))
+
+    def advance(environments: Environments, given):
+        noise, fresh, key = given
+        observation = observe(environments.state, context)
+        action = sample(system, parameters, observation, noise)
+        applied = action
+        if not system.n_actions:
+            applied = jnp.clip(action, system.action_low, system.action_high)
+        state, reward, terminated = jax.vmap(system.step, (0, 0, None, 0))(
+            environments.state, applied, context, key
+        )
+        time = environments.time + 1
+        truncated = ~terminated & (time >= system.horizon)
+        over = terminated | truncated
+        seen = observation, action, reward, terminated, truncated, observe(state, context)
+        state = jax.tree.map(
+            lambda new, old: jnp.where(
+                over.reshape(over.shape + (1,) * (new.ndim - 1)), new, old
+            ),
+            fresh,
+            state,
+        )
+        return Environments(state, jnp.where(over, 0, time)), seen
+
+    given = noise, fresh, jax.random.split(key_step, shape)
+    environments, seen = lax.scan(advance, environments, given)
+    observation, action, reward, terminated, truncated, after = seen
+    value = network(parameters.critic, observation)[..., 0]
+    value_after = network(parameters.critic, after)[..., 0]
+    if not ppo.bootstrap_truncated:
+        terminated = terminated | truncated
+    advantage = advantages(
+        reward,
+        value,
+        value_after,
+        terminated,
+        truncated,
+        gamma=ppo.gamma,
+        gae_lambda=ppo.gae_lambda,
+    )
+    log_probability, _ = distribution(system, parameters, observation, action)
+    samples = Samples(observation, action, log_probability, advantage, advantage + value)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
+    return environments, flat
+
+
+def advantages(
+    reward: jax.Array,
+    value: jax.Array,
+    value_after: jax.Array,
+    terminated: jax.Array,
+    truncated: jax.Array,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> jax.Array:
+    r"""Generalised advantage estimates, all arrays with leading dim `time`.
+
+    $A_t = \delta_t + \gamma\lambda A_{t+1}$ within an episode, with
+    $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$, where $V(s_{t+1}) = 0$ after a
+    termination, but not where the step limit cut the episode.
+
+    Args:
+        reward: of each step.
+        value: V before each step.
+        value_after: V after each step, before any reset.
+        terminated: the task ended with this step.
+        truncated: the step limit cut the episode after this step.
+        gamma: discount factor.
+        gae_lambda: λ; 0 is one-step, 1 is Monte-Carlo.
+    """
+    delta = reward + gamma * jnp.where(terminated, 0, value_after) - value
+    decay = gamma * gae_lambda * ~(terminated | truncated)
+
+    def back(advantage, given):
+        delta, decay = given
+        advantage = delta + decay * advantage
+        return advantage, advantage
+
+    _, result = lax.scan(back, jnp.zeros_like(value[0]), (delta, decay), reverse=True)
+    return result
+
+
+def sample(
+    system: SimulatedSystem,
+    parameters: Parameters,
+    observation: jax.Array,
+    noise: jax.Array,
+) -> jax.Array:
+    """Random actions: Gumbel noise picks a category, normal noise a vector."""
+    output = network(parameters.actor, observation)
+    if system.n_actions:
+        return jnp.argmax(output + noise, axis=-1)
+    return output + jnp.exp(parameters.log_std) * noise
+
+
+def distribution(
+    system: SimulatedSystem,
+    parameters: Parameters,
+    observation: jax.Array,
+    action: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Log-probability of the actions, and the entropy at each observation."""
+    output = network(parameters.actor, observation)
+    if system.n_actions:
+        logs = jax.nn.log_softmax(output)
+        chosen = jnp.take_along_axis(logs, action[..., None], axis=-1)[..., 0]
+        return chosen, -(jnp.exp(logs) * logs).sum(-1)
+    z = (action - output) * jnp.exp(-parameters.log_std)
+    constant = 0.5 * math.log(2 * math.pi)
+    log_probability = (-0.5 * z**2 - parameters.log_std - constant).sum(-1)
+    entropy = (0.5 + constant + parameters.log_std).sum()
+    return log_probability, jnp.broadcast_to(entropy, log_probability.shape)
+
+
+def loss(
+    ppo: Ppo, system: SimulatedSystem, parameters: Parameters, samples: Samples
+) -> jax.Array:
+    """PPO's clipped objective, plus value loss, minus entropy bonus, of one batch."""
+    advantage = samples.advantage
+    if ppo.normalise_advantages and advantage.shape[0] > 1:
+        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+    log_probability, entropy = distribution(
+        system, parameters, samples.observation, samples.action
+    )
+    ratio = jnp.exp(log_probability - samples.log_probability)
+    clipped = jnp.clip(ratio, 1 - ppo.clip_range, 1 + ppo.clip_range)
+    gain = jnp.minimum(ratio * advantage, clipped * advantage).mean()
+    value = network(parameters.critic, samples.observation)[..., 0]
+    value_loss = ((value - samples.value_target) ** 2).mean()
+    return (
+        -gain
+        + ppo.value_coefficient * value_loss
+        - ppo.entropy_coefficient * entropy.mean()
+    )
+
+
+def learn(
+    ppo: Ppo,
+    system: SimulatedSystem,
+    optimiser: optax.GradientTransformation,
+    parameters: Parameters,
+    moments: optax.OptState,
+    samples: Samples,
+    key: jax.Array,
+) -> tuple[Parameters, optax.OptState]:
+    """`n_epochs` passes over the samples, in random batches."""
+
+    def step(carry, indices):
+        parameters, moments = carry
+        batch = jax.tree.map(lambda leaf: leaf[indices], samples)
+        gradient = jax.grad(partial(loss, ppo, system))(parameters, batch)
+        change, moments = optimiser.update(gradient, moments, parameters)
+        return (optax.apply_updates(parameters, change), moments), None
+
+    keys = jax.random.split(key, ppo.n_epochs)
+    order = lax.map(lambda key: jax.random.permutation(key, ppo.n_samples), keys)
+    batches = order.reshape(-1, ppo.batch_size)
+    (parameters, moments), _ = lax.scan(step, (parameters, moments), batches)
+    return parameters, moments
+
+
+def _replace(
+    stack: jax.Array, new: jax.Array, *, index: jax.Array, when: jax.Array
+) -> jax.Array:
+    """The stack with `new` at an index, if the condition holds."""
+    return stack.at[index].set(jnp.where(when, new, stack[index]))
