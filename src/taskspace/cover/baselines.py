@@ -1,0 +1,167 @@
+"""What people do without a cover method: sub-grids, and sources at random."""
+
+from collections.abc import Iterator, Sequence
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace._bits import popcount
+from taskspace.cover.base import Clock, Cover, check_costs, make_cover
+from taskspace.cover.quick_bounds import knapsack_bound, size_bound
+from taskspace.errors import InvalidInputError
+from taskspace.sets import PackedSets, TargetSets
+
+
+def uniform_cover(sets: TargetSets, shape: Sequence[int]) -> Cover:
+    """The coarsest uniform sub-grid of the sources that serves all it can.
+
+    Args:
+        sets: the targets that each source serves.
+        shape: points on each axis of the source grid, last axis fastest.
+
+    Returns:
+        The cover by the first sub-grid of `uniform_grids` that serves every
+        coverable target.
+    """
+    clock = Clock()
+    n_servable = int(sets.coverable.sum())
+    chosen = np.zeros(0, np.int64)
+    if n_servable:
+        for chosen in uniform_grids(shape, sets.n_sources):
+            if int(sets.union(chosen).sum()) == n_servable:
+                break
+    return _baseline("uniform", sets, chosen, clock)
+
+
+def uniform_grids(
+    shape: Sequence[int], n_sources: int | None = None
+) -> Iterator[NDArray[np.int64]]:
+    """Uniform sub-grids of a grid at every resolution, coarse to fine.
+
+    At resolution r the longest axis has r points and the others in proportion, each
+    at the middle of its cell. The last sub-grid is the whole grid.
+
+    Args:
+        shape: points on each axis of the grid, last axis fastest.
+        n_sources: if given, must be the number of points of the grid.
+
+    Yields:
+        Indices of the chosen points, ascending.
+    """
+    shape = tuple(int(n) for n in shape)
+    n_points = int(np.prod(shape, dtype=np.int64))
+    if not shape or min(shape) < 1 or n_sources not in (None, n_points):
+        raise InvalidInputError(
+            "shape must hold the points on each axis of the source grid and multiply "
+            f"to {n_sources} sources, but got shape={shape}."
+        )
+    longest = max(shape)
+    for resolution in range(1, longest + 1):
+        counts = [-(-n * resolution // longest) for n in shape]
+        axes = [
+            (2 * np.arange(m) + 1) * n // (2 * m)
+            for n, m in zip(shape, counts, strict=True)
+        ]
+        corners = np.meshgrid(*axes, indexing="ij")
+        yield np.ravel_multi_index(corners, shape).ravel().astype(np.int64)
+
+
+def random_cover(sets: TargetSets, seed: int) -> Cover:
+    """Sources drawn at random until every coverable target is served.
+
+    Args:
+        sets: the targets that each source serves.
+        seed: of the draw.
+
+    Returns:
+        The cover by all sources drawn, useful or not.
+    """
+    clock = Clock()
+    order = random_order(sets.n_sources, seed, 0)
+    counts = served_counts(sets, order)
+    n_drawn = int(np.searchsorted(counts, counts[-1])) if len(counts) else 0
+    if len(counts) and counts[-1] == 0:
+        n_drawn = -1
+    return _baseline("random", sets, order[: n_drawn + 1], clock)
+
+
+def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
+    """The order in which the given repeat of a random selection draws sources."""
+    return np.random.default_rng([seed, repeat]).permutation(n_sources)
+
+
+def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number of targets served after each source, until nothing more can be.
+
+    Args:
+        sets: the targets that each source serves.
+        order: sources in the order in which they are taken.
+
+    Returns:
+        Cumulative counts; shorter than `order` where all coverable targets are
+        served before its end.
+    """
+    n_servable = int(sets.coverable.sum())
+    counts = np.zeros(len(order), np.int64)
+    if isinstance(sets, PackedSets):
+        n = _count_served_bits(sets.words, order, n_servable, counts)
+    else:
+        runs = sets.to_runs()
+        arrays = runs.offsets, runs.starts, runs.stops
+        served = np.zeros(sets.n_targets, np.bool_)
+        n = _count_served_runs(*arrays, order, n_servable, served, counts)
+    return counts[:n]
+
+
+def _baseline(
+    method: str, sets: TargetSets, sources: NDArray[np.int64], clock: Clock
+) -> Cover:
+    costs = check_costs(None, sets.n_sources)
+    n_served = int(sets.union(sources).sum())
+    full = n_served == int(sets.coverable.sum())
+    if full:
+        bound, kind = size_bound(sets, costs), "size"
+        uncoverable = n_served < sets.n_targets
+        reason = "uncoverable targets remain" if uncoverable else "covered"
+    else:
+        bound, kind = knapsack_bound(sets, costs, None, n_served), "knapsack"
+        reason = "sources exhausted"
+    return make_cover(
+        method,
+        sets,
+        sources,
+        costs=costs,
+        lower_bound=bound,
+        lower_bound_kind=kind,
+        stop_reason=reason,
+        clock=clock,
+    )
+
+
+@numba.njit(cache=True)
+def _count_served_bits(words, order, n_servable, counts):
+    served = np.zeros(words.shape[1], np.uint64)
+    for k in range(len(order)):
+        total = np.uint64(0)
+        for w in range(len(served)):
+            served[w] |= words[order[k], w]
+            total += popcount(served[w])
+        counts[k] = total
+        if counts[k] == n_servable:
+            return k + 1
+    return len(order)
+
+
+@numba.njit(cache=True)
+def _count_served_runs(offsets, starts, stops, order, n_servable, served, counts):
+    n_served = 0
+    for k in range(len(order)):
+        for r in range(offsets[order[k]], offsets[order[k] + 1]):
+            for t in range(starts[r], stops[r]):
+                n_served += not served[t]
+                served[t] = True
+        counts[k] = n_served
+        if n_served == n_servable:
+            return k + 1
+    return len(order)

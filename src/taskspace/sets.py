@@ -1,0 +1,438 @@
+"""Tolerance sets: which targets each source serves, packed.
+
+One interface, `TargetSets`, and two encodings that give the same results:
+`PackedSets` keeps one bit per (source, target) pair, `RunSets` keeps for each
+source its runs of consecutive targets. On a grid a tolerance set is a blob, so a
+few dozen runs stand for thousands of bits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace import _bits as kernels
+from taskspace.errors import InvalidInputError, UnknownNameError
+
+Encoding = Literal["auto", "bits", "runs"]
+ENCODINGS: Final = ("auto", "bits", "runs")
+
+# Above this many bytes of bits, `encoding="auto"` goes over to runs.
+MAX_PACKED_BYTES: Final = 256 * 2**20
+
+
+class TargetSets(ABC):
+    """For each source, the set of targets that it serves.
+
+    Sources and targets are numbered from 0 and may be two different sets. All
+    values are immutable.
+    """
+
+    n_targets: int
+
+    @property
+    @abstractmethod
+    def n_sources(self) -> int:
+        """Number of sources."""
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of targets that each source serves, `[n_sources]`."""
+        return self._count()
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory that the encoding takes."""
+
+    @abstractmethod
+    def row(self, source: int) -> NDArray[np.bool_]:
+        """Targets that one source serves, as `bool[n_targets]`."""
+
+    @abstractmethod
+    def subset(self, sources: ArrayLike) -> "TargetSets":
+        """The same targets with only these sources, in this order."""
+
+    @abstractmethod
+    def to_runs(self) -> "RunSets":
+        """These sets in the run-length encoding."""
+
+    @abstractmethod
+    def to_packed(self) -> "PackedSets":
+        """These sets as packed bits."""
+
+    @abstractmethod
+    def _count(self) -> NDArray[np.int64]: ...
+
+    def to_bool(self) -> NDArray[np.bool_]:
+        """These sets as `bool[n_sources, n_targets]`."""
+        matrix = np.zeros((self.n_sources, self.n_targets), bool)
+        for source in range(self.n_sources):
+            matrix[source] = self.row(source)
+        return matrix
+
+    def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
+        """Targets that at least one of `sources` serves, as `bool[n_targets]`."""
+        covered = np.zeros(self.n_targets, bool)
+        for source in self._indices(sources):
+            covered |= self.row(int(source))
+        return covered
+
+    @cached_property
+    def coverable(self) -> NDArray[np.bool_]:
+        """Targets that some source serves, as `bool[n_targets]`."""
+        return self.union(np.arange(self.n_sources))
+
+    @cached_property
+    def inverse(self) -> "RunSets":
+        """For each target, the sources that serve it, as runs of sources."""
+        runs = self.to_runs()
+        return RunSets(
+            *kernels.transpose_runs(
+                runs.offsets, runs.starts, runs.stops, self.n_targets
+            ),
+            n_targets=self.n_sources,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TargetSets):
+            return NotImplemented
+        if (self.n_sources, self.n_targets) != (other.n_sources, other.n_targets):
+            return False
+        mine, theirs = self.to_runs(), other.to_runs()
+        return all(
+            np.array_equal(getattr(mine, name), getattr(theirs, name))
+            for name in ("offsets", "starts", "stops")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return self.n_sources
+
+    def _indices(self, sources: ArrayLike) -> NDArray[np.int64]:
+        indices = np.asarray(sources)
+        if indices.size == 0:
+            return np.zeros(0, np.int64)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise InvalidInputError(
+                "sources must be a list of integers, but got "
+                f"an array of type {indices.dtype} and shape {indices.shape}."
+            )
+        if indices.min() < 0 or indices.max() >= self.n_sources:
+            raise InvalidInputError(
+                f"0 <= source < {self.n_sources} must hold for every source, but got "
+                f"values from {indices.min()} to {indices.max()}."
+            )
+        return indices.astype(np.int64)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class PackedSets(TargetSets):
+    """Tolerance sets as bits: target `t` is bit `t % 64` of word `t // 64`.
+
+    Args:
+        words: `uint64[n_sources, n_words]`; bits from `n_targets` on are zero.
+        n_targets: number of targets, `<= 64 * n_words`.
+    """
+
+    words: NDArray[np.uint64]
+    n_targets: int
+
+    def __post_init__(self):
+        n_words = -(-self.n_targets // 64)
+        if self.words.dtype != np.uint64 or self.words.shape[1:] != (n_words,):
+            raise InvalidInputError(
+                f"words must be uint64 of shape (n_sources, {n_words}) for "
+                f"{self.n_targets} targets, but got {self.words.dtype} of shape "
+                f"{self.words.shape}."
+            )
+
+    @classmethod
+    def from_bool(cls, matrix: ArrayLike) -> "PackedSets":
+        """Pack a boolean matrix `(source, target)`."""
+        matrix = _as_bool_matrix(matrix)
+        return cls(_pack_bits(matrix), matrix.shape[1])
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "PackedSets":
+        """Pack blocks of rows as they arrive; only one block is held unpacked."""
+        words = [_pack_bits(_as_bool_matrix(block, n_targets)) for block in blocks]
+        empty = np.zeros((0, -(-n_targets // 64)), np.uint64)
+        return cls(np.concatenate(words) if words else empty, n_targets)
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return self.words.shape[0]
+
+    def _count(self) -> NDArray[np.int64]:
+        return kernels.count_bits(self.words)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return self.words.nbytes
+
+    def row(self, source: int) -> NDArray[np.bool_]:
+        """Targets that one source serves."""
+        return _unpack(self.words[source : source + 1], self.n_targets)[0]
+
+    def to_bool(self) -> NDArray[np.bool_]:
+        """All bits unpacked."""
+        return _unpack(self.words, self.n_targets)
+
+    def subset(self, sources: ArrayLike) -> "PackedSets":
+        """Only these sources, in this order."""
+        return PackedSets(self.words[self._indices(sources)], self.n_targets)
+
+    def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
+        """Targets that at least one of `sources` serves."""
+        words = kernels.or_rows(self.words, self._indices(sources))
+        return _unpack(words[None], self.n_targets)[0]
+
+    def to_packed(self) -> "PackedSets":
+        """These sets themselves."""
+        return self
+
+    def to_runs(self) -> "RunSets":
+        """The same sets as runs, found once."""
+        return self._runs
+
+    @cached_property
+    def _runs(self) -> "RunSets":
+        return RunSets(*kernels.find_runs(self.words), n_targets=self.n_targets)
+
+    def __repr__(self) -> str:
+        return f"PackedSets({self.n_sources} sources, {self.n_targets} targets)"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class RunSets(TargetSets):
+    """Tolerance sets as runs `[start, stop)` of consecutive targets.
+
+    Source `s` owns the runs `offsets[s]` to `offsets[s + 1]`, in ascending order,
+    none empty, no two touching, so that equal sets have equal arrays.
+
+    Args:
+        offsets: `int64[n_sources + 1]`.
+        starts: `int32[n_runs]`.
+        stops: `int32[n_runs]`.
+        n_targets: number of targets.
+    """
+
+    offsets: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    stops: NDArray[np.int32]
+    n_targets: int
+
+    @classmethod
+    def from_runs(
+        cls, offsets: ArrayLike, starts: ArrayLike, stops: ArrayLike, n_targets: int
+    ) -> "RunSets":
+        """Sets from runs that were found elsewhere; their order is checked."""
+        offsets = np.asarray(offsets, np.int64)
+        starts, stops = np.asarray(starts, np.int32), np.asarray(stops, np.int32)
+        if not (
+            offsets.ndim == starts.ndim == stops.ndim == 1
+            and len(offsets) > 0
+            and len(starts) == len(stops) == offsets[-1]
+            and kernels.runs_are_canonical(offsets, starts, stops, n_targets)
+        ):
+            raise InvalidInputError(
+                "Runs must be ascending, not empty, not touching and within "
+                f"[0, {n_targets}) for every source. RunSets.from_bool makes such runs."
+            )
+        return cls(offsets, starts, stops, n_targets)
+
+    @classmethod
+    def from_bool(cls, matrix: ArrayLike) -> "RunSets":
+        """Find the runs of a boolean matrix `(source, target)`."""
+        return PackedSets.from_bool(matrix).to_runs()
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "RunSets":
+        """Find the runs of blocks of rows as they arrive."""
+        return cls.concatenate(
+            (cls.from_bool(_as_bool_matrix(block, n_targets)) for block in blocks),
+            n_targets,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Iterable["RunSets"], n_targets: int) -> "RunSets":
+        """All sources of all parts, one part after the other."""
+        offsets, starts, stops, n_runs = [np.zeros(1, np.int64)], [], [], 0
+        for part in parts:
+            if part.n_targets != n_targets:
+                raise InvalidInputError(
+                    f"Every part must have {n_targets} targets, but got one "
+                    f"with {part.n_targets}."
+                )
+            offsets.append(part.offsets[1:] + n_runs)
+            starts.append(part.starts)
+            stops.append(part.stops)
+            n_runs += len(part.starts)
+        return cls(
+            np.concatenate(offsets), _join_int32(starts), _join_int32(stops), n_targets
+        )
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self.offsets) - 1
+
+    def _count(self) -> NDArray[np.int64]:
+        return kernels.count_run_targets(self.offsets, self.starts, self.stops)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return self.offsets.nbytes + self.starts.nbytes + self.stops.nbytes
+
+    def row(self, source: int) -> NDArray[np.bool_]:
+        """Targets that one source serves."""
+        return self.union([source])
+
+    def subset(self, sources: ArrayLike) -> "RunSets":
+        """Only these sources, in this order."""
+        return RunSets(
+            *kernels.take_runs(
+                self.offsets, self.starts, self.stops, self._indices(sources)
+            ),
+            n_targets=self.n_targets,
+        )
+
+    def keep_targets(self, kept: NDArray[np.bool_]) -> "RunSets":
+        """Only the targets marked in `bool[n_targets]`, numbered anew."""
+        new_index = np.zeros(self.n_targets + 1, np.int32)
+        np.cumsum(kept, out=new_index[1:])
+        return RunSets(
+            *kernels.renumber_runs(self.offsets, self.starts, self.stops, new_index),
+            n_targets=int(new_index[-1]),
+        )
+
+    def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
+        """Targets that at least one of `sources` serves."""
+        covered = np.zeros(self.n_targets, bool)
+        indices = self._indices(sources)
+        kernels.mark_runs(self.offsets, self.starts, self.stops, indices, covered)
+        return covered
+
+    def to_packed(self) -> "PackedSets":
+        """The same sets as bits."""
+        words = np.zeros((self.n_sources, -(-self.n_targets // 64)), np.uint64)
+        kernels.runs_to_bits(self.offsets, self.starts, self.stops, words)
+        return PackedSets(words, self.n_targets)
+
+    def to_runs(self) -> "RunSets":
+        """These sets themselves."""
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"RunSets({self.n_sources} sources, {self.n_targets} targets, "
+            f"{len(self.starts)} runs)"
+        )
+
+
+def pack(
+    data: Any, *, n_targets: int | None = None, encoding: Encoding = "auto"
+) -> TargetSets:
+    """Tolerance sets of a boolean matrix or of a stream of its row blocks.
+
+    Args:
+        data: boolean matrix `(source, target)` (NumPy or xarray), or an iterable of
+            blocks of its rows, of which only one is held at a time.
+        n_targets: number of targets; needed for a stream that may be empty.
+        encoding: `"bits"`, `"runs"`, or `"auto"`: bits up to 256 MiB, then runs.
+
+    Returns:
+        The packed sets.
+    """
+    if encoding not in ENCODINGS:
+        raise UnknownNameError("encoding", encoding, ENCODINGS)
+    if isinstance(data, TargetSets):
+        too_large = data.n_sources * data.n_targets / 8 > MAX_PACKED_BYTES
+        wanted = ("runs" if too_large else "bits") if encoding == "auto" else encoding
+        return data.to_runs() if wanted == "runs" else data.to_packed()
+    if hasattr(data, "shape"):
+        matrix = _as_bool_matrix(data, n_targets)
+        data, n_targets = [matrix], matrix.shape[1]
+    stream, n_targets = _peek_width(iter(data), n_targets)
+    if encoding == "bits":
+        return PackedSets.from_blocks(stream, n_targets)
+    if encoding == "runs":
+        return RunSets.from_blocks(stream, n_targets)
+    return _pack_until_large(stream, n_targets)
+
+
+def _pack_until_large(stream: Iterator[ArrayLike], n_targets: int) -> TargetSets:
+    packed: list[NDArray[np.uint64]] = []
+    n_bytes = 0
+    for block in stream:
+        packed.append(_pack_bits(_as_bool_matrix(block, n_targets)))
+        n_bytes += packed[-1].nbytes
+        if n_bytes > MAX_PACKED_BYTES:
+            head = [PackedSets(words, n_targets).to_runs() for words in packed]
+            rest = RunSets.from_blocks(stream, n_targets)
+            return RunSets.concatenate([*head, rest], n_targets)
+    empty = np.zeros((0, -(-n_targets // 64)), np.uint64)
+    return PackedSets(np.concatenate(packed) if packed else empty, n_targets)
+
+
+def _peek_width(
+    stream: Iterator[ArrayLike], n_targets: int | None
+) -> tuple[Iterator[ArrayLike], int]:
+    if n_targets is not None:
+        return stream, n_targets
+    first = next(stream, None)
+    if first is None:
+        raise InvalidInputError(
+            "n_targets must be given for an empty stream of blocks, but got none."
+        )
+    first = _as_bool_matrix(first)
+
+    def whole() -> Iterator[ArrayLike]:
+        yield first
+        yield from stream
+
+    return whole(), first.shape[1]
+
+
+def _as_bool_matrix(matrix: ArrayLike, n_targets: int | None = None) -> NDArray:
+    array = np.asarray(matrix)
+    if array.ndim != 2 or array.dtype != np.bool_:
+        raise InvalidInputError(
+            "Sets must be a boolean matrix with dims (source, target), but got "
+            f"{array.dtype} of shape {array.shape}. "
+            "A tolerance set of a loss matrix is `loss <= epsilon`."
+        )
+    if n_targets is not None and array.shape[1] != n_targets:
+        raise InvalidInputError(
+            f"Every block must have {n_targets} targets, but got {array.shape[1]}."
+        )
+    return np.ascontiguousarray(array)
+
+
+def _join_int32(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    joined = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+    parts.clear()  # so that starts are freed before stops are joined
+    return joined
+
+
+def _unpack(words: NDArray[np.uint64], n_targets: int) -> NDArray[np.bool_]:
+    as_bytes = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
+    bits = np.unpackbits(as_bytes, axis=1, count=n_targets, bitorder="little")
+    return bits.view(np.bool_)
+
+
+def _pack_bits(matrix: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    words = np.zeros((matrix.shape[0], -(-matrix.shape[1] // 64)), np.uint64)
+    kernels.pack_rows(matrix.view(np.uint8), words)
+    return words
