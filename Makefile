@@ -1,0 +1,69 @@
+# Every target sets up what it needs in .venv and is quick when it is there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# All versions come from one file; the variable also reaches isolated builds.
+export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PIP := $(BIN)/python -m pip install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow check format bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.base ## the paper's first experiment at full size, into runs/msd
+	$(BIN)/taskspace run msd
+
+test: $(VENV)/.dev ## the test suite
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.dev ## what CI runs: format, lint, types, layer contract, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+format: $(VENV)/.dev ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench ## all benchmarks, each printing ratios to named peers
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+lock: ## renew requirements.lock from pyproject.toml
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl]" --group dev --group bench
+	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
+	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
+	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
+	rm -rf $(VENV)-lock
+
+clean: ## remove .venv and caches; runs/ stays
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.pip: requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.pip pyproject.toml
+	@echo "Installing taskspace into $(VENV) (about a minute the first time) ..."
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "Installing the test tools and extras into $(VENV) ..."
+	$(PIP) --editable ".[exact,rl]" --group dev
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) --group bench
+	@touch $@

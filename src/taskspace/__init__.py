@@ -1,0 +1,30 @@
+"""How many policies does a range of tasks need, which ones, and what is proven?
+
+The pieces in the order in which data flows through them: `spaces` (contexts),
+`systems` (physics and performance), `trainers` (policies), `performance` (the
+table), `criteria` (losses and tolerance sets), `cover` (fewest sources).
+"""
+
+from taskspace import cover as cover
+from taskspace import spaces as spaces
+from taskspace import systems as systems
+from taskspace import trainers as trainers
+from taskspace.cover import Cover as Cover
+from taskspace.cover import coverage_curve as coverage_curve
+from taskspace.cover import greedy_cover as greedy_cover
+from taskspace.cover import minimum_cover as minimum_cover
+from taskspace.cover import random_cover as random_cover
+from taskspace.cover import uniform_cover as uniform_cover
+from taskspace.cover import verify_cover as verify_cover
+from taskspace.criteria import assigned_regret as assigned_regret
+from taskspace.criteria import loss as loss
+from taskspace.criteria import table_sets as table_sets
+from taskspace.criteria import tolerance_sets as tolerance_sets
+from taskspace.errors import TaskspaceError as TaskspaceError
+from taskspace.performance import evaluate as evaluate
+from taskspace.performance import table_from_matrix as table_from_matrix
+from taskspace.spaces import Axis as Axis
+from taskspace.spaces import Grid as Grid
+from taskspace.spaces import Points as Points
+
+__version__ = "0.1.0"

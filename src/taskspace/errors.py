@@ -1,0 +1,54 @@
+"""What taskspace raises: one root, and leaves that are also the builtin error.
+
+Every message says what must hold, what arrived, and what to do about it. The
+command line prints the message and exits with code 2.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class TaskspaceError(Exception):
+    """Root of all errors that taskspace raises on purpose."""
+
+
+class InvalidInputError(TaskspaceError, ValueError):
+    """An argument or a file does not satisfy what the function needs."""
+
+
+class UnknownNameError(TaskspaceError, LookupError):
+    """A name is not in the list of known ones.
+
+    Args:
+        kind: what the name stands for, e.g. `"system"`.
+        name: the name that was given.
+        known: the names that exist.
+    """
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]):
+        known = list(known)
+        close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(
+            f"Unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}."
+        )
+        self.kind, self.name, self.known = kind, name, known
+
+
+class MissingExtraError(TaskspaceError, ImportError):
+    """An optional dependency is not installed.
+
+    Args:
+        what: what needs it, e.g. `"The CP-SAT solver"`.
+        extra: the extra of taskspace that installs it.
+    """
+
+    def __init__(self, what: str, extra: str):
+        super().__init__(
+            f"{what} needs the extra {extra!r}: pip install 'taskspace[{extra}]'"
+        )
+        self.extra = extra
+
+
+class RunStoreError(TaskspaceError, RuntimeError):
+    """A run directory is damaged, or belongs to another experiment."""

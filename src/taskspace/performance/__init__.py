@@ -1,0 +1,31 @@
+"""J of every policy at every target."""
+
+from taskspace.performance.evaluate import (
+    best_known,
+    evaluate,
+    evaluate_block,
+    kept_variables,
+)
+from taskspace.performance.table import (
+    REDUCTIONS,
+    family_rows,
+    make_table,
+    row_blocks,
+    source_space,
+    table_from_matrix,
+    target_space,
+)
+
+__all__ = [
+    "REDUCTIONS",
+    "best_known",
+    "evaluate",
+    "evaluate_block",
+    "family_rows",
+    "kept_variables",
+    "make_table",
+    "row_blocks",
+    "source_space",
+    "table_from_matrix",
+    "target_space",
+]

@@ -1,0 +1,206 @@
+"""The performance table: J of every policy at every target, or its reductions.
+
+An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
+
+| variable | dims | meaning |
+|---|---|---|
+| `performance` | source, policy, target | J itself, where it fits |
+| `worst`, `best` | source, target | smallest and largest J over the family |
+| `gap_worst`, `gap_best` | source, target | largest, smallest J(source) − J(target) |
+| `home_performance` | source, policy | J of each policy at its own source |
+| `best_known` | target | largest J that is known to be possible at the target |
+| `returns` | source, policy, target, episode | per-episode returns, if simulated |
+
+Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.spaces import Points, Space
+from taskspace.systems.base import FamilyReduction, reduce_family
+
+__all__ = [
+    "REDUCTIONS",
+    "family_rows",
+    "make_table",
+    "row_blocks",
+    "source_space",
+    "table_from_matrix",
+    "target_space",
+]
+
+REDUCTIONS = {
+    "all": ("worst", "gap_worst"),
+    "any": ("best", "gap_best"),
+}
+"""The reductions that a criterion needs, by family."""
+
+DIMS: dict[str, tuple[str, ...]] = {
+    "performance": ("source", "policy", "target"),
+    "worst": ("source", "target"),
+    "best": ("source", "target"),
+    "gap_worst": ("source", "target"),
+    "gap_best": ("source", "target"),
+    "home_performance": ("source", "policy"),
+    "environment_steps": ("source", "policy"),
+    "best_known": ("target",),
+    "returns": ("source", "policy", "target", "episode"),
+}
+
+# Rows are read and reduced in blocks of about this many numbers (64 MB).
+BLOCK_CELLS = 8_000_000
+
+
+def make_table(
+    variables: Mapping[str, ArrayLike],
+    sources: Space | None,
+    targets: Space | None,
+    attrs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """A table from its variables and the contexts of its two sides.
+
+    Args:
+        variables: arrays by name, with dims as in this module's table.
+        sources: contexts of the rows, or None if they have none.
+        targets: contexts of the columns, or None if they have none.
+        attrs: notes to keep with it.
+    """
+    coords: dict[str, tuple[str, NDArray[np.float64]]] = {}
+    for dim, space in (("source", sources), ("target", targets)):
+        if space is not None:
+            for name, column in zip(space.names, space.points.T, strict=True):
+                coords[f"{dim}_{name}"] = (dim, column)
+    return xr.Dataset(
+        {name: (DIMS[name], array) for name, array in variables.items()},
+        coords=coords,
+        attrs=dict(attrs or {}),
+    )
+
+
+def source_space(table: xr.Dataset) -> Points | None:
+    """Contexts of the sources, None if the table has none."""
+    return _space(table, "source")
+
+
+def target_space(table: xr.Dataset) -> Points | None:
+    """Contexts of the targets, None if the table has none."""
+    return _space(table, "target")
+
+
+def _space(table: xr.Dataset, dim: str) -> Points | None:
+    prefix = f"{dim}_"
+    names = [str(n) for n in table.coords if str(n).startswith(prefix)]
+    if not names:
+        return None
+    columns = [table.coords[name].values for name in names]
+    return Points([n.removeprefix(prefix) for n in names], np.stack(columns, axis=1))
+
+
+def table_from_matrix(
+    performance: ArrayLike,
+    *,
+    sources: Space | None = None,
+    targets: Space | None = None,
+    home: ArrayLike | None = None,
+) -> xr.Dataset:
+    """A table from a transfer matrix that exists already.
+
+    Args:
+        performance: J, larger is better; shape `(source, target)` for one policy a
+            source, or `(source, policy, target)`.
+        sources: contexts of the rows.
+        targets: contexts of the columns.
+        home: J of each policy at its own source, `(source,)` or `(source, policy)`.
+            If left out and the matrix is square, its diagonal; otherwise the
+            `signed` criterion is not available.
+
+    Example:
+        >>> table = table_from_matrix([[3.0, 1.0], [2.0, 4.0]])
+        >>> table["best_known"].values.tolist()
+        [3.0, 4.0]
+    """
+    matrix = np.asarray(performance, dtype=np.float64)
+    if matrix.ndim == 2:
+        matrix = matrix[:, None, :]
+    if matrix.ndim != 3 or 0 in matrix.shape:
+        raise InvalidInputError(
+            "A transfer matrix must have shape (source, target) or (source, policy, "
+            f"target) and no empty side, but has {np.shape(performance)}."
+        )
+    bad = np.argwhere(np.isnan(matrix) | (matrix == np.inf))
+    if len(bad):
+        row, policy, column = bad[0].tolist()
+        raise InvalidInputError(
+            "Every cell must be a number (−inf for a failure), but row "
+            f"{row}, policy {policy}, column {column} holds {matrix[tuple(bad[0])]}."
+        )
+    n_sources, n_policies, n_targets = matrix.shape
+    for space, n, side in ((sources, n_sources, "row"), (targets, n_targets, "column")):
+        if space is not None and space.size != n:
+            raise InvalidInputError(
+                f"There must be one context a {side}, but the matrix has {n} {side}s "
+                f"and there are {space.size} contexts."
+            )
+    variables: dict[str, ArrayLike] = {
+        "performance": matrix,
+        "best_known": matrix.max((0, 1)),
+    }
+    if home is not None:
+        own = np.asarray(home, dtype=np.float64).reshape(n_sources, -1)
+        variables["home_performance"] = np.broadcast_to(own, (n_sources, n_policies))
+    elif n_sources == n_targets:
+        variables["home_performance"] = np.diagonal(matrix, axis1=0, axis2=2).T
+    return make_table(
+        variables, sources, targets, {"best_known_kind": "best of the table"}
+    )
+
+
+def row_blocks(table: xr.Dataset) -> Iterator[slice]:
+    """Stretches of sources that are small enough to hold at once."""
+    n_sources, n_targets = table.sizes["source"], table.sizes["target"]
+    per_row = n_targets
+    if "performance" in table:
+        per_row *= table.sizes["policy"]
+    step = max(1, BLOCK_CELLS // per_row)
+    for first in range(0, n_sources, step):
+        yield slice(first, min(first + step, n_sources))
+
+
+def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64]:
+    """One reduction over the family, for a stretch of sources.
+
+    Args:
+        table: a performance table.
+        name: `worst`, `best`, `gap_worst` or `gap_best`.
+        rows: which sources.
+
+    Returns:
+        Dims `(source, target)`; read from the table, or reduced from J.
+    """
+    if name in table:
+        return table[name][rows].values
+    if name.startswith("gap") and "home_performance" not in table:
+        raise InvalidInputError(
+            "The signed criterion compares with each policy's own score, which this "
+            "table does not hold: the matrix must be square (one source a target), or "
+            "come with the scores at home. Other criteria work: regret, ratio, floor."
+        )
+    if "performance" not in table:
+        family = next(f for f, names in REDUCTIONS.items() if name in names)
+        raise InvalidInputError(
+            f"family={family!r} needs the reduction {name!r}, which this table does "
+            f"not hold (it has {', '.join(map(str, table.data_vars))}). Evaluate "
+            f"again with families including {family!r}."
+        )
+    performance = table["performance"][rows].values.astype(np.float64)
+    if name in ("worst", "best"):
+        return performance.min(1) if name == "worst" else performance.max(1)
+    home = table["home_performance"][rows].values
+    reduced: FamilyReduction = reduce_family(performance, home)
+    return getattr(reduced, name)

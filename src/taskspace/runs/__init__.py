@@ -1,0 +1,18 @@
+"""Whole experiments: from a TOML file to a run directory that can be resumed."""
+
+from taskspace.runs.execute import RunResult, run_experiment
+from taskspace.runs.experiment import (
+    Experiment,
+    builtin_experiments,
+    load_experiment,
+)
+from taskspace.runs.store import RunStore
+
+__all__ = [
+    "Experiment",
+    "RunResult",
+    "RunStore",
+    "builtin_experiments",
+    "load_experiment",
+    "run_experiment",
+]

@@ -1,0 +1,373 @@
+"""Experiments as TOML: what to train, where to try it, and what to ask of it."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskspace.cover import COVER_METHODS
+from taskspace.criteria import check_criterion, check_epsilon
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.spaces import Grid, Points, space_from_dict
+from taskspace.systems import SYSTEMS, System
+from taskspace.trainers import TRAINERS, Trainer
+
+__all__ = [
+    "CriterionSpec",
+    "Experiment",
+    "builtin_experiments",
+    "load_experiment",
+]
+
+
+@dataclass(frozen=True)
+class CriterionSpec:
+    """One criterion and the tolerances to cover for.
+
+    Args:
+        criterion: `signed`, `regret`, `ratio` or `floor`.
+        epsilon: tolerances.
+        family: `all` or `any`.
+    """
+
+    criterion: str
+    epsilon: tuple[float, ...]
+    family: str = "all"
+
+    def __post_init__(self):
+        check_criterion(self.criterion, self.family)
+        for epsilon in self.epsilon:
+            check_epsilon(epsilon, self.criterion)
+
+
+@dataclass(frozen=True)
+class CoverSpec:
+    """How to cover.
+
+    Args:
+        methods: names of cover methods.
+        n_repeats: random selections, for the spread of the `random` method.
+        time_limit: seconds for each of the searches that can go on for ever.
+    """
+
+    methods: tuple[str, ...] = ("greedy", "uniform", "random")
+    n_repeats: int = 100
+    time_limit: float = 30.0
+
+    def __post_init__(self):
+        for method in self.methods:
+            if method not in COVER_METHODS:
+                raise UnknownNameError("cover method", method, COVER_METHODS)
+        if self.n_repeats < 1:
+            raise InvalidInputError(
+                f"cover.n_repeats >= 1 must hold, but got {self.n_repeats}."
+            )
+        if not self.time_limit > 0:
+            raise InvalidInputError(
+                f"cover.time_limit > 0 must hold, but got {self.time_limit}."
+            )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole experiment, as plain values that round-trip through TOML.
+
+    Args:
+        name: what to call it.
+        seed: seed of the trainer.
+        system: `id` of a built-in system, and its settings.
+        space: axes of the source grid, `name = [low, high, n]`, or `names` and
+            `points`.
+        trainer: `id` of a built-in trainer, and its settings.
+        criteria: what to cover for.
+        targets: axes of the target grid; the sources if left out.
+        cover: how to cover.
+    """
+
+    name: str
+    seed: int
+    system: dict[str, Any]
+    space: dict[str, Any]
+    trainer: dict[str, Any]
+    criteria: tuple[CriterionSpec, ...]
+    targets: dict[str, Any] | None = None
+    cover: CoverSpec = field(default_factory=CoverSpec)
+
+    def __post_init__(self):
+        # Everything is built once here, so that a mistake shows at once.
+        self.built_system.contexts(self.sources)
+        self.built_system.contexts(self.target_space)
+        _ = self.built_trainer
+        if not self.criteria:
+            raise InvalidInputError("An experiment needs at least one [[criteria]].")
+
+    @cached_property
+    def built_system(self) -> System:
+        """The system."""
+        return _build("system", SYSTEMS, self.system)
+
+    @cached_property
+    def built_trainer(self) -> Trainer:
+        """The trainer."""
+        return _build("trainer", TRAINERS, self.trainer)
+
+    @cached_property
+    def sources(self) -> Grid | Points:
+        """The source contexts."""
+        return space_from_dict(self.space)
+
+    @cached_property
+    def target_space(self) -> Grid | Points:
+        """The target contexts."""
+        return self.sources if self.targets is None else space_from_dict(self.targets)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families that the criteria ask for."""
+        return tuple(dict.fromkeys(spec.family for spec in self.criteria))
+
+    def resolved(self) -> "Experiment":
+        """The same experiment with every default written out."""
+        values = self.to_dict()
+        for key, built in (
+            ("system", self.built_system),
+            ("trainer", self.built_trainer),
+        ):
+            values[key] = {"id": values[key]["id"], **_plain(built.settings())}
+        for key, space in (("space", self.sources), ("targets", self.target_space)):
+            values[key] = _plain(space.to_dict())
+        return Experiment.from_dict(values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: dicts, lists, strings and numbers."""
+        values = _plain(asdict(self))
+        return {key: value for key, value in values.items() if value is not None}
+
+    def to_toml(self) -> str:
+        """The experiment as TOML, which `from_toml` reads back."""
+        return _to_toml(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, text: str, *, origin: str = "the experiment") -> "Experiment":
+        """Read an experiment.
+
+        Args:
+            text: TOML.
+            origin: what to call it in messages.
+        """
+        return cls.from_dict(parse_toml(text, origin))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
+        """Build an experiment from plain values, naming what is wrong."""
+        known = [f.name for f in fields(cls)]
+        _check_keys("experiment", values, known)
+        missing = [
+            key
+            for key in ("name", "seed", "system", "space", "trainer", "criteria")
+            if key not in values
+        ]
+        if missing:
+            raise InvalidInputError(
+                f"An experiment needs the keys {', '.join(missing)}, which are missing."
+            )
+        seed = values["seed"]
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
+        for key in ("system", "space", "trainer", "targets", "cover"):
+            if not isinstance(values.get(key, {}), Mapping):
+                raise InvalidInputError(
+                    f"{key} must be a table ([{key}]), but got {values[key]!r}."
+                )
+        criteria = values["criteria"]
+        if not isinstance(criteria, Sequence) or not all(
+            isinstance(spec, Mapping) for spec in criteria
+        ):
+            raise InvalidInputError(
+                f"criteria must be tables ([[criteria]]), but got {criteria!r}."
+            )
+        return cls(
+            name=str(values["name"]),
+            seed=seed,
+            system=dict(values["system"]),
+            space=dict(values["space"]),
+            trainer=dict(values["trainer"]),
+            criteria=tuple(_criterion(spec) for spec in criteria),
+            targets=dict(values["targets"]) if "targets" in values else None,
+            cover=_cover(values.get("cover", {})),
+        )
+
+
+def builtin_experiments() -> list[str]:
+    """Names of the experiments that come with taskspace."""
+    folder = resources.files("taskspace.runs") / "experiments"
+    names = [item.name for item in folder.iterdir() if item.name.endswith(".toml")]
+    return sorted(name.removesuffix(".toml") for name in names)
+
+
+def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment by name or from a file, with some values replaced.
+
+    Args:
+        name: a built-in experiment, or the path of a TOML file.
+        overrides: `a.b=value` each, the value in TOML. `space.n=5` sets the number
+            of points on every axis; `criteria.epsilon=0.1` applies to all criteria.
+    """
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInputError(f"Cannot read {path}: {error}.") from error
+    elif name in builtin_experiments():
+        folder = resources.files("taskspace.runs") / "experiments"
+        text = (folder / f"{name}.toml").read_text()
+    else:
+        raise UnknownNameError("experiment", name, builtin_experiments())
+    values = parse_toml(text, str(name))
+    for override in overrides:
+        _override(values, override)
+    return Experiment.from_dict(values)
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """TOML as plain values, or a sentence about what is wrong with it."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{origin} is not valid TOML: {error}.") from error
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise InvalidInputError(
+            f"--set needs key=value, e.g. trainer.noise=0.2, but got {override!r}."
+        )
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    if keys[-1] == "n" and keys[0] in ("space", "targets") and len(keys) == 2:
+        for axis in values.get(keys[0], {}).values():
+            if isinstance(axis, list) and len(axis) >= 3:
+                axis[2] = value
+        return
+    level: Any = values
+    for depth, key in enumerate(keys):
+        if isinstance(level, list) and not key.isdigit():
+            for item in level:  # the rest of the path applies to each
+                _override(item, f"{'.'.join(keys[depth:])}={text}")
+            return
+        position = int(key) if isinstance(level, list) else key
+        if depth == len(keys) - 1:
+            level[position] = value
+            return
+        try:
+            level = (
+                level[position]
+                if isinstance(level, list)
+                else level.setdefault(position, {})
+            )
+        except IndexError:
+            level = None
+        if not isinstance(level, dict | list):
+            raise InvalidInputError(
+                f"--set {path}: {'.'.join(keys[: depth + 1])} is not a table."
+            )
+
+
+def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
+    _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
+    if "criterion" not in spec or "epsilon" not in spec:
+        raise InvalidInputError(
+            f"[[criteria]] needs criterion and epsilon, but got {dict(spec)}."
+        )
+    epsilon = spec["epsilon"]
+    epsilons = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
+    for value in epsilons:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInputError(
+                f"criteria.epsilon must be numbers, but got {value!r}."
+            )
+    return CriterionSpec(
+        criterion=spec["criterion"],
+        epsilon=tuple(float(value) for value in epsilons),
+        family=spec.get("family", "all"),
+    )
+
+
+def _cover(spec: Mapping[str, Any]) -> CoverSpec:
+    _check_keys("[cover]", spec, [f.name for f in fields(CoverSpec)])
+    values = dict(spec)
+    if "methods" in values:
+        methods = values["methods"]
+        values["methods"] = (methods,) if isinstance(methods, str) else tuple(methods)
+    try:
+        return CoverSpec(**values)
+    except TypeError as error:
+        raise InvalidInputError(f"[cover] has a value of a wrong type: {error}.") from None
+
+
+def _build(kind: str, registry: Mapping[str, type], spec: Mapping[str, Any]) -> Any:
+    settings = dict(spec)
+    name = settings.pop("id", None)
+    if name not in registry:
+        raise UnknownNameError(kind, name, registry)
+    cls = registry[name]
+    _check_keys(f"[{kind}] of {name}", settings, [f.name for f in fields(cls)])
+    settings = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in settings.items()
+    }
+    try:
+        return cls(**settings)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"[{kind}] of {name} has a value of a wrong type: {error}."
+        ) from error
+
+
+def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise UnknownNameError(f"key of {where}:", key, known)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples and NumPy values as lists and Python numbers."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _to_toml(values: Mapping[str, Any], prefix: str = "") -> str:
+    lines, tables = [], []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            body = _to_toml(value, f"{prefix}{key}.")
+            tables.append(f"\n[{prefix}{key}]\n{body}")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            tables.extend(f"\n[[{prefix}{key}]]\n{_to_toml(item)}" for item in value)
+        elif value is not None:
+            lines.append(f"{key} = {_toml_value(value)}\n")
+    return "".join(lines) + "".join(tables)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml_value(item) for item in value)}]"
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)  # inf, -inf, nan are TOML
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,197 @@
+"""The interface of a system: physics, context axes, and performance in bulk."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import Policy
+from taskspace.spaces import Space
+
+__all__ = ["ContextAxis", "FamilyReduction", "System"]
+
+
+@dataclass(frozen=True)
+class ContextAxis:
+    """A parameter of the physics that a context may set.
+
+    Args:
+        name: name of the parameter.
+        default: value where a space does not vary it.
+        unit: unit of the value, `""` for a pure number.
+        low: smallest value that the physics allows.
+        high: largest value that the physics allows.
+        low_open: `low` itself is not allowed (a mass must be positive).
+        description: one line for people.
+    """
+
+    name: str
+    default: float
+    unit: str = ""
+    low: float = -np.inf
+    high: float = np.inf
+    low_open: bool = False
+    description: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name and unit, for the axis of a figure."""
+        words = self.name.replace("_", " ")
+        return f"{words} [{self.unit}]" if self.unit else words
+
+    def allows(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which values are finite and within the bounds of the physics."""
+        above = values > self.low if self.low_open else values >= self.low
+        return above & (values <= self.high) & np.isfinite(values)
+
+    @property
+    def bounds(self) -> str:
+        """The bounds as an inequality, e.g. `0 < mass`."""
+        left = f"{self.low:g} {'<' if self.low_open else '<='} "
+        right = f" <= {self.high:g}"
+        return (
+            (left if np.isfinite(self.low) else "")
+            + self.name
+            + (right if np.isfinite(self.high) else "")
+        )
+
+
+class FamilyReduction(NamedTuple):
+    """What criteria need of the family's performance, each `(source, target)`.
+
+    `worst` and `best` are the smallest and largest J(target, π) over the family;
+    `gap_worst` and `gap_best` the largest and smallest J(source, π) − J(target, π).
+    """
+
+    worst: NDArray[np.float64]
+    best: NDArray[np.float64]
+    gap_worst: NDArray[np.float64]
+    gap_best: NDArray[np.float64]
+
+
+class System(ABC):
+    """A family of tasks indexed by a context, with its performance J.
+
+    Larger J is always better. A closed loop that is unstable or a rollout that
+    failed has J = −inf; J is never NaN. Implementations are frozen dataclasses
+    whose fields are the settings of the physics, so a system can be written to a
+    file and built again.
+    """
+
+    id: ClassVar[str]
+    """Versioned name, e.g. `"msd-v1"`; the number goes up when J would change."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """All context axes, in the order of the columns of a context array."""
+
+    @abstractmethod
+    def performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every policy at every context.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            J with dims `(source, policy, target)`.
+        """
+
+    def home_performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every policy at its own source, dims `(source, policy)`.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: the sources' full context rows, shape `(source, len(axes))`.
+        """
+        rows = [
+            self.performance(policies[i : i + 1], contexts[i : i + 1])[0, :, 0]
+            for i in range(len(contexts))
+        ]
+        return np.stack(rows)
+
+    def reduce_family(
+        self,
+        policies: Policy,
+        home: NDArray[np.float64],
+        contexts: NDArray[np.float64],
+    ) -> FamilyReduction:
+        """Worst and best over the family, without keeping J of every policy.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            home: `home_performance` of the stack, dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        return reduce_family(self.performance(policies, contexts), home)
+
+    def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Largest J that any policy can reach at each context, where it is known."""
+        del contexts
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """The fields of the system, as plain values for a manifest."""
+        if not is_dataclass(self):
+            return {}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+    def contexts(self, space: Space) -> NDArray[np.float64]:
+        """Full context rows of a space: defaults where it does not vary an axis.
+
+        Args:
+            space: contexts over any subset of the system's axes.
+
+        Returns:
+            Shape `(space.size, len(axes))`, checked against the physics.
+        """
+        known = [axis.name for axis in self.axes]
+        for name in space.names:
+            if name not in known:
+                raise UnknownNameError(f"context axis of {self.id}", name, known)
+        rows = np.empty((space.size, len(self.axes)))
+        for column, axis in enumerate(self.axes):
+            if axis.name not in space.names:
+                rows[:, column] = axis.default
+                continue
+            values = space.points[:, space.names.index(axis.name)]
+            wrong = ~axis.allows(values)
+            if wrong.any():
+                raise InvalidInputError(
+                    f"{axis.bounds} must hold in {self.id}, but the space has "
+                    f"{axis.name}={values[wrong][0]:g}."
+                )
+            rows[:, column] = values
+        return rows
+
+
+def gap(home: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[np.float64]:
+    """J(source, π) − J(target, π), with equal scores (also −inf) having no gap."""
+    with np.errstate(invalid="ignore"):
+        return np.where(home == away, 0.0, home - away)
+
+
+def reduce_family(
+    performance: NDArray[np.float64], home: NDArray[np.float64]
+) -> FamilyReduction:
+    """Reduce J over the family.
+
+    Args:
+        performance: dims `(source, policy, target)`.
+        home: J at each policy's own source, dims `(source, policy)`.
+    """
+    gaps = gap(home[:, :, None], performance)
+    return FamilyReduction(
+        worst=performance.min(1),
+        best=performance.max(1),
+        gap_worst=gaps.max(1),
+        gap_best=gaps.min(1),
+    )

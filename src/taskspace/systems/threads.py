@@ -1,0 +1,31 @@
+"""Threads for compiled kernels that release the interpreter lock."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numba
+
+__all__ = ["over_rows"]
+
+
+def over_rows(kernel: Callable[[int, int], None], n_rows: int) -> None:
+    """Call `kernel(first, stop)` on stretches of rows, one thread each.
+
+    As many threads as `numba.get_num_threads()`, so `NUMBA_NUM_THREADS=1` keeps it
+    to one. A row must not depend on the stretch it is in.
+
+    Args:
+        kernel: handles the rows from `first` up to, not including, `stop`.
+        n_rows: how many rows there are.
+    """
+    n_threads = min(numba.get_num_threads(), n_rows)
+    if n_threads <= 1:
+        kernel(0, n_rows)
+        return
+    # Four stretches a thread even out rows of different cost.
+    n_parts = min(4 * n_threads, n_rows)
+    edges = [n_rows * i // n_parts for i in range(n_parts + 1)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        for done in [pool.submit(kernel, a, b) for a, b in pairwise(edges)]:
+            done.result()

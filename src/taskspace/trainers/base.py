@@ -1,0 +1,87 @@
+"""The interface of a trainer: contexts in, stacks of policies out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.policies import Policy
+from taskspace.systems.base import System
+
+__all__ = ["Trained", "Trainer", "context_seed"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a trainer returns.
+
+    Args:
+        policies: a stack with leading dims `(source, policy)`.
+        environment_steps: simulated steps spent on each policy, dims
+            `(source, policy)`; zeros where a policy is computed, not learned.
+        log: further numbers about each policy, each with dims `(source, policy)`.
+    """
+
+    policies: Policy
+    environment_steps: NDArray[np.int64]
+    log: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def concatenate(parts: "list[Trained]") -> "Trained":
+        """Join along `source`."""
+        return Trained(
+            type(parts[0].policies).concatenate([p.policies for p in parts]),
+            np.concatenate([p.environment_steps for p in parts]),
+            {k: np.concatenate([p.log[k] for p in parts]) for k in parts[0].log},
+        )
+
+
+class Trainer(ABC):
+    """A recipe for the family Π(θ) of each source.
+
+    `train` is a pure function: what a source gets depends on its context and the
+    seed alone, not on the sources around it, on the process, or on the order. So
+    a grid can be trained in any blocks, and a finer grid keeps its policies.
+    """
+
+    id: ClassVar[str]
+    sources_per_block: ClassVar[int] = 10_000
+    """Sources that a run trains at once: few where training one takes long."""
+    n_policies: int
+
+    @abstractmethod
+    def train(
+        self,
+        system: System,
+        contexts: NDArray[np.float64],
+        *,
+        seed: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> Trained:
+        """Policies for some sources.
+
+        Args:
+            system: the tasks.
+            contexts: full context rows, shape `(source, len(system.axes))`.
+            seed: all randomness comes from it.
+            progress: called with the number of sources finished so far.
+
+        Returns:
+            A stack of `n_policies` policies a source.
+        """
+
+    def settings(self) -> dict[str, Any]:
+        """The fields of the trainer, as plain values for a manifest."""
+        if not is_dataclass(self):
+            return {}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+
+def context_seed(seed: int, context: NDArray[np.float64]) -> np.random.SeedSequence:
+    """Randomness of one source: of the seed and the context's own bits."""
+    # Adding 0.0 turns -0.0 into 0.0: equal contexts have equal bits.
+    words = (np.asarray(context, np.float64) + 0.0).view(np.uint32)
+    return np.random.SeedSequence([seed, *words.tolist()])
