@@ -20,7 +20,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems.base import System
 
-__all__ = ["SimulatedSystem", "network"]
+__all__ = ["SimulatedSystem", "episode_keys", "network", "play"]
 
 SLOTS = 1024
 """Environments that are played side by side: enough rows for efficient matrix
@@ -127,14 +127,15 @@ class SimulatedSystem(System):
         leading = policies.biases[0].shape[:-1]
         layers = tuple(
             (
-                jnp.asarray(weight, jnp.float32).reshape(-1, *weight.shape[-2:]),
-                jnp.asarray(bias, jnp.float32).reshape(-1, bias.shape[-1]),
+                np.asarray(weight, np.float32).reshape(-1, *weight.shape[-2:]),
+                np.asarray(bias, np.float32).reshape(-1, bias.shape[-1]),
             )
             for weight, bias in zip(policies.weights, policies.biases, strict=True)
         )
         limits = float(policies.action_low), float(policies.action_high)
-        rows = jnp.asarray(contexts, jnp.float32)
-        played = np.asarray(_play_stack(self, layers, limits, rows))
+        with jax.enable_x64(False):
+            rows = np.asarray(contexts, np.float32)
+            played = np.asarray(_play_stack(self, layers, limits, rows))
         return played.reshape(*leading, len(contexts), self.n_episodes)
 
     def performance(
@@ -171,6 +172,17 @@ class SimulatedSystem(System):
         return policies
 
 
+def episode_keys(key: jax.Array, n_episodes: int) -> jax.Array:
+    """Keys of the initial state and of the noise, shape `(n_episodes, 2)`.
+
+    Those of an episode depend on its number alone, so more episodes keep the first.
+    """
+    one = partial(jax.random.fold_in, key)
+    return jax.vmap(lambda episode: jax.random.split(one(episode)))(
+        jnp.arange(n_episodes)
+    )
+
+
 def network(layers: Layers, observations: jax.Array) -> jax.Array:
     """Outputs of a tanh network for a batch of observations, one a row."""
     x = observations
@@ -188,8 +200,7 @@ def _play_stack(
     contexts: jax.Array,
 ) -> jax.Array:
     """Returns of a stack of policies, shape `(policy, target * episode)`."""
-    key = jax.random.key(system.episode_seed)
-    keys = jax.random.split(key, (system.n_episodes, 2))
+    keys = episode_keys(jax.random.key(system.episode_seed), system.n_episodes)
     # One policy after the other: a vmap over networks would break the matrix
     # products into small ones, which is several times slower on a CPU.
     return lax.map(lambda one: play(system, one, limits, contexts, keys), layers)
@@ -249,9 +260,7 @@ def play(
         ahead = jnp.cumsum(over)
         pair = jnp.where(over, jnp.minimum(waiting + ahead - 1, n_pairs), pair)
         fresh = jax.tree.map(lambda table: table[jnp.minimum(pair, n_pairs - 1)], table)
-        context, state = jax.tree.map(
-            partial(_where, over), fresh, (context, state)
-        )
+        context, state = jax.tree.map(partial(_where, over), fresh, (context, state))
         time = jnp.where(over, 0, time)
         total = jnp.where(over, 0, total)
         slots = pair, time, total, pair < n_pairs, context, state
