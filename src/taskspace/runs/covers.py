@@ -52,9 +52,7 @@ def find_cover(
         return find(sets, seed)
     if method == "greedy":
         return find(sets, costs=costs)
-    return find(
-        sets, costs=costs, time_limit=time_limit, seed=seed, progress=progress
-    )
+    return find(sets, costs=costs, time_limit=time_limit, seed=seed, progress=progress)
 
 
 def cover_record(

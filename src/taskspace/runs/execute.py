@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from taskspace.cover import COVER_METHODS, CoverageCurve, coverage_curve
@@ -24,6 +25,7 @@ from taskspace.systems.simulated import SimulatedSystem
 
 __all__ = ["RunResult", "run_experiment"]
 
+CURVE_POINTS = 300
 Report = Callable[[str, int, int], None]
 """Called with a stage's name, and how many of how many pieces are done."""
 
@@ -249,15 +251,19 @@ def _results(store: RunStore, report: Report) -> dict[str, Any]:
 def _curve_record(
     curve: CoverageCurve, spec: CriterionSpec, epsilon: float
 ) -> dict[str, Any]:
+    # All of a short curve; of a long one as many points as a picture can show.
+    n = len(curve.n_policies)
+    spread = np.geomspace(1, n, CURVE_POINTS) if n > CURVE_POINTS else np.arange(1, n)
+    kept = np.unique(np.append(spread.round().astype(int), n) - 1)
     return {
         "criterion": spec.criterion,
         "family": spec.family,
         "epsilon": epsilon,
         "method": curve.method,
-        "n_policies": curve.n_policies.tolist(),
-        "coverage": curve.coverage.round(6).tolist(),
-        "low": curve.low.round(6).tolist(),
-        "high": curve.high.round(6).tolist(),
+        "n_policies": curve.n_policies[kept].tolist(),
+        "coverage": curve.coverage[kept].round(6).tolist(),
+        "low": curve.low[kept].round(6).tolist(),
+        "high": curve.high[kept].round(6).tolist(),
     }
 
 

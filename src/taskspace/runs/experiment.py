@@ -313,7 +313,9 @@ def _cover(spec: Mapping[str, Any]) -> CoverSpec:
     try:
         return CoverSpec(**values)
     except TypeError as error:
-        raise InvalidInputError(f"[cover] has a value of a wrong type: {error}.") from None
+        raise InvalidInputError(
+            f"[cover] has a value of a wrong type: {error}."
+        ) from None
 
 
 def _build(kind: str, registry: Mapping[str, type], spec: Mapping[str, Any]) -> Any:

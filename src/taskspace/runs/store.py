@@ -166,9 +166,7 @@ class RunStore:
             "layout": {**vars(layout), "variables": list(layout.variables)},
             "packages": {name: version(name) for name in packages},
         }
-        write_atomically(
-            path / "manifest.json", json.dumps(manifest, indent=1) + "\n"
-        )
+        write_atomically(path / "manifest.json", json.dumps(manifest, indent=1) + "\n")
         # The experiment comes last: a directory with one is a complete new run.
         write_atomically(path / "experiment.toml", experiment.to_toml())
         return store
@@ -457,4 +455,3 @@ def _difference(there: Any, here: Any, path: str = "") -> str:
     if there == here:
         return ""
     return f"{path.lstrip('.')} is {there!r} there and {here!r} here"
-

@@ -38,8 +38,10 @@ class ContextAxis:
 
     @property
     def label(self) -> str:
-        """Name and unit, for the axis of a figure."""
+        """Name and unit, for the axis of a figure; a mere letter is explained."""
         words = self.name.replace("_", " ")
+        if len(words) == 1 and self.description:
+            words = f"{self.description} {words}"
         return f"{words} [{self.unit}]" if self.unit else words
 
     def allows(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:

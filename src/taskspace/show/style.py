@@ -1,0 +1,71 @@
+"""One look for every figure: readable in print, safe for colour-blind readers."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+__all__ = ["CRITERION_UNITS", "METHOD_COLOURS", "PALETTE", "new_figure", "save"]
+
+# Okabe & Ito (2008), without black.
+PALETTE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+    "#999999",
+)
+METHOD_COLOURS = {
+    "greedy": "#0072B2",
+    "uniform": "#D55E00",
+    "random": "#009E73",
+    "local": "#CC79A7",
+    "minimum": "#E69F00",
+}
+CRITERION_UNITS = {
+    "signed": "loss against the policy's own source",
+    "regret": "loss against the best known",
+    "ratio": "relative to the best known cost",
+    "floor": "cost",
+}
+STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure in our style, sizes in inches; no window is ever opened."""
+    with mpl.rc_context(STYLE):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and PDF.
+
+    Args:
+        figure: what to write.
+        path: without a suffix.
+
+    Returns:
+        The files. They are the same bytes for the same picture.
+    """
+    # Not `with_suffix`: a name may hold a tolerance such as 0.2.
+    files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
+    with mpl.rc_context(STYLE):
+        figure.savefig(files[0], metadata={"Software": None})
+        figure.savefig(files[1], metadata={"CreationDate": None, "Creator": None})
+    return files
