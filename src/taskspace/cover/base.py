@@ -152,6 +152,7 @@ class Clock:
             )
         self._start = time.perf_counter()
         self._limit = float("inf") if limit is None else float(limit)
+        self._is_stopped = False
 
     @property
     def seconds(self) -> float:
@@ -161,7 +162,11 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds left of the limit, at least 0."""
-        return max(0.0, self._limit - self.seconds)
+        return 0.0 if self._is_stopped else max(0.0, self._limit - self.seconds)
+
+    def stop(self) -> None:
+        """Leave no more time, for whoever looks at this clock."""
+        self._is_stopped = True
 
 
 def make_cover(
@@ -183,6 +188,8 @@ def make_cover(
     n_served = int((assignment >= 0).sum())
     cost = total_cost(costs, sources)
     whole = has_whole_costs(costs)
+    if not whole and lower_bound >= cost * (1 - 1e-9):
+        lower_bound = cost  # equal as far as sums of floats can tell
     return Cover(
         method=method,
         sources=sources,

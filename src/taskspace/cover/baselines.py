@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from taskspace._bits import popcount
 from taskspace.cover.base import Clock, Cover, check_costs, make_cover
-from taskspace.cover.quick_bounds import knapsack_bound, size_bound
+from taskspace.cover.prices import knapsack_bound, size_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
 

@@ -23,6 +23,18 @@ class ExactResult(NamedTuple):
     solver: str
 
 
+class StopSignal:
+    """Lets one thread stop a solver that runs in another."""
+
+    def __init__(self):
+        self.action: Callable[[], object] | None = None
+
+    def __call__(self) -> None:
+        """Stop the solver if it is running."""
+        if self.action is not None:
+            self.action()
+
+
 def has_cp_sat() -> bool:
     """Whether OR-tools is installed."""
     try:
@@ -40,7 +52,8 @@ def solve_exact(
     seed: int,
     start: NDArray[np.int64] | None = None,
     lower_bound: float = 0.0,
-    on_bound: Callable[[float], None] | None = None,
+    on_bound: Callable[[float], bool] | None = None,
+    stop: StopSignal | None = None,
 ) -> ExactResult:
     """Minimum cover of all targets, each of which some source must serve.
 
@@ -51,13 +64,17 @@ def solve_exact(
         seed: of the solver.
         start: a cover to begin with.
         lower_bound: a bound that is known already.
-        on_bound: called with each better lower bound.
+        on_bound: called with each better lower bound; True stops the solver.
+        stop: lets another thread stop the solver.
 
     Returns:
         The best cover found and the bound proven.
     """
     if has_whole_costs(costs) and has_cp_sat():
-        return _cp_sat(sets, costs, time_limit, seed, start, lower_bound, on_bound)
+        stop = stop or StopSignal()
+        return _cp_sat(
+            sets, costs, time_limit, seed, start, lower_bound, on_bound, stop
+        )
     return _milp(sets, costs, time_limit)
 
 
@@ -68,7 +85,8 @@ def _cp_sat(
     seed: int,
     start: NDArray[np.int64] | None,
     lower_bound: float,
-    on_bound: Callable[[float], None] | None,
+    on_bound: Callable[[float], bool] | None,
+    stop: StopSignal,
 ) -> ExactResult:
     from ortools.sat.python import cp_model
 
@@ -98,9 +116,16 @@ def _cp_sat(
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = seed % 2**31
+    stop.action = solver.stop_search
     if on_bound is not None:
-        solver.best_bound_callback = on_bound
+
+        def look(bound: float) -> None:
+            if on_bound(max(lower_bound, math.ceil(bound - 1e-6))):
+                solver.stop_search()
+
+        solver.best_bound_callback = look
     status = solver.solve(model)
+    stop.action = None
     bound = max(lower_bound, math.ceil(solver.best_objective_bound - 1e-6))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ExactResult(None, bound, "cp-sat")

@@ -14,9 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._bits import popcount
 from taskspace.cover.base import Clock, Cover, check_costs, make_cover
-from taskspace.cover.quick_bounds import greedy_dual_bound, knapsack_bound
+from taskspace.cover.bounds import quick_bound
+from taskspace.cover.prices import greedy_dual_bound, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
+
+# Above this many (source, target) pairs the better bounds take longer than greedy.
+_MAX_QUICK_PAIRS = 1_000_000
 
 
 def greedy_cover(
@@ -55,6 +59,8 @@ def greedy_cover(
     partial = target_weights is not None or order.served < order.servable
     if partial:
         bound, kind = knapsack_bound(sets, cost, weights, order.served), "knapsack"
+    elif int(sets.sizes.sum()) <= _MAX_QUICK_PAIRS:
+        bound, kind = quick_bound(sets, cost)
     else:
         bound, kind = greedy_dual_bound(sets, cost, order.sources)
     return make_cover(

@@ -1,0 +1,229 @@
+r"""Lower bounds on the cost of any cover, each by name.
+
+All but the size bound are dual prices (see `prices`), made by methods of growing
+effort and all checked in integer arithmetic before they count. In growing strength:
+`size`, `packing`, `dual ascent`, `multiplicative weights`, `primal-dual`, `lp`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+from taskspace.cover.base import Clock, check_costs
+from taskspace.cover.exact import cover_matrix
+from taskspace.cover.prices import (
+    certified_prices,
+    cost_units,
+    price_total,
+    run_loads,
+    size_bound,
+)
+from taskspace.cover.primal_dual import PrimalDual
+from taskspace.cover.weights import multiplicative_weights
+from taskspace.errors import UnknownNameError
+from taskspace.sets import RunSets, TargetSets
+
+# Beyond this many (source, target) pairs only bounds that look at runs are tried.
+MAX_PAIRS = 200_000_000
+# The LP by an interior-point method takes minutes beyond this many pairs.
+MAX_LP_PAIRS = 2_000_000
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A bound and what it took.
+
+    Args:
+        kind: its name.
+        value: no cover costs less; an integer where all costs are.
+        seconds: wall-clock time.
+    """
+
+    kind: str
+    value: float
+    seconds: float
+
+
+def lower_bounds(
+    sets: TargetSets,
+    *,
+    costs: ArrayLike | None = None,
+    kinds: Sequence[str] | None = None,
+    time_limit: float = 10.0,
+) -> list[LowerBound]:
+    """Lower bounds on the cost of covering all coverable targets.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, `> 0`; all 1 where not given.
+        kinds: names from `BOUND_KINDS`; all of them where not given.
+        time_limit: seconds for each bound that takes its time.
+
+    Returns:
+        One valid bound for each kind; 0 where a method found none in time.
+    """
+    cost = check_costs(costs, sets.n_sources)
+    chosen = list(BOUND_KINDS) if kinds is None else list(kinds)
+    unknown = [kind for kind in chosen if kind not in BOUND_KINDS]
+    if unknown:
+        raise UnknownNameError("bound", unknown[0], BOUND_KINDS)
+    core = sets.to_runs().keep_targets(sets.coverable)
+    found = []
+    for kind in chosen:
+        clock = Clock(time_limit)
+        value = BOUND_KINDS[kind](core, cost, clock) if core.n_targets else 0
+        found.append(LowerBound(kind, value, clock.seconds))
+    return found
+
+
+def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> tuple[float, str]:
+    """The best of the bounds that take milliseconds, and its name."""
+    core = sets.to_runs()
+    if not sets.coverable.all():
+        core = core.keep_targets(sets.coverable)
+    bounds = {"size": size_bound(core, costs)}
+    if 0 < int(core.sizes.sum()) <= MAX_PAIRS:
+        bounds["packing"] = packing_bound(core, costs)
+        bounds["dual ascent"] = dual_ascent_bound(core, costs)
+    kind = max(bounds, key=lambda name: bounds[name])
+    return bounds[kind], kind
+
+
+def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
+    """Targets of which no source serves two: each needs a source of its own.
+
+    The price of such a target is the cost of the cheapest source that serves it.
+    """
+    inverse = sets.inverse
+    order = np.argsort(inverse.sizes, kind="stable")
+    prices = _pack_targets(*_arrays(sets), *_arrays(inverse), costs, order)
+    units, shift = certified_prices(sets, costs, prices)
+    return price_total(units, shift, costs)
+
+
+def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
+    """Raise one price after the other as far as the costs allow.
+
+    The best of two orders: fewest sources first, and last.
+    """
+    zero = np.zeros(sets.n_targets)
+    units, shift = certified_prices(sets, costs, zero)
+    order = np.argsort(sets.inverse.sizes, kind="stable")
+    return max(
+        price_total(ascend(sets, costs, units, shift, trial), shift, costs)
+        for trial in (order, order[::-1])
+    )
+
+
+def polished_bound(
+    sets: RunSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
+) -> float:
+    """Bound of prices scaled to feasibility and then raised where there is room."""
+    units, shift = certified_prices(sets, costs, prices)
+    order = np.argsort(sets.inverse.sizes, kind="stable")
+    return price_total(ascend(sets, costs, units, shift, order), shift, costs)
+
+
+def ascend(
+    sets: RunSets,
+    costs: NDArray[np.float64],
+    units: NDArray[np.int64],
+    shift: int,
+    order: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Feasible integer prices raised, in the given order of targets, to the limit."""
+    slack = cost_units(costs, shift) - run_loads(sets, units)
+    return _ascend(*_arrays(sets.inverse), slack, units.copy(), order)
+
+
+def lp_prices(
+    sets: RunSets, costs: NDArray[np.float64], time_limit: float
+) -> NDArray[np.float64] | None:
+    """Dual prices of the covering LP by SciPy's interior point, None if out of time.
+
+    x has no upper bound: with `x <= 1` the row duals alone would not be feasible.
+    """
+    result = optimize.linprog(
+        costs,
+        A_ub=-cover_matrix(sets),
+        b_ub=-np.ones(sets.n_targets),
+        bounds=(0, None),
+        method="highs-ipm",
+        options={"time_limit": max(0.01, time_limit)},
+    )
+    if result.status != 0:
+        return None
+    return -np.asarray(result.ineqlin.marginals)
+
+
+def _lp_bound(sets: RunSets, costs: NDArray[np.float64], clock: Clock) -> float:
+    if int(sets.sizes.sum()) > MAX_LP_PAIRS:
+        return 0
+    prices = lp_prices(sets, costs, clock.left)
+    return 0 if prices is None else polished_bound(sets, costs, prices)
+
+
+def _primal_dual_bound(
+    sets: RunSets, costs: NDArray[np.float64], clock: Clock
+) -> float:
+    solver = PrimalDual(sets, costs)
+    solver.run(clock, max_iterations=10**9)
+    return polished_bound(sets, costs, solver.prices)
+
+
+def _weights_bound(sets: RunSets, costs: NDArray[np.float64], clock: Clock) -> float:
+    return polished_bound(sets, costs, multiplicative_weights(sets, costs, clock))
+
+
+BoundMethod = Callable[[RunSets, NDArray[np.float64], Clock], float]
+
+BOUND_KINDS: dict[str, BoundMethod] = {
+    "size": lambda sets, costs, _: size_bound(sets, costs),
+    "packing": lambda sets, costs, _: packing_bound(sets, costs),
+    "dual ascent": lambda sets, costs, _: dual_ascent_bound(sets, costs),
+    "multiplicative weights": _weights_bound,
+    "primal-dual": _primal_dual_bound,
+    "lp": _lp_bound,
+}
+
+
+def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
+    return runs.offsets, runs.starts, runs.stops
+
+
+@numba.njit(cache=True)
+def _pack_targets(s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs, order):
+    taken = np.zeros(len(s_off) - 1, np.bool_)  # sources that serve a packed target
+    prices = np.zeros(len(order))
+    for t in order:
+        free = True
+        cheapest = np.inf
+        for r in range(t_off[t], t_off[t + 1]):
+            for s in range(t_sta[r], t_sto[r]):
+                free &= not taken[s]
+                cheapest = min(cheapest, costs[s])
+        if free and cheapest < np.inf:
+            prices[t] = cheapest
+            for r in range(t_off[t], t_off[t + 1]):
+                taken[t_sta[r] : t_sto[r]] = True
+    return prices
+
+
+@numba.njit(cache=True)
+def _ascend(t_off, t_sta, t_sto, slack, units, order):
+    for t in order:
+        room = np.int64(2**62)
+        for r in range(t_off[t], t_off[t + 1]):
+            for s in range(t_sta[r], t_sto[r]):
+                room = min(room, slack[s])
+        if t_off[t] == t_off[t + 1] or room <= 0:
+            continue
+        units[t] += room
+        for r in range(t_off[t], t_off[t + 1]):
+            for s in range(t_sta[r], t_sto[r]):
+                slack[s] -= room
+    return units

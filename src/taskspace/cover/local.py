@@ -1,0 +1,399 @@
+"""Local search: improve a cover by swapping sources, guided by target weights.
+
+Row-weighting local search (Gao, Weise & Li, European Journal of Operational Research
+246, 2015). A target that stays unserved gains weight until some source for it is
+worth its place. The kernel works on runs of consecutive indices in both directions,
+source to targets and target to sources, so that on grids its inner loops are
+contiguous.
+"""
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import (
+    Clock,
+    Cover,
+    Progress,
+    ProgressCallback,
+    check_costs,
+    make_cover,
+    total_cost,
+)
+from taskspace.cover.bounds import quick_bound
+from taskspace.cover.greedy import greedy_order
+from taskspace.errors import InvalidInputError
+from taskspace.sets import RunSets, TargetSets
+
+DEFAULT_SECONDS = 10.0
+
+
+def local_cover(
+    sets: TargetSets,
+    *,
+    costs: ArrayLike | None = None,
+    time_limit: float | None = None,
+    max_steps: int | None = None,
+    seed: int = 0,
+    start: ArrayLike | None = None,
+    progress: ProgressCallback | None = None,
+) -> Cover:
+    """Cover found by row-weighting local search.
+
+    With `max_steps` and no `time_limit` the result depends on the arguments alone.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, `> 0`; all 1 where not given.
+        time_limit: seconds; 10 where neither this nor `max_steps` is given.
+        max_steps: number of swaps.
+        seed: of the random choices.
+        start: sources to begin with; greedy's where not given.
+        progress: called now and then with where the search stands.
+
+    Returns:
+        The best cover found; never worse than greedy's.
+    """
+    if time_limit is None and max_steps is None:
+        time_limit = DEFAULT_SECONDS
+    clock = Clock(time_limit)
+    cost = check_costs(costs, sets.n_sources)
+    bound, kind = quick_bound(sets, cost)
+    search = LocalSearch(sets, cost, seed=seed, start=start)
+
+    def report() -> None:
+        if progress is not None:
+            best = total_cost(cost, search.best)
+            progress(Progress(clock.seconds, best, bound, "local search"))
+
+    reason = search.run(clock, max_steps=max_steps, target=bound, on_chunk=report)
+    return make_cover(
+        "local",
+        sets,
+        search.best,
+        costs=cost,
+        lower_bound=bound,
+        lower_bound_kind=kind,
+        stop_reason=reason,
+        clock=clock,
+    )
+
+
+class LocalSearch:
+    """A row-weighting local search that can be stopped and continued.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        seed: of the random choices.
+        start: sources to begin with; missing targets are completed greedily.
+    """
+
+    def __init__(
+        self,
+        sets: TargetSets,
+        costs: NDArray[np.float64],
+        *,
+        seed: int = 0,
+        start: ArrayLike | None = None,
+    ):
+        runs = sets.to_runs()
+        if not sets.coverable.all():
+            runs = runs.keep_targets(sets.coverable)
+        self._graph = (*_arrays(runs), *_arrays(runs.inverse))
+        self._costs = costs
+        n, m = runs.n_sources, runs.n_targets
+        # Sources that alone serve some target are in every cover: never remove them.
+        fixed = np.zeros(n, bool)
+        alone = np.flatnonzero(runs.inverse.sizes == 1)
+        fixed[runs.inverse.starts[runs.inverse.offsets[alone]]] = True
+        self._state = (
+            fixed,
+            np.full(n, -1, np.int64),  # position among the members, -1 outside
+            np.zeros(n, np.int64),  # members
+            np.zeros(m, np.int64),  # number of members that serve a target
+            np.zeros(m, np.int64),  # xor of these members
+            np.ones(m, np.int64),  # weights
+            runs.sizes.copy(),  # score: gain outside, loss inside
+            np.zeros(n, np.int64),  # step of the last change
+            np.ones(n, np.bool_),  # may enter
+            np.arange(m),  # unserved targets
+            np.arange(m),  # position among them, -1 if served
+            np.zeros(n, np.int64),  # best members
+        )
+        # members, unserved, best members, steps, random state
+        self._counters = np.array([0, m, 0, 0, 0], np.int64)
+        self._counters[4] = np.random.default_rng(seed).integers(1, 2**62)
+        self._cost = np.array([0.0, np.inf])  # of the members, of the best
+        self._steps_per_chunk = 16
+        self._begin(sets, start)
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """Sources of the best cover so far, ascending."""
+        return np.sort(self._state[-1][: self._counters[2]])
+
+    @property
+    def best_cost(self) -> float:
+        """Cost of the best cover so far."""
+        return float(self._cost[1])
+
+    @property
+    def n_steps(self) -> int:
+        """Swaps made so far."""
+        return int(self._counters[3])
+
+    def run(
+        self,
+        clock: Clock,
+        *,
+        max_steps: int | None = None,
+        target: float = 0.0,
+        on_chunk=None,
+    ) -> str:
+        """Search until the clock, the steps or the target is reached.
+
+        Args:
+            clock: whose time limit counts.
+            max_steps: swaps to make at most.
+            target: stop at a cover that costs no more than this.
+            on_chunk: called every now and then.
+
+        Returns:
+            Why it stopped.
+        """
+        last = None if max_steps is None else self.n_steps + max_steps
+        while self.best_cost > target * (1 + 1e-12):
+            steps = self._steps_per_chunk
+            if last is not None:
+                steps = min(steps, last - self.n_steps)
+                if steps <= 0:
+                    return "step limit"
+            if clock.left <= 0:
+                return "time limit"
+            before = clock.seconds
+            if not _search(
+                *self._graph, self._costs, *self._state, self._counters, self._cost,
+                steps, target * (1 + 1e-12),
+            ):  # fmt: skip
+                return "every source is needed"
+            spent = max(clock.seconds - before, 1e-6)
+            wanted = min(0.05, max(clock.left, 1e-3))
+            growth = min(4.0, max(0.25, wanted / spent))
+            self._steps_per_chunk = max(1, int(self._steps_per_chunk * growth))
+            if on_chunk is not None:
+                on_chunk()
+        return "proven optimal"
+
+    def _begin(self, sets: TargetSets, start: ArrayLike | None) -> None:
+        n = sets.n_sources
+        order = greedy_order(sets, self._costs, None, share=1.0, budget=n).sources
+        if start is not None:
+            given = np.unique(np.asarray(start, np.int64))
+            if given.size and not (given[0] >= 0 and given[-1] < n):
+                raise InvalidInputError(
+                    f"0 <= source < {n} must hold for every source of start, but got "
+                    f"values from {given[0]} to {given[-1]}."
+                )
+            complete = np.array_equal(sets.union(given), sets.coverable)
+            if complete and self._costs[given].sum() <= self._costs[order].sum():
+                order = given
+        arguments = self._graph, self._costs, self._state, self._counters, self._cost
+        _install(
+            *arguments[0], self._costs, *self._state, self._counters, self._cost, order
+        )
+
+
+def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
+    return runs.offsets, runs.starts, runs.stops
+
+
+# --- compiled kernels -------------------------------------------------------------
+# s_: targets of a source, t_: sources of a target (offsets, starts, stops).
+
+
+@numba.njit(cache=True, nogil=True)
+def _shift_scores(t_off, t_sta, t_sto, target, amount, score, may_enter):
+    for r in range(t_off[target], t_off[target + 1]):
+        for i in range(t_sta[r], t_sto[r]):
+            score[i] += amount
+        for i in range(t_sta[r], t_sto[r]):
+            may_enter[i] = True
+
+
+@numba.njit(cache=True, nogil=True)
+def _add(
+    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+    place, members, count, owner, weight, score, stamp, may_enter, open_, open_place,
+    counters, cost, j,
+):  # fmt: skip
+    gain = score[j]
+    place[j] = counters[0]
+    members[counters[0]] = j
+    counters[0] += 1
+    cost[0] += costs[j]
+    for r in range(s_off[j], s_off[j + 1]):
+        for t in range(s_sta[r], s_sto[r]):
+            count[t] += 1
+            if count[t] == 1:
+                counters[1] -= 1
+                last = open_[counters[1]]
+                open_[open_place[t]] = last
+                open_place[last] = open_place[t]
+                open_place[t] = -1
+                _shift_scores(t_off, t_sta, t_sto, t, -weight[t], score, may_enter)
+            elif count[t] == 2:
+                score[owner[t]] -= weight[t]
+            owner[t] ^= j
+    score[j] = gain
+    stamp[j] = counters[3]
+
+
+@numba.njit(cache=True, nogil=True)
+def _remove(
+    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+    place, members, count, owner, weight, score, stamp, may_enter, open_, open_place,
+    counters, cost, j,
+):  # fmt: skip
+    loss = score[j]
+    counters[0] -= 1
+    last = members[counters[0]]
+    members[place[j]] = last
+    place[last] = place[j]
+    place[j] = -1
+    cost[0] -= costs[j]
+    for r in range(s_off[j], s_off[j + 1]):
+        for t in range(s_sta[r], s_sto[r]):
+            count[t] -= 1
+            owner[t] ^= j
+            if count[t] == 0:
+                open_place[t] = counters[1]
+                open_[counters[1]] = t
+                counters[1] += 1
+                _shift_scores(t_off, t_sta, t_sto, t, weight[t], score, may_enter)
+            elif count[t] == 1:
+                score[owner[t]] += weight[t]
+    score[j] = loss
+    stamp[j] = counters[3]
+    may_enter[j] = False
+
+
+@numba.njit(cache=True, nogil=True)
+def _cheapest_member(fixed, members, n_members, costs, score, stamp, newer_than):
+    """Member whose removal loses least weight per cost; oldest first on ties."""
+    best = -1
+    for k in range(n_members):
+        j = members[k]
+        if fixed[j] or stamp[j] >= newer_than:
+            continue
+        if best >= 0:
+            mine, other = score[j] * costs[best], score[best] * costs[j]
+            if mine > other:
+                continue
+            if mine == other and (stamp[j], j) > (stamp[best], best):
+                continue
+        best = j
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def _best_entrant(t_off, t_sta, t_sto, target, costs, score, stamp, may_enter, limit):
+    """Source for a target with the largest gain per cost; oldest first on ties."""
+    best = -1
+    for r in range(t_off[target], t_off[target + 1]):
+        for j in range(t_sta[r], t_sto[r]):
+            if not may_enter[j] or costs[j] >= limit:
+                continue
+            if best >= 0:
+                mine, other = score[j] * costs[best], score[best] * costs[j]
+                if mine < other or (mine == other and stamp[j] >= stamp[best]):
+                    continue
+            best = j
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_best(members, best_members, counters, cost, costs):
+    best_members[: counters[0]] = members[: counters[0]]
+    counters[2] = counters[0]
+    # Summed afresh, so that differences of floats do not pile up.
+    cost[0] = 0.0
+    for k in range(counters[0]):
+        cost[0] += costs[members[k]]
+    cost[1] = cost[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _install(
+    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+    fixed, place, members, count, owner, weight, score, stamp, may_enter,
+    open_, open_place, best_members, counters, cost, order,
+):  # fmt: skip
+    for j in order:
+        _add(
+            s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+            place, members, count, owner, weight, score, stamp, may_enter,
+            open_, open_place, counters, cost, j,
+        )  # fmt: skip
+    _keep_best(members, best_members, counters, cost, costs)
+
+
+@numba.njit(cache=True, nogil=True)
+def _search(
+    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+    fixed, place, members, count, owner, weight, score, stamp, may_enter,
+    open_, open_place, best_members, counters, cost, n_steps, goal,
+):  # fmt: skip
+    """Make swaps; False if nothing can be removed at all."""
+    for _ in range(n_steps):
+        counters[3] += 1
+        step = counters[3]
+        while counters[1] == 0:
+            # A first visit here in a step always has a cheaper cover than the best.
+            if cost[0] < cost[1] * (1 - 1e-12) or counters[0] < counters[2]:
+                _keep_best(members, best_members, counters, cost, costs)
+                if cost[1] <= goal:
+                    return True
+            j = _cheapest_member(
+                fixed, members, counters[0], costs, score, stamp, step + 1
+            )
+            if j < 0:
+                return False
+            _remove(
+                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+                place, members, count, owner, weight, score, stamp, may_enter,
+                open_, open_place, counters, cost, j,
+            )  # fmt: skip
+        j = _cheapest_member(fixed, members, counters[0], costs, score, stamp, step - 1)
+        if j >= 0:
+            _remove(
+                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+                place, members, count, owner, weight, score, stamp, may_enter,
+                open_, open_place, counters, cost, j,
+            )  # fmt: skip
+        while counters[1] > 0:
+            # xorshift64 on a positive int64 kept in the counters
+            x = np.uint64(counters[4])
+            x ^= x << np.uint64(13)
+            x ^= x >> np.uint64(7)
+            x ^= x << np.uint64(17)
+            counters[4] = np.int64(x)
+            t = open_[np.int64((x >> np.uint64(11)) % np.uint64(counters[1]))]
+            limit = cost[1] * (1 - 1e-12) - cost[0]
+            j = _best_entrant(
+                t_off, t_sta, t_sto, t, costs, score, stamp, may_enter, limit
+            )
+            if j < 0:
+                break
+            _add(
+                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
+                place, members, count, owner, weight, score, stamp, may_enter,
+                open_, open_place, counters, cost, j,
+            )  # fmt: skip
+            for k in range(counters[1]):
+                weight[open_[k]] += 1
+                t = open_[k]
+                for r in range(t_off[t], t_off[t + 1]):
+                    for i in range(t_sta[r], t_sto[r]):
+                        score[i] += 1
+    return True

@@ -1,0 +1,211 @@
+"""Reductions: what can be decided before any search, without losing the optimum.
+
+- A source that alone serves some target is in every cover.
+- A source whose targets another source serves too, for no more cost, can go.
+- A target that is served whenever some other target is served can go.
+- What then falls apart into components can be solved apart.
+"""
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from taskspace.cover.base import Clock
+from taskspace.cover.exact import cover_matrix
+from taskspace.sets import RunSets, TargetSets
+
+# Comparing sets takes seconds beyond this many (source, target) pairs.
+MAX_PAIRS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Core:
+    """What is left of a covering problem.
+
+    Args:
+        sets: the remaining sets; every target has at least two sources.
+        costs: costs of the remaining sources.
+        sources: index of each remaining source in the original problem.
+        targets: index of each remaining target in the original problem.
+    """
+
+    sets: RunSets
+    costs: NDArray[np.float64]
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    def keep(self, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> "Core":
+        """The part of the core with only the marked sources and targets."""
+        kept = np.flatnonzero(sources)
+        return Core(
+            self.sets.subset(kept).keep_targets(targets),
+            self.costs[kept],
+            self.sources[kept],
+            self.targets[targets],
+        )
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A covering problem after reductions.
+
+    Args:
+        forced: sources that are in some minimum cover, in the order they were found.
+        core: what is left to decide.
+    """
+
+    forced: NDArray[np.int64]
+    core: Core
+
+
+def reduce_problem(
+    sets: TargetSets, costs: NDArray[np.float64], clock: Clock | None = None
+) -> Reduced:
+    """Reduce a covering problem; the optimum stays the same.
+
+    Args:
+        sets: the targets that each source serves; uncoverable ones are dropped.
+        costs: cost of each source.
+        clock: stop reducing when its time is up.
+
+    Returns:
+        Forced sources and the remaining core.
+    """
+    clock = clock or Clock()
+    core = Core(
+        sets.to_runs(), costs, np.arange(sets.n_sources), np.arange(sets.n_targets)
+    )
+    core = core.keep(sets.sizes > 0, sets.coverable)
+    forced: list[int] = []
+    while True:
+        before = core.sets.n_sources, core.sets.n_targets
+        core, found = _take_forced(core)
+        forced += found
+        small = int(core.sets.sizes.sum()) <= MAX_PAIRS
+        if small and clock.left > 0:
+            core = _drop_dominated_sources(core)
+        if small and clock.left > 0:
+            core = _drop_dominated_targets(core)
+        if (core.sets.n_sources, core.sets.n_targets) == before:
+            return Reduced(np.array(forced, np.int64), core)
+
+
+def components(core: Core) -> list[Core]:
+    """The parts of a core that share neither sources nor targets."""
+    if core.sets.n_targets == 0:
+        return []
+    n = core.sets.n_targets
+    matrix = cover_matrix(core.sets)
+    graph = sparse.block_array([[None, matrix], [matrix.T, None]], format="csr")
+    n_parts, labels = connected_components(graph, directed=False)
+    if n_parts == 1:
+        return [core]
+    return [
+        core.keep(labels[n:] == part, labels[:n] == part) for part in range(n_parts)
+    ]
+
+
+def _take_forced(core: Core) -> tuple[Core, list[int]]:
+    inverse = core.sets.inverse
+    alone = np.flatnonzero(inverse.sizes == 1)
+    forced = np.unique(inverse.starts[inverse.offsets[alone]])
+    if not len(forced):
+        return core, []
+    left = ~core.sets.union(forced)
+    names = core.sources[forced].tolist()
+    kept = np.ones(core.sets.n_sources, bool)
+    kept[forced] = False
+    core = core.keep(kept, left)
+    return core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool)), names
+
+
+def _drop_dominated_sources(core: Core) -> Core:
+    sets, inverse = core.sets, core.sets.inverse
+    words = sets.to_packed().words
+    dropped = _find_contained(
+        *_arrays(sets), *_arrays(inverse), words, sets.sizes, inverse.sizes, core.costs
+    )
+    return core.keep(~dropped, np.ones(sets.n_targets, bool))
+
+
+def _drop_dominated_targets(core: Core) -> Core:
+    sets, inverse = core.sets, core.sets.inverse
+    words = inverse.to_packed().words
+    dropped = _find_containing(
+        *_arrays(inverse), *_arrays(sets), words, inverse.sizes, sets.sizes
+    )
+    return core.keep(np.ones(sets.n_sources, bool), ~dropped)
+
+
+def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
+    return runs.offsets, runs.starts, runs.stops
+
+
+# --- compiled kernels -------------------------------------------------------------
+
+
+@numba.njit(cache=True)
+def _rarest(off, sta, sto, sizes, i):
+    """The element of set i that is in the fewest sets."""
+    best = -1
+    for r in range(off[i], off[i + 1]):
+        for e in range(sta[r], sto[r]):
+            if best < 0 or sizes[e] < sizes[best]:
+                best = e
+    return best
+
+
+@numba.njit(cache=True)
+def _is_subset(a, b):
+    w = 0
+    while w < len(a) and not (a[w] & ~b[w]):
+        w += 1
+    return w == len(a)
+
+
+@numba.njit(cache=True)
+def _find_contained(
+    off, sta, sto, t_off, t_sta, t_sto, words, sizes, t_sizes, costs
+):  # fmt: skip
+    """Sets that lie in another one of no more cost; of equals the first stays."""
+    dropped = np.zeros(len(sizes), np.bool_)
+    for i in range(len(sizes)):
+        if sizes[i] == 0:
+            dropped[i] = True
+            continue
+        e = _rarest(off, sta, sto, t_sizes, i)
+        for r in range(t_off[e], t_off[e + 1]):
+            for j in range(t_sta[r], t_sto[r]):
+                if j == i or dropped[j] or costs[j] > costs[i] or sizes[j] < sizes[i]:
+                    continue
+                if sizes[j] == sizes[i] and costs[j] == costs[i] and j > i:
+                    continue
+                if _is_subset(words[i], words[j]):
+                    dropped[i] = True
+                    break
+            if dropped[i]:
+                break
+    return dropped
+
+
+@numba.njit(cache=True)
+def _find_containing(off, sta, sto, t_off, t_sta, t_sto, words, sizes, t_sizes):
+    """Sets that contain another one; of equals the first stays."""
+    dropped = np.zeros(len(sizes), np.bool_)
+    for i in range(len(sizes)):
+        if dropped[i] or sizes[i] == 0:
+            continue
+        e = _rarest(off, sta, sto, t_sizes, i)
+        for r in range(t_off[e], t_off[e + 1]):
+            for j in range(t_sta[r], t_sto[r]):
+                if j == i or dropped[j] or sizes[j] < sizes[i]:
+                    continue
+                if sizes[j] == sizes[i] and j < i:
+                    continue
+                if _is_subset(words[i], words[j]):
+                    dropped[j] = True
+    return dropped

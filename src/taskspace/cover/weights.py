@@ -1,0 +1,96 @@
+"""Multiplicative weights on the cover game, for a lower bound.
+
+One player spreads weight on sources to serve the least served target well, the other
+on targets to find the ones that are served badly. Both update their weights
+multiplicatively and optimistically (Rakhlin & Sridharan 2013); the averaged weights
+of the second player are dual prices.
+"""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.cover.base import Clock
+from taskspace.cover.prices import run_loads
+from taskspace.sets import RunSets
+
+_STEP = 0.3  # over the value of the game; larger ones diverge on grids
+_CHUNK = 50
+
+
+def multiplicative_weights(
+    sets: RunSets,
+    costs: NDArray[np.float64],
+    clock: Clock,
+    *,
+    max_iterations: int = 10**9,
+) -> NDArray[np.float64]:
+    """Dual prices by optimistic multiplicative weights.
+
+    Args:
+        sets: the targets that each source serves; every target must have a source.
+        costs: cost of each source.
+        clock: whose time limit counts.
+        max_iterations: iterations to make at most.
+
+    Returns:
+        The best averaged prices seen, not scaled.
+    """
+    inverse = sets.inverse
+    n, m = sets.n_sources, sets.n_targets
+    scale = costs.min() / costs
+    state = (np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m))
+    best, best_value = np.ones(m), -1.0
+    total, n_summed = np.zeros(m), 0
+    for done in range(0, max_iterations, _CHUNK):
+        _play(
+            sets.offsets, sets.starts, sets.stops,
+            inverse.offsets, inverse.starts, inverse.stops,
+            scale, *state, total, _CHUNK, done == 0,
+        )  # fmt: skip
+        n_summed += _CHUNK
+        value = float(total.sum() / np.max(run_loads(sets, total) * scale))
+        if value > best_value:
+            best, best_value = total / n_summed, value
+        if n_summed > 0.5 * done + 2 * _CHUNK:  # forget the first half
+            total[:] = 0
+            n_summed = 0
+        if clock.left <= 0:
+            break
+    return best
+
+
+@numba.njit(cache=True)
+def _products(offsets, starts, stops, values):
+    prefix = np.zeros(len(values) + 1)
+    for i in range(len(values)):
+        prefix[i + 1] = prefix[i] + values[i]
+    sums = np.zeros(len(offsets) - 1)
+    for s in range(len(sums)):
+        for r in range(offsets[s], offsets[s + 1]):
+            sums[s] += prefix[stops[r]] - prefix[starts[r]]
+    return sums
+
+
+@numba.njit(cache=True)
+def _softmax(logits):
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+@numba.njit(cache=True)
+def _play(
+    s_off, s_sta, s_sto, t_off, t_sta, t_sto, scale,
+    log_x, log_y, old_load, old_serve, total, n_rounds, is_first,
+):  # fmt: skip
+    for k in range(n_rounds):
+        x, y = _softmax(log_x), _softmax(log_y)
+        load = _products(s_off, s_sta, s_sto, y) * scale
+        serve = _products(t_off, t_sta, t_sto, x * scale)
+        if is_first and k == 0:
+            old_load[:], old_serve[:] = load, serve
+        step = _STEP / max((serve * y).sum(), 1e-9)
+        log_x += step * (2 * load - old_load)
+        log_y -= step * (2 * serve - old_serve)
+        old_load[:], old_serve[:] = load, serve
+        total += y
