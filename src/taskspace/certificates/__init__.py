@@ -1,0 +1,1 @@
+"""Certificates: what is proven about the space between and around grid points."""

@@ -1,0 +1,74 @@
+"""What every certificate says: whether it holds, how strongly, and why."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from taskspace.errors import UnknownNameError
+
+__all__ = ["Certificate", "CertificateKind"]
+
+CertificateKind = Literal["proof", "estimate", "vacuous"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One statement about a space of tasks, and what it rests on.
+
+    Args:
+        name: what the statement is about, e.g. `"continuum cover"`.
+        holds: whether the statement is established. A certificate that does not
+            hold is not refuted: `why` says what is missing.
+        kind: `"proof"` if it follows from what `why` names; `"estimate"` if a
+            constant in it was estimated from samples; `"vacuous"` if its hypotheses
+            fail or it says nothing, whatever the numbers are.
+        why: one sentence for people.
+        values: the numbers, as plain JSON values.
+
+    Example:
+        >>> Certificate("inner balls", True, "proof", "rates are exact.").holds
+        True
+    """
+
+    name: str
+    holds: bool
+    kind: CertificateKind
+    why: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.kind not in get_args(CertificateKind):
+            raise UnknownNameError(
+                "kind of a certificate", self.kind, get_args(CertificateKind)
+            )
+        object.__setattr__(self, "holds", bool(self.holds))
+        object.__setattr__(self, "values", plain(self.values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, holds, kind, why and values, ready for JSON."""
+        return {
+            "name": self.name,
+            "holds": self.holds,
+            "kind": self.kind,
+            "why": self.why,
+            "values": self.values,
+        }
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON values; numbers that JSON does not have become None.
+
+    Args:
+        value: numbers, strings, NumPy arrays, and lists and dicts of them.
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
