@@ -1,0 +1,370 @@
+r"""Tabular contextual MDPs: finite states and actions, exact performance.
+
+A context selects one of finitely many MDPs (their number, or their value on a line):
+kernels $p^\theta$, rewards $r^\theta$ and start distributions $\mu^\theta$ are arrays
+with a leading dim `context`. Performance is exact:
+$J(\theta, \pi) = \sum_s \mu^\theta(s) V_\pi^\theta(s)$, with $V$ from the linear
+Bellman equation (discounted) or by backward induction (finite horizon).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy, TabularPolicy
+from taskspace.systems.base import ContextAxis, System
+
+__all__ = [
+    "DirectionalityToy",
+    "TabularFamily",
+    "UnreachableState",
+    "deterministic_policies",
+]
+
+# Probabilities may miss 1 by this much, which is what decimals in files need.
+SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class TabularFamily(System):
+    r"""Finite MDPs, one a context.
+
+    Contexts are points on one axis, `theta`. Only the values given exist: a space
+    with any other is refused.
+
+    Args:
+        values: value of `theta` of each MDP, all different.
+        transitions: $p^\theta(s' | s, a)$, shape `(context, state, action, state)`,
+            or without `context` where it does not vary.
+        rewards: $r^\theta(s, a)$, shape `(context, state, action)`, or without
+            `context`.
+        start: $\mu^\theta$, shape `(context, state)`, or `(state,)`.
+        discount: γ in [0, 1); exactly one of `discount` and `horizon` is given.
+        horizon: number of steps; the return is the plain sum of rewards.
+        name: what to call it in reports.
+
+    Example:
+        >>> family = TabularFamily(
+        ...     values=[0.0, 1.0],
+        ...     transitions=[[[1.0], [1.0]]],
+        ...     rewards=[[[1.0, 2.0]], [[3.0, 0.0]]],
+        ...     start=[1.0],
+        ...     discount=0.5,
+        ... )
+        >>> policies = deterministic_policies([[0], [1]], n_actions=2)
+        >>> family.performance(policies, np.array([[0.0], [1.0]]))[:, 0].tolist()
+        [[2.0, 6.0], [4.0, 0.0]]
+    """
+
+    values: ArrayLike
+    transitions: ArrayLike
+    rewards: ArrayLike
+    start: ArrayLike
+    discount: float | None = None
+    horizon: int | None = None
+    name: str = "tabular family"
+    id: ClassVar[str] = "tabular-family"
+
+    def __post_init__(self):
+        values = np.array(self.values, np.float64).reshape(-1)
+        if not len(values) or len(np.unique(values)) < len(values):
+            raise InvalidInputError(
+                "values must be different numbers, one a context, but got "
+                f"{np.asarray(self.values).tolist()}."
+            )
+        n = len(values)
+        rewards = _per_context("rewards", self.rewards, 2, n)
+        n_states, n_actions = rewards.shape[1:]
+        transitions = _per_context("transitions", self.transitions, 3, n)
+        start = _per_context("start", self.start, 1, n)
+        for symbol, array, shape in (
+            ("transitions", transitions, (n, n_states, n_actions, n_states)),
+            ("start", start, (n, n_states)),
+        ):
+            if array.shape != shape:
+                raise InvalidInputError(
+                    f"{symbol} must have shape {shape} (or without the first dim) to "
+                    f"fit rewards of {n_states} states and {n_actions} actions, but "
+                    f"has {array.shape}."
+                )
+            if (array < 0).any() or (abs(array.sum(-1) - 1) > SUM_TOLERANCE).any():
+                raise InvalidInputError(
+                    f"{symbol} must hold probabilities that sum to 1, but the sums "
+                    f"range from {array.sum(-1).min()} to {array.sum(-1).max()} and "
+                    f"the smallest entry is {array.min()}."
+                )
+        if (self.discount is None) == (self.horizon is None):
+            raise InvalidInputError(
+                "Exactly one of discount and horizon must be given, but got "
+                f"discount={self.discount}, horizon={self.horizon}."
+            )
+        if self.discount is not None and not 0 <= self.discount < 1:
+            raise InvalidInputError(
+                f"0 <= discount < 1 must hold, but got {self.discount}. For a sum of "
+                "rewards over finitely many steps give horizon."
+            )
+        if self.horizon is not None and (
+            self.horizon < 1 or int(self.horizon) != self.horizon
+        ):
+            raise InvalidInputError(
+                f"horizon must be a whole number >= 1, but got {self.horizon}."
+            )
+        for field_name, array in (
+            ("values", values),
+            ("transitions", transitions),
+            ("rewards", rewards),
+            ("start", start),
+        ):
+            array.flags.writeable = False
+            object.__setattr__(self, field_name, array)
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """One axis, `theta`, that takes the given values."""
+        values = np.asarray(self.values)
+        return (
+            ContextAxis(
+                "theta",
+                float(values[0]),
+                low=float(values.min()),
+                high=float(values.max()),
+                description="which MDP",
+            ),
+        )
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return np.shape(self.rewards)[1]
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return np.shape(self.rewards)[2]
+
+    def numbers(self, contexts: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Number of the MDP of each context row."""
+        values = np.asarray(self.values)
+        order = np.argsort(values)
+        place = np.searchsorted(values[order], contexts[:, 0])
+        found = order[np.minimum(place, len(values) - 1)]
+        wrong = values[found] != contexts[:, 0]
+        if wrong.any():
+            raise InvalidInputError(
+                f"theta must be one of the {len(values)} values of the family, but got "
+                f"theta={contexts[wrong][0, 0]:g}."
+            )
+        return found
+
+    def performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every policy in every MDP, dims `(source, policy, target)`."""
+        values = self.state_values(policies, contexts)
+        start = np.asarray(self.start)[self.numbers(contexts)]
+        return np.einsum("sptx,tx->spt", values, start)
+
+    def state_values(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """V of every policy in every MDP, dims `(source, policy, target, state)`."""
+        chosen = self.numbers(contexts)
+        action = self._probabilities(policies)
+        rewards = np.asarray(self.rewards)[chosen]
+        transitions = np.asarray(self.transitions)[chosen]
+        reward = np.einsum("spxa,txa->sptx", action, rewards)
+        step = np.einsum("spxa,txay->sptxy", action, transitions)
+        if self.discount is not None:
+            system = np.eye(self.n_states) - self.discount * step
+            return np.linalg.solve(system, reward[..., None])[..., 0]
+        assert self.horizon is not None
+        values = np.zeros_like(reward)
+        for _ in range(int(self.horizon)):
+            values = reward + np.einsum("sptxy,spty->sptx", step, values)
+        return values
+
+    def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Largest J of any policy; for a finite horizon also of any that counts steps.
+
+        By policy iteration (discounted) or backward induction.
+        """
+        chosen = self.numbers(contexts)
+        rewards = np.asarray(self.rewards)[chosen]
+        transitions = np.asarray(self.transitions)[chosen]
+        start = np.asarray(self.start)[chosen]
+        if self.horizon is not None:
+            best = np.zeros(rewards.shape[:2])
+            for _ in range(int(self.horizon)):
+                best = (rewards + np.einsum("txay,ty->txa", transitions, best)).max(-1)
+            return np.einsum("tx,tx->t", best, start)
+        values = [
+            _policy_iteration(r, p, float(self.discount or 0.0))
+            for r, p in zip(rewards, transitions, strict=True)
+        ]
+        return np.einsum("tx,tx->t", np.stack(values), start)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything, as nested lists."""
+        return {
+            "values": np.asarray(self.values).tolist(),
+            "transitions": np.asarray(self.transitions).tolist(),
+            "rewards": np.asarray(self.rewards).tolist(),
+            "start": np.asarray(self.start).tolist(),
+            "discount": self.discount,
+            "horizon": self.horizon,
+            "name": self.name,
+        }
+
+    def _probabilities(self, policies: Policy) -> NDArray[np.float64]:
+        if not isinstance(policies, TabularPolicy):
+            raise InvalidInputError(
+                "A tabular family evaluates TabularPolicy stacks, but got "
+                f"{type(policies).__name__}."
+            )
+        shape = policies.probabilities.shape
+        if len(shape) != 4 or shape[2:] != (self.n_states, self.n_actions):
+            raise InvalidInputError(
+                "A stack must have dims (source, policy, state, action) with "
+                f"{self.n_states} states and {self.n_actions} actions, but has shape "
+                f"{shape}."
+            )
+        return policies.probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class UnreachableState(TabularFamily):
+    """The family of the paper's Proposition 1: models far apart, performance equal.
+
+    States start, safe, critical, end; two actions; two steps; reward 1 for reaching
+    `end`. From `critical`, theta = 1 ends and theta = 2 goes back to `start`: the
+    kernels differ by 2 in the 1-norm there, the largest value there is. But no
+    policy reaches `critical`, so D = 0 between the contexts.
+
+    The reward of reaching `end` is paid on the step into it.
+
+    Version history:
+        unreachable-state-v1: first version.
+    """
+
+    values: ArrayLike = field(default=(1.0, 2.0), init=False)
+    transitions: ArrayLike = field(default=(), init=False)
+    rewards: ArrayLike = field(default=(), init=False)
+    start: ArrayLike = field(default=(1.0, 0.0, 0.0, 0.0), init=False)
+    discount: float | None = field(default=None, init=False)
+    horizon: int | None = field(default=2, init=False)
+    name: str = field(default="unreachable state", init=False)
+    id: ClassVar[str] = "unreachable-state-v1"
+
+    def __post_init__(self):
+        first, safe, critical, end = range(4)
+        transitions = np.zeros((2, 4, 2, 4))
+        transitions[:, first, 0, safe] = 1
+        transitions[:, first, 1, end] = 1
+        transitions[:, safe, :, end] = 1
+        transitions[0, critical, :, end] = 1
+        transitions[1, critical, :, first] = 1
+        transitions[:, end, :, end] = 1
+        # The expected reward of the step: the probability of entering `end`.
+        rewards = transitions[..., end].copy()
+        rewards[:, end] = 0
+        object.__setattr__(self, "transitions", transitions)
+        object.__setattr__(self, "rewards", rewards)
+        super().__post_init__()
+
+    @staticmethod
+    def policies(n_sources: int = 2) -> TabularPolicy:
+        """The paper's Π = {π} with π(start) = a1, for each source."""
+        return deterministic_policies([[0, 0, 0, 0]] * n_sources, n_actions=2)
+
+    def settings(self) -> dict[str, Any]:
+        """None: everything is given."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionalityToy(TabularFamily):
+    """The paper's one-step example: D(1; 2) = 5, D(2; 1) = 8.
+
+    One state, actions A and B; rewards (10, 0) at theta = 1 and (5, 8) at theta = 2.
+    With the family {A, B} at both contexts the choice of the source matters for
+    ε in [5, 8): theta = 1 covers both contexts, theta = 2 does not.
+
+    Version history:
+        directionality-toy-v1: first version.
+    """
+
+    values: ArrayLike = field(default=(1.0, 2.0), init=False)
+    transitions: ArrayLike = field(default=(((1.0,), (1.0,)),), init=False)
+    rewards: ArrayLike = field(default=(((10.0, 0.0),), ((5.0, 8.0),)), init=False)
+    start: ArrayLike = field(default=(1.0,), init=False)
+    discount: float | None = field(default=None, init=False)
+    horizon: int | None = field(default=1, init=False)
+    name: str = field(default="directionality toy", init=False)
+    id: ClassVar[str] = "directionality-toy-v1"
+
+    @staticmethod
+    def policies(n_sources: int = 2) -> TabularPolicy:
+        """The common family {A, B}, for each source."""
+        both = deterministic_policies([[0], [1]], n_actions=2).probabilities
+        return TabularPolicy(np.repeat(both.reshape(1, 2, 1, 2), n_sources, axis=0))
+
+    def settings(self) -> dict[str, Any]:
+        """None: everything is given."""
+        return {}
+
+
+def deterministic_policies(actions: ArrayLike, n_actions: int) -> TabularPolicy:
+    """A stack of deterministic policies, one a source.
+
+    Args:
+        actions: action of each state, shape `(source, state)`, or
+            `(source, policy, state)`.
+        n_actions: number of actions.
+    """
+    chosen = np.asarray(actions, np.int64)
+    if chosen.ndim == 2:
+        chosen = chosen[:, None]
+    if chosen.ndim != 3 or (chosen < 0).any() or (chosen >= n_actions).any():
+        raise InvalidInputError(
+            "actions must be whole numbers from 0 to "
+            f"{n_actions - 1} with dims (source, state) or (source, policy, state), "
+            f"but got {np.asarray(actions).tolist()}."
+        )
+    return TabularPolicy(np.eye(n_actions)[chosen])
+
+
+def _per_context(
+    symbol: str, given: ArrayLike, ndim: int, n: int
+) -> NDArray[np.float64]:
+    try:
+        array = np.array(given, np.float64)
+    except ValueError as error:
+        raise InvalidInputError(f"{symbol} must be a full array: {error}.") from error
+    if array.ndim == ndim:
+        array = np.broadcast_to(array, (n, *array.shape)).copy()
+    if array.ndim != ndim + 1 or len(array) != n or not np.isfinite(array).all():
+        raise InvalidInputError(
+            f"{symbol} must be finite, with {ndim} dims, or {ndim + 1} of which the "
+            f"first has length {n}, but has shape {array.shape}."
+        )
+    return array
+
+
+def _policy_iteration(
+    reward: NDArray[np.float64], transition: NDArray[np.float64], discount: float
+) -> NDArray[np.float64]:
+    """Optimal values of one discounted MDP; ends because no policy comes twice."""
+    n_states = len(reward)
+    states = np.arange(n_states)
+    actions = np.zeros(n_states, np.intp)
+    while True:
+        step = np.eye(n_states) - discount * transition[states, actions]
+        values = np.linalg.solve(step, reward[states, actions])
+        scores = reward + discount * transition @ values
+        better = scores.max(1) > scores[states, actions] + 1e-12 * (1 + abs(values))
+        if not better.any():
+            return np.asarray(values, np.float64)
+        actions = np.where(better, scores.argmax(1), actions)
