@@ -81,27 +81,33 @@ class LinearGain(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Mlp(Policy):
-    """A network with tanh hidden layers.
+    """A network with one kind of hidden layers.
 
     Args:
         weights: one array a layer, shape `(..., n_in, n_out)`.
         biases: one array a layer, shape `(..., n_out)`.
         head: `"argmax"` picks the discrete action with the largest output;
-            `"clip"` clips the outputs to `[action_low, action_high]`.
-        action_low: smallest action of the `"clip"` head.
-        action_high: largest action of the `"clip"` head.
+            `"clip"` clips the outputs to `[action_low, action_high]`;
+            `"squash"` maps them into it by a tanh, zero to its middle.
+        activation: of the hidden layers, `"tanh"` or `"relu"`.
+        action_low: smallest action of a continuous head.
+        action_high: largest action of a continuous head.
     """
 
     weights: tuple[NDArray[np.float32], ...]
     biases: tuple[NDArray[np.float32], ...]
-    head: Literal["argmax", "clip"] = "argmax"
+    head: Literal["argmax", "clip", "squash"] = "argmax"
+    activation: Literal["tanh", "relu"] = "tanh"
     action_low: float = -np.inf
     action_high: float = np.inf
     kind: ClassVar[str] = "mlp"
 
     def __post_init__(self):
-        if self.head not in ("argmax", "clip"):
-            raise UnknownNameError("head of an Mlp", self.head, ["argmax", "clip"])
+        heads = ["argmax", "clip", "squash"]
+        if self.head not in heads:
+            raise UnknownNameError("head of an Mlp", self.head, heads)
+        if self.activation not in ("tanh", "relu"):
+            raise UnknownNameError("activation", self.activation, ["tanh", "relu"])
         if len(self.weights) != len(self.biases):
             raise InvalidInputError(
                 "An Mlp needs one bias a weight matrix, but got "
@@ -118,9 +124,10 @@ class Mlp(Policy):
         }
 
     def settings(self) -> dict[str, Any]:
-        """Head and action bounds."""
+        """Head, activation and action bounds."""
         return {
             "head": self.head,
+            "activation": self.activation,
             "action_low": self.action_low,
             "action_high": self.action_high,
         }
@@ -141,10 +148,14 @@ class Mlp(Policy):
         """Action at one observation; an integer for the `"argmax"` head."""
         x = np.asarray(observation, self.weights[0].dtype)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.tanh(x @ weight + bias)
+            x = x @ weight + bias
+            x = np.tanh(x) if self.activation == "tanh" else np.maximum(x, 0)
         x = x @ self.weights[-1] + self.biases[-1]
         if self.head == "argmax":
             return np.argmax(x, axis=-1)
+        if self.head == "squash":
+            width = self.action_high - self.action_low
+            return self.action_low + (np.tanh(x) + 1) / 2 * width
         return np.clip(x, self.action_low, self.action_high)
 
 

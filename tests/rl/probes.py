@@ -1,6 +1,7 @@
 """Small tasks with known values, and random networks."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import jax
@@ -14,7 +15,7 @@ from taskspace.systems.simulated import SimulatedSystem
 
 def random_mlp(rng, leading, sizes, head="argmax", scale=1.0):
     """A stack of networks with normal weights."""
-    pairs = list(zip(sizes, sizes[1:], strict=False))
+    pairs = list(pairwise(sizes))
     return Mlp(
         weights=tuple(
             (rng.normal(size=(*leading, n, m)) * scale / np.sqrt(n)).astype(np.float32)

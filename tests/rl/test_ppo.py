@@ -40,11 +40,7 @@ SMALL = Ppo(
 def learned(ppo, system, n_updates, context, parameters, key):
     """Parameters after some updates, by the trainer's own functions."""
     optimiser = parts.make_optimiser(ppo)
-    reset = jax.vmap(system.reset, (0, None))
-    environments = parts.Environments(
-        reset(jax.random.split(key, ppo.n_envs), context),
-        jnp.zeros(ppo.n_envs, jnp.int32),
-    )
+    environments = parts.start(ppo, system, context, key)
 
     def update(carry, key):
         parameters, moments, environments = carry
@@ -168,7 +164,9 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
         start = parts.initial_parameters(ppo, system, rng)
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         observation = jnp.asarray(rng.normal(size=(n, 1)))
-        action = rng.integers(2, size=n) if system.n_actions else rng.normal(size=(n, 1))
+        action = (
+            rng.integers(2, size=n) if system.n_actions else rng.normal(size=(n, 1))
+        )
         action = jnp.asarray(action)
         old, _ = parts.distribution(system, start, observation, action)
         # Old probabilities that differ put samples on both sides of the clip.
@@ -185,12 +183,16 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
             lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), start
         )
         slope = sum(
-            jax.tree.leaves(jax.tree.map(lambda a, b: (a * b).sum(), gradient, direction))
+            jax.tree.leaves(
+                jax.tree.map(lambda a, b: (a * b).sum(), gradient, direction)
+            )
         )
         step = 1e-6
         ahead, behind = (
             float(
-                loss(jax.tree.map(lambda p, d, s=s: p + s * d, start, direction), samples)
+                loss(
+                    jax.tree.map(lambda p, d, s=s: p + s * d, start, direction), samples
+                )
             )
             for s in (step, -step)
         )

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from probes import Probe, random_mlp
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, TabularPolicy
@@ -11,8 +12,6 @@ from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.simulated import episode_keys
-
-from probes import Probe, random_mlp
 
 
 def balancing(leading=(1, 1)):

@@ -47,7 +47,7 @@ class CartPole(SimulatedSystem):
     """
 
     horizon: int = 500
-    n_episodes: int = 64
+    n_episodes: int = 32
     episode_seed: int = 0
 
     id: ClassVar[str] = "cartpole-v1"

@@ -42,7 +42,7 @@ class Pendulum(SimulatedSystem):
     """
 
     horizon: int = 200
-    n_episodes: int = 64
+    n_episodes: int = 32
     episode_seed: int = 0
 
     id: ClassVar[str] = "pendulum-v1"

@@ -8,19 +8,22 @@ played for every (policy, target) pair and differences between pairs are not luc
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems.base import System
 
-__all__ = ["SimulatedSystem", "episode_keys", "network", "play"]
+if TYPE_CHECKING:
+    import gymnasium
+
+__all__ = ["Head", "SimulatedSystem", "episode_keys", "network", "play"]
 
 SLOTS = 1024
 """Environments that are played side by side: enough rows for efficient matrix
@@ -31,6 +34,15 @@ REFILL_EVERY = 8
 
 Layers = tuple[tuple[jax.Array, jax.Array], ...]
 """`(weight, bias)` of each layer, input layer first."""
+
+
+class Head(NamedTuple):
+    """What turns the outputs of a network into actions, as `Mlp` names it."""
+
+    kind: str
+    activation: str
+    low: float
+    high: float
 
 
 class SimulatedSystem(System):
@@ -107,6 +119,18 @@ class SimulatedSystem(System):
             context: context of this environment, shape `(len(axes),)`.
         """
 
+    def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
+        """A Gymnasium environment with the physics of one context, if there is one.
+
+        Args:
+            context: full context row, in the order of `axes`.
+            kwargs: passed on to `gymnasium.make`.
+        """
+        del context, kwargs
+        raise InvalidInputError(
+            f"{self.id} has no Gymnasium environment; give it a method `environment`."
+        )
+
     def returns(
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float32]:
@@ -132,10 +156,15 @@ class SimulatedSystem(System):
             )
             for weight, bias in zip(policies.weights, policies.biases, strict=True)
         )
-        limits = float(policies.action_low), float(policies.action_high)
+        head = Head(
+            policies.head,
+            policies.activation,
+            float(policies.action_low),
+            float(policies.action_high),
+        )
         with jax.enable_x64(False):
             rows = np.asarray(contexts, np.float32)
-            played = np.asarray(_play_stack(self, layers, limits, rows))
+            played = np.asarray(_play_stack(self, layers, head, rows))
         return played.reshape(*leading, len(contexts), self.n_episodes)
 
     def performance(
@@ -152,7 +181,7 @@ class SimulatedSystem(System):
     def _checked(self, policies: Policy) -> Mlp:
         """The stack as networks whose head and sizes fit this system."""
         if isinstance(policies, LinearGain):
-            gain = policies.gain
+            gain = policies.gain.astype(np.float32)
             zero = np.zeros(gain.shape[:-1], np.float32)
             policies = Mlp((-gain.swapaxes(-1, -2),), (zero,), head="clip")
         if not isinstance(policies, Mlp):
@@ -160,14 +189,14 @@ class SimulatedSystem(System):
                 f"{self.id} plays policies of kind 'mlp' or 'linear-gain', "
                 f"but got kind {policies.kind!r}."
             )
-        head = "argmax" if self.n_actions else "clip"
+        heads = ("argmax",) if self.n_actions else ("clip", "squash")
         sizes = self.n_observations, self.n_actions or self.action_size
         got = policies.weights[0].shape[-2], policies.biases[-1].shape[-1]
-        if policies.head != head or got != sizes:
+        if policies.head not in heads or got != sizes:
             raise InvalidInputError(
                 f"A policy of {self.id} must have {sizes[0]} inputs, {sizes[1]} "
-                f"outputs and the head {head!r}, but got {got[0]} inputs, {got[1]} "
-                f"outputs and the head {policies.head!r}."
+                f"outputs and the head {' or '.join(map(repr, heads))}, but got "
+                f"{got[0]} inputs, {got[1]} outputs and the head {policies.head!r}."
             )
         return policies
 
@@ -183,11 +212,14 @@ def episode_keys(key: jax.Array, n_episodes: int) -> jax.Array:
     )
 
 
-def network(layers: Layers, observations: jax.Array) -> jax.Array:
-    """Outputs of a tanh network for a batch of observations, one a row."""
+def network(
+    layers: Layers, observations: jax.Array, activation: str = "tanh"
+) -> jax.Array:
+    """Outputs of a network for a batch of observations, one a row."""
+    bend = {"tanh": jnp.tanh, "relu": jax.nn.relu}[activation]
     x = observations
     for weight, bias in layers[:-1]:
-        x = jnp.tanh(x @ weight + bias)
+        x = bend(x @ weight + bias)
     weight, bias = layers[-1]
     return x @ weight + bias
 
@@ -196,20 +228,20 @@ def network(layers: Layers, observations: jax.Array) -> jax.Array:
 def _play_stack(
     system: SimulatedSystem,
     layers: Layers,
-    limits: tuple[float, float],
+    head: Head,
     contexts: jax.Array,
 ) -> jax.Array:
     """Returns of a stack of policies, shape `(policy, target * episode)`."""
     keys = episode_keys(jax.random.key(system.episode_seed), system.n_episodes)
     # One policy after the other: a vmap over networks would break the matrix
     # products into small ones, which is several times slower on a CPU.
-    return lax.map(lambda one: play(system, one, limits, contexts, keys), layers)
+    return lax.map(lambda one: play(system, one, head, contexts, keys), layers)
 
 
 def play(
     system: SimulatedSystem,
     layers: Layers,
-    limits: tuple[float, float],
+    head: Head,
     contexts: jax.Array,
     keys: jax.Array,
 ) -> jax.Array:
@@ -222,7 +254,7 @@ def play(
     Args:
         system: the environment.
         layers: the network.
-        limits: bounds of continuous actions.
+        head: how its outputs become actions.
         contexts: shape `(target, len(axes))`.
         keys: of the initial state and of the noise, shape `(episode, 2)`.
 
@@ -241,7 +273,7 @@ def play(
     def advance(_, slots):
         pair, time, total, alive, context, state = slots
         observation = jax.vmap(system.observe)(state, context)
-        action = _act(system, layers, limits, observation)
+        action = _act(layers, head, observation)
         noise = jax.vmap(jax.random.fold_in)(keys[pair % n_episodes, 1], time)
         new, reward, terminated = jax.vmap(system.step)(state, action, context, noise)
         time = time + alive
@@ -284,17 +316,14 @@ def play(
     return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
 
-def _act(
-    system: SimulatedSystem,
-    layers: Layers,
-    limits: tuple[float, float],
-    observations: jax.Array,
-) -> jax.Array:
+def _act(layers: Layers, head: Head, observations: jax.Array) -> jax.Array:
     """Deterministic actions, one a row of observations."""
-    output = network(layers, observations)
-    if system.n_actions:
+    output = network(layers, observations, head.activation)
+    if head.kind == "argmax":
         return jnp.argmax(output, axis=-1)
-    return jnp.clip(output, *limits)
+    if head.kind == "squash":
+        return head.low + (jnp.tanh(output) + 1) / 2 * (head.high - head.low)
+    return jnp.clip(output, head.low, head.high)
 
 
 def _where(mask: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:

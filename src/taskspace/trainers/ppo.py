@@ -23,6 +23,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
 from taskspace.systems.simulated import (
+    Head,
     Layers,
     SimulatedSystem,
     episode_keys,
@@ -62,6 +63,9 @@ class Ppo(Trainer):
         value_coefficient: weight of the value's loss.
         entropy_coefficient: weight of the entropy bonus.
         max_gradient_norm: larger gradients are scaled down to this norm.
+        normalise_observations: show the networks observations with mean 0 and
+            standard deviation 1, by the statistics of all those seen before; the
+            trained policy has them folded into its first layer.
         normalise_advantages: give the advantages of each batch mean 0 and
             standard deviation 1.
         bootstrap_truncated: where the step limit cuts an episode, count its future
@@ -79,19 +83,20 @@ class Ppo(Trainer):
 
     n_policies: int = 3
     family: Literal["seeds", "checkpoints"] = "seeds"
-    total_steps: int = 500_000
+    total_steps: int = 300_000
     n_envs: int = 16
     n_steps: int = 64
     batch_size: int = 256
     n_epochs: int = 10
     learning_rate: float = 1e-3
-    anneal: bool = False
+    anneal: bool = True
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip_range: float = 0.2
     value_coefficient: float = 0.5
     entropy_coefficient: float = 0.0
     max_gradient_norm: float = 0.5
+    normalise_observations: bool = True
     normalise_advantages: bool = True
     bootstrap_truncated: bool = True
     hidden: tuple[int, ...] = (64, 64)
@@ -230,11 +235,41 @@ class Parameters(NamedTuple):
     log_std: jax.Array
 
 
+class Statistics(NamedTuple):
+    """Mean and variance of the observations seen so far, and their number."""
+
+    mean: jax.Array
+    variance: jax.Array
+    n_seen: jax.Array
+
+    def normalise(self, observation: jax.Array) -> jax.Array:
+        """The observation in units of its spread."""
+        return (observation - self.mean) / jnp.sqrt(self.variance + 1e-8)
+
+    def fold(self, layers: Layers) -> Layers:
+        """Layers that do with raw observations what these do with normalised ones."""
+        weight, bias = layers[0]
+        scaled = weight / jnp.sqrt(self.variance + 1e-8)[:, None]
+        return (scaled, bias - self.mean @ scaled), *layers[1:]
+
+    def updated(self, observations: jax.Array) -> "Statistics":
+        """With further observations, one a row (Chan et al. 1979)."""
+        n = observations.shape[0]
+        total = self.n_seen + n
+        mean, variance = observations.mean(0), observations.var(0)
+        shift = mean - self.mean
+        spread = self.variance * self.n_seen + variance * n
+        spread += shift**2 * self.n_seen * n / total
+        return Statistics(self.mean + shift * n / total, spread / total, total)
+
+
 class Environments(NamedTuple):
-    """The environments that collect samples: states, and steps since the start."""
+    """The environments that collect samples, and what has been seen in them."""
 
     state: Any
     time: jax.Array
+    """Steps since the start of each episode."""
+    statistics: Statistics
 
 
 class Samples(NamedTuple):
@@ -273,7 +308,8 @@ def _train(
     """One training; the best `n_kept` evaluated checkpoints of it."""
     stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
     stop = jnp.inf if stop is None else stop
-    limits = system.action_low, system.action_high
+    kind = "argmax" if system.n_actions else "clip"
+    head = Head(kind, "tanh", system.action_low, system.action_high)
     optimiser = make_optimiser(ppo)
 
     def period(carry):
@@ -295,12 +331,13 @@ def _train(
         state, _ = lax.scan(update, (parameters, moments, environments), keys)
         parameters, moments, environments = state
         keys = episode_keys(key_evaluation, ppo.n_evaluation_episodes)
-        new = play(system, parameters.actor, limits, context[None], keys).mean()
+        actor = environments.statistics.fold(parameters.actor)
+        new = play(system, actor, head, context[None], keys).mean()
         # The newer of two equal checkpoints has seen more, so it is kept.
         worst = jnp.argmin(score)
         better = new >= score[worst]
         replace = partial(_replace, index=worst, when=better)
-        kept = jax.tree.map(replace, kept, parameters.actor)
+        kept = jax.tree.map(replace, kept, actor)
         score = replace(score, new)
         return n_periods + 1, key, parameters, moments, environments, kept, score
 
@@ -309,11 +346,7 @@ def _train(
         return (n_periods < ppo.n_periods) & (score.min() < stop)
 
     key, key_reset = jax.random.split(key)
-    keys = jax.random.split(key_reset, ppo.n_envs)
-    environments = Environments(
-        jax.vmap(system.reset, (0, None))(keys, context),
-        jnp.zeros(ppo.n_envs, jnp.int32),
-    )
+    environments = start(ppo, system, context, key_reset)
     kept = jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor)
     carry = (
         jnp.asarray(0),
@@ -375,6 +408,22 @@ def make_optimiser(ppo: Ppo) -> optax.GradientTransformation:
     )
 
 
+def start(
+    ppo: Ppo, system: SimulatedSystem, context: jax.Array, key: jax.Array
+) -> Environments:
+    """Fresh environments, before anything has been seen."""
+    keys = jax.random.split(key, ppo.n_envs)
+    return Environments(
+        jax.vmap(system.reset, (0, None))(keys, context),
+        jnp.zeros(ppo.n_envs, jnp.int32),
+        Statistics(
+            jnp.zeros(system.n_observations),
+            jnp.ones(system.n_observations),
+            jnp.zeros(()),
+        ),
+    )
+
+
 def rollout(
     ppo: Ppo,
     system: SimulatedSystem,
@@ -383,7 +432,10 @@ def rollout(
     context: jax.Array,
     key: jax.Array,
 ) -> tuple[Environments, Samples]:
-    """Play `n_steps` steps in every environment and estimate the advantages."""
+    """Play `n_steps` steps in every environment and estimate the advantages.
+
+    The samples hold the observations as the networks saw them: normalised.
+    """
     shape = ppo.n_steps, ppo.n_envs
     key_action, key_step, key_reset = jax.random.split(key, 3)
     # All random numbers at once: a generator inside the loop would dominate it.
@@ -393,7 +445,11 @@ def rollout(
         noise = jax.random.normal(key_action, (*shape, system.action_size))
     reset = jax.vmap(jax.vmap(system.reset, (0, None)), (0, None))
     fresh = reset(jax.random.split(key_reset, shape), context)
-    observe = jax.vmap(system.observe, (0, None))
+    statistics = environments.statistics
+
+    def observe(state: Any, context: jax.Array) -> jax.Array:
+        raw = jax.vmap(system.observe, (0, None))(state, context)
+        return statistics.normalise(raw) if ppo.normalise_observations else raw
 
     def advance(environments: Environments, given):
         noise, fresh, key = given
@@ -423,7 +479,8 @@ def rollout(
             fresh,
             state,
         )
-        return Environments(state, jnp.where(over, 0, time)), seen
+        time = jnp.where(over, 0, time)
+        return Environments(state, time, statistics), seen
 
     given = noise, fresh, jax.random.split(key_step, shape)
     environments, seen = lax.scan(advance, environments, given)
@@ -445,8 +502,11 @@ def rollout(
     samples = Samples(
         observation, action, log_probability, advantage, advantage + value
     )
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
-    return environments, flat
+    samples = Samples(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in samples))
+    if ppo.normalise_observations:
+        raw = samples.observation * jnp.sqrt(statistics.variance + 1e-8)
+        statistics = statistics.updated(raw + statistics.mean)
+    return environments._replace(statistics=statistics), samples
 
 
 def advantages(
@@ -556,7 +616,8 @@ def learn(
         batch = jax.tree.map(lambda leaf: leaf[indices], samples)
         gradient = jax.grad(partial(loss, ppo, system))(parameters, batch)
         change, moments = optimiser.update(gradient, moments, parameters)
-        return (optax.apply_updates(parameters, change), moments), None
+        new: Any = optax.apply_updates(parameters, change)
+        return (new, moments), None
 
     keys = jax.random.split(key, ppo.n_epochs)
     order = lax.map(lambda key: jax.random.permutation(key, ppo.n_samples), keys)
