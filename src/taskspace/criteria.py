@@ -120,7 +120,7 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
     Returns:
         The sets as packed bits.
     """
-    criterion = losses.attrs.get("criterion") if hasattr(losses, "attrs") else None
+    criterion = getattr(losses, "attrs", {}).get("criterion")
     check_epsilon(epsilon, criterion)
     values = np.asarray(losses)
     if values.ndim != 2:

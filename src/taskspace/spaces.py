@@ -141,9 +141,13 @@ class Grid:
         """Number of contexts."""
         return math.prod(self.shape)
 
-    @cached_property
+    @property
     def points(self) -> NDArray[np.float64]:
         """All contexts in C order, shape `(size, n_axes)`."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> NDArray[np.float64]:
         mesh = np.meshgrid(*(axis.values for axis in self.axes), indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1)
 
@@ -184,7 +188,7 @@ class Grid:
     def contains(self, contexts: ArrayLike) -> NDArray[np.bool_]:
         """Which contexts, shape `(..., n_axes)`, lie in the closed box."""
         contexts = np.asarray(contexts, float)
-        return ((contexts >= self.low) & (contexts <= self.high)).all(-1)
+        return np.asarray(((contexts >= self.low) & (contexts <= self.high)).all(-1))
 
     def nearest(self, contexts: ArrayLike) -> NDArray[np.intp]:
         """Number of the node nearest to each context, ties to the lower node.

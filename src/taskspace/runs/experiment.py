@@ -260,28 +260,33 @@ def _override(values: dict[str, Any], override: str) -> None:
             if isinstance(axis, list) and len(axis) >= 3:
                 axis[2] = value
         return
-    level: Any = values
-    for depth, key in enumerate(keys):
-        if isinstance(level, list) and not key.isdigit():
-            for item in level:  # the rest of the path applies to each
-                _override(item, f"{'.'.join(keys[depth:])}={text}")
+    _assign(values, keys, value, path)
+
+
+def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
+    """Set `level[keys[0]][keys[1]]… = value`; a list without a number means each."""
+    key, *rest = keys
+    if isinstance(level, list):
+        if not key.isdigit():
+            for item in level:
+                _assign(item, keys, value, path)
             return
-        position = int(key) if isinstance(level, list) else key
-        if depth == len(keys) - 1:
-            level[position] = value
-            return
-        try:
-            level = (
-                level[position]
-                if isinstance(level, list)
-                else level.setdefault(position, {})
-            )
-        except IndexError:
-            level = None
-        if not isinstance(level, dict | list):
+        items, place = level, int(key)
+        if place >= len(items):
             raise InvalidInputError(
-                f"--set {path}: {'.'.join(keys[: depth + 1])} is not a table."
+                f"--set {path}: there are only {len(items)} entries before {key}."
             )
+        if rest:
+            _assign(items[place], rest, value, path)
+        else:
+            items[place] = value
+    elif isinstance(level, dict):
+        if rest:
+            _assign(level.setdefault(key, {}), rest, value, path)
+        else:
+            level[key] = value
+    else:
+        raise InvalidInputError(f"--set {path}: what stands before {key} is a value.")
 
 
 def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:

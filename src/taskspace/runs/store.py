@@ -228,6 +228,7 @@ class RunStore:
         with _replacing(self._policy_file(block)) as temporary:
             np.savez(
                 temporary,
+                allow_pickle=False,
                 header=np.array(json.dumps(header)),
                 home=home,
                 environment_steps=trained.environment_steps,

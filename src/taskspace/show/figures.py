@@ -251,7 +251,7 @@ def draw_context_map(record: ContextMap) -> Figure:
             colours = shades[entry[assignment]]
             axes.scatter(targets[:, 0], height, c=colours, edgecolors="grey", s=30)
         for place, source in enumerate(sources):
-            _draw_source(axes, source, shades[entry[place]], str(place + 1))
+            _draw_source(axes, source, str(shades[entry[place]]), str(place + 1))
         axes.set_title(record.title, fontsize=10)
         axes.set_xlabel(record.labels[0])
         if two:

@@ -1,6 +1,7 @@
 """One look for every figure: readable in print, safe for colour-blind readers."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ CRITERION_UNITS = {
     "ratio": "relative to the best known cost",
     "floor": "cost",
 }
-STYLE = {
+STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.labelsize": 10,

@@ -39,8 +39,12 @@ class LinearSystem(System):
     −inf where the loop is unstable.
     """
 
-    time: Literal["continuous", "discrete"]
     horizon: float
+
+    @property
+    @abstractmethod
+    def is_continuous(self) -> bool:
+        """Whether time is continuous, or counted in steps."""
 
     @property
     @abstractmethod
@@ -60,7 +64,7 @@ class LinearSystem(System):
             np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
             *self.matrices(contexts),
             self.initial_covariance,
-            self.time == "continuous",
+            self.is_continuous,
             float(self.horizon),
         )
         return -cost.reshape(*gain.shape[:2], len(contexts))
@@ -77,7 +81,7 @@ class LinearSystem(System):
             Gains `(context, n_inputs, n_states)`, zero where the Riccati equation
             has no stabilising solution, and a mask of where it has one.
         """
-        return riccati_gain(*self.matrices(contexts), self.time)
+        return riccati_gain(*self.matrices(contexts), continuous=self.is_continuous)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """J of K*, the best of all policies; unknown for a finite horizon."""
@@ -92,7 +96,8 @@ def riccati_gain(
     B: NDArray[np.float64],
     Q: NDArray[np.float64],
     R: NDArray[np.float64],
-    time: Literal["continuous", "discrete"],
+    *,
+    continuous: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """K* of many infinite-horizon LQR problems (u = −K x), and where it exists.
 
@@ -104,7 +109,7 @@ def riccati_gain(
         B: shape `(context, n_states, n_inputs)`.
         Q: shape `(context, n_states, n_states)`.
         R: shape `(context, n_inputs, n_inputs)`.
-        time: `"continuous"` or `"discrete"`.
+        continuous: continuous or discrete time.
 
     Returns:
         Gains `(context, n_inputs, n_states)`, zero where there is no stabilising
@@ -113,7 +118,7 @@ def riccati_gain(
     eye = np.eye(A.shape[1])
     G = B @ np.linalg.solve(R, _transpose(B))
     with np.errstate(all="ignore"):
-        if time == "continuous":
+        if continuous:
             # Any shift > 0 will do; one of the size of A converges soonest.
             scale = np.sqrt(
                 np.linalg.norm(G, axis=(1, 2)) * np.linalg.norm(Q, axis=(1, 2))
@@ -136,14 +141,14 @@ def riccati_gain(
             G, H = (G + _transpose(G)) / 2, (H + _transpose(H)) / 2
             if not np.abs(E).max() > RICCATI_DONE:
                 break
-        if time == "continuous":
+        if continuous:
             K = np.linalg.solve(R, _transpose(B) @ H)
         else:
             K = _invert(R + _transpose(B) @ H @ B) @ _transpose(B) @ H @ A
-    finite = np.isfinite(K).all((1, 2))
+    finite = np.asarray(np.isfinite(K).all((1, 2)))
     K = np.where(finite[:, None, None], K, 0.0)
     roots = np.linalg.eigvals(A - B @ K)
-    stable = roots.real.max(1) < 0 if time == "continuous" else abs(roots).max(1) < 1
+    stable = roots.real.max(1) < 0 if continuous else abs(roots).max(1) < 1
     solved = finite & stable
     return np.where(solved[:, None, None], K, 0.0), solved
 
@@ -155,7 +160,7 @@ def _transpose(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def _invert(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Inverses, NaN where a matrix is singular or already NaN."""
     try:
-        return np.linalg.inv(x)
+        return np.asarray(np.linalg.inv(x), np.float64)
     except np.linalg.LinAlgError:
         out = np.full_like(x, np.nan)
         for i, matrix in enumerate(x):
@@ -206,7 +211,7 @@ class LinearFamily(LinearSystem):
     def __post_init__(self):
         if self.time not in ("continuous", "discrete"):
             raise UnknownNameError("time", self.time, ["continuous", "discrete"])
-        check_horizon(self.horizon, self.time)
+        check_horizon(self.horizon, continuous=self.is_continuous)
         default = np.array([[axis.default for axis in self.axes]])
         A, B, Q, R = self.matrices(default)
         n, m = B.shape[1:]
@@ -221,6 +226,11 @@ class LinearFamily(LinearSystem):
                     f"{symbol} must have shape {size} to fit B of shape {(n, m)}, "
                     f"but has {matrix.shape[1:]}."
                 )
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether `time` is `"continuous"`."""
+        return self.time == "continuous"
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:
@@ -298,11 +308,11 @@ def weight_matrix(
     return (matrix + matrix.T) / 2
 
 
-def check_horizon(horizon: float, time: str) -> None:
+def check_horizon(horizon: float, *, continuous: bool) -> None:
     """Refuse a horizon that is not positive, or not whole in discrete time."""
-    whole = time == "continuous" or np.isinf(horizon) or horizon == int(horizon)
+    whole = continuous or np.isinf(horizon) or horizon == int(horizon)
     if not horizon > 0 or not whole:
-        kind = "a whole number of steps" if time == "discrete" else "a time"
+        kind = "a time" if continuous else "a whole number of steps"
         raise InvalidInputError(f"horizon must be {kind} > 0, got {horizon}.")
 
 

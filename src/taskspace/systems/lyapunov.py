@@ -302,13 +302,14 @@ def closed_loop_cost(
     Returns:
         Cost with dims `(policy, target)`; `inf` where the loop is unstable.
     """
-    arrays = [np.ascontiguousarray(x, np.float64) for x in (gains, a, b, q, r, x0)]
-    gains, *problem = arrays
+    gains, a, b, q, r, x0 = (
+        np.ascontiguousarray(array, np.float64) for array in (gains, a, b, q, r, x0)
+    )
     cost = np.empty((len(gains), len(a)))
 
     def kernel(first: int, stop: int) -> None:
         _some_policies(
-            gains[first:stop], *problem, continuous, horizon, cost[first:stop]
+            gains[first:stop], a, b, q, r, x0, continuous, horizon, cost[first:stop]
         )
 
     over_rows(kernel, len(gains))

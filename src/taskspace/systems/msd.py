@@ -1,7 +1,7 @@
 r"""The mass-spring-damper of the paper: $m \ddot x + c \dot x + k x = u$."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -37,7 +37,6 @@ class MassSpringDamper(LinearSystem):
     velocity_weight: float = 4.0
     input_weight: float = 1.0
     horizon: float = np.inf
-    time: ClassVar[Literal["continuous", "discrete"]] = "continuous"
     id: ClassVar[str] = "msd-v1"
 
     def __post_init__(self):
@@ -46,7 +45,7 @@ class MassSpringDamper(LinearSystem):
                 raise InvalidInputError(
                     f"{name} > 0 must hold, but got {getattr(self, name)}."
                 )
-        check_horizon(self.horizon, self.time)
+        check_horizon(self.horizon, continuous=True)
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:
@@ -56,6 +55,11 @@ class MassSpringDamper(LinearSystem):
             ContextAxis("c", 1.0, "N s/m", low=0.0, description="damping"),
             ContextAxis("m", 1.0, "kg", low=0.0, low_open=True, description="mass"),
         )
+
+    @property
+    def is_continuous(self) -> bool:
+        """Time is continuous."""
+        return True
 
     @property
     def initial_covariance(self) -> NDArray[np.float64]:

@@ -1,0 +1,5 @@
+"""`python -m taskspace` is the command line."""
+
+from taskspace.cli import main
+
+main()

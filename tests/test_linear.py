@@ -1,0 +1,317 @@
+"""Riccati, Lyapunov and costs: residuals, closed forms, independent integrators."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
+from taskspace.systems.base import reduce_family
+from taskspace.systems.linear import LinearSystem, riccati_gain
+from tests.helpers import four_states
+
+
+def random_problem(seed: int, n: int, m: int):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(4, n, n))
+    B = rng.normal(size=(4, n, m))
+    root = rng.normal(size=(4, n, n))
+    Q = root @ np.swapaxes(root, 1, 2) + 0.1 * np.eye(n)
+    return A, B, Q, np.tile(np.eye(m) * 2, (4, 1, 1))
+
+
+def scalar(a=0.0, b=1.0, q=1.0, r=1.0, **options) -> LinearFamily:
+    return LinearFamily(
+        context_axes=[ContextAxis("a", a)],
+        A=lambda a: [[a]],
+        B=lambda a: [[b]],
+        Q=[[q]],
+        R=[[r]],
+        **options,
+    )
+
+
+def scipy_cost(system: LinearSystem, gain, context) -> float:
+    A, B, Q, R = (x[0] for x in system.matrices(context[None]))
+    F, W = A - B @ gain, Q + gain.T @ R @ gain
+    if system.is_continuous:
+        if np.linalg.eigvals(F).real.max() >= 0:
+            return np.inf
+        P = scipy.linalg.solve_continuous_lyapunov(F.T, -W)
+    else:
+        if abs(np.linalg.eigvals(F)).max() >= 1:
+            return np.inf
+        P = scipy.linalg.solve_discrete_lyapunov(F.T, W)
+    return float(np.trace(P @ system.initial_covariance))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 12])
+@pytest.mark.parametrize("continuous", [True, False])
+def test_riccati_residual_and_scipy(n, continuous):
+    A, B, Q, R = random_problem(n, n, max(1, n // 2))
+    K, solved = riccati_gain(A, B, Q, R, continuous=continuous)
+    assert solved.all()
+    for i in range(len(A)):
+        if continuous:
+            P = scipy.linalg.solve_continuous_are(A[i], B[i], Q[i], R[i])
+            expected = np.linalg.solve(R[i], B[i].T @ P)
+            # P of the gain must satisfy the Riccati equation itself.
+            F, W = A[i] - B[i] @ K[i], Q[i] + K[i].T @ R[i] @ K[i]
+            own = scipy.linalg.solve_continuous_lyapunov(F.T, -W)
+            BP = B[i].T @ own
+            residual = A[i].T @ own + own @ A[i] - BP.T @ np.linalg.solve(R[i], BP)
+            residual += Q[i]
+            assert abs(residual).max() <= 1e-8 * abs(own).max()
+        else:
+            P = scipy.linalg.solve_discrete_are(A[i], B[i], Q[i], R[i])
+            expected = np.linalg.solve(R[i] + B[i].T @ P @ B[i], B[i].T @ P @ A[i])
+        np.testing.assert_allclose(
+            K[i], expected, rtol=0, atol=1e-7 * abs(expected).max()
+        )
+
+
+def test_integrator_closed_form():
+    system = scalar(a=0.0, q=4.0, r=9.0)
+    gain, _ = system.optimal_gain(np.array([[0.0]]))
+    assert gain[0, 0, 0] == pytest.approx(np.sqrt(4 / 9), rel=1e-13)
+    cost = -system.performance(LinearGain(gain[None]), np.array([[0.0]]))
+    assert cost[0, 0, 0] == pytest.approx(np.sqrt(4 * 9), rel=1e-13)
+
+
+@given(st.floats(-3, 3), st.floats(-4, 6))
+def test_scalar_cost_closed_form(a, k):
+    # ẋ = (a − k) x, cost (1 + k²) / 2(k − a) if k > a, infinite otherwise.
+    J = scalar().performance(LinearGain(np.array([[[[k]]]])), np.array([[a]]))[0, 0, 0]
+    if k - a > 1e-6:
+        assert J == pytest.approx(-(1 + k * k) / (2 * (k - a)), rel=1e-9)
+    elif k - a < -1e-6:
+        assert J == -np.inf
+
+
+@given(st.floats(-3, 3), st.floats(-4, 4))
+def test_scalar_discrete_closed_form(a, k):
+    system = scalar(time="discrete")
+    J = system.performance(LinearGain(np.array([[[[k]]]])), np.array([[a]]))[0, 0, 0]
+    f = a - k
+    if abs(f) < 1 - 1e-6:
+        assert J == pytest.approx(-(1 + k * k) / (1 - f * f), rel=1e-9)
+    elif abs(f) > 1 + 1e-6:
+        assert J == -np.inf
+
+
+def test_no_stabilising_gain_is_a_value():
+    # The unstable state cannot be reached by the input.
+    A = np.array([[[1.0, 0.0], [0.0, -1.0]]])
+    B = np.array([[[0.0], [1.0]]])
+    gain, solved = riccati_gain(A, B, np.eye(2)[None], np.eye(1)[None], continuous=True)
+    assert not solved[0]
+    assert (gain == 0).all()
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_general_cost_equals_scipy(time):
+    system = four_states(time=time)
+    rng = np.random.default_rng(1)
+    best, _ = system.optimal_gain(np.array([[0.5, 1.0]]))
+    gains = LinearGain(best + rng.normal(size=(3, 4, 2, 4)))
+    contexts = np.column_stack([rng.uniform(0, 2, 11), rng.uniform(0.5, 3, 11)])
+    J = system.performance(gains, contexts)
+    unstable = 0
+    for s, p, t in np.ndindex(J.shape):
+        expected = -scipy_cost(system, gains.gain[s, p], contexts[t])
+        unstable += expected == -np.inf
+        np.testing.assert_allclose(J[s, p, t], expected, rtol=1e-9)
+    assert 0 < unstable < J.size  # both kinds were seen
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_fast_path_equals_general_path(seed):
+    rng = np.random.default_rng(seed)
+    system = MassSpringDamper()
+    contexts = rng.uniform([0.0, 0.0, 0.2], [8, 8, 5], (9, 3))
+    gains = LinearGain(rng.normal(0.5, 2.0, (3, 2, 1, 2)))
+    fast = system.performance(gains, contexts)
+    general = LinearSystem.performance(system, gains, contexts)
+    a = gains.gain[..., 0, 0][..., None] + contexts[:, 0]
+    b = gains.gain[..., 0, 1][..., None] + contexts[:, 1]
+    clear = (abs(a) > 1e-3) & (abs(b) > 1e-3)  # not at the edge of stability
+    np.testing.assert_array_equal(np.isinf(fast)[clear], np.isinf(general)[clear])
+    clear &= np.isfinite(fast)
+    np.testing.assert_allclose(fast[clear], general[clear], rtol=1e-9)
+    index = tuple(np.argwhere(clear)[0]) if clear.any() else None
+    if index:
+        s, p, t = index
+        expected = -scipy_cost(system, gains.gain[s, p], contexts[t])
+        np.testing.assert_allclose(fast[index], expected, rtol=1e-9)
+
+
+def test_fused_reduction_equals_plain_reduction_bit_for_bit():
+    system = MassSpringDamper()
+    rng = np.random.default_rng(5)
+    sources = system.contexts(ts.Points(["k", "c"], rng.uniform(0.1, 8, (7, 2))))
+    targets = system.contexts(ts.Grid(k=(0.1, 8.0, 23), c=(0.1, 8.0, 31)))
+    gains = LinearGain(rng.normal(0.0, 3.0, (7, 5, 1, 2)))
+    home = system.home_performance(gains, sources)
+    assert np.isinf(home).any()  # some fail at home
+    assert np.isfinite(home).any()
+    fused = system.reduce_family(gains, home, targets)
+    plain = reduce_family(system.performance(gains, targets), home)
+    for name in fused._fields:
+        np.testing.assert_array_equal(getattr(fused, name), getattr(plain, name), name)
+
+
+def test_optimal_gain_of_the_fast_path_solves_riccati():
+    system = MassSpringDamper(
+        position_weight=3.0, velocity_weight=0.5, input_weight=2.0
+    )
+    contexts = np.random.default_rng(0).uniform([0, 0, 0.2], [8, 8, 4], (50, 3))
+    fast, _ = system.optimal_gain(contexts)
+    general, _ = LinearSystem.optimal_gain(system, contexts)
+    np.testing.assert_allclose(fast, general, rtol=1e-9)
+
+
+def _simulated_cost(system, gain, context, horizon) -> float:
+    """Cost by an independent integrator, one run for each unit initial state."""
+    A, B, Q, R = (x[0] for x in system.matrices(context[None]))
+    F, W = A - B @ gain, Q + gain.T @ R @ gain
+    n = len(F)
+
+    def rate(_, z):
+        x = z[:n]
+        return np.concatenate([F @ x, [x @ W @ x]])
+
+    total = 0.0
+    for start in np.eye(n):
+        solution = scipy.integrate.solve_ivp(
+            rate, (0, horizon), [*start, 0.0], rtol=1e-10, atol=1e-12, method="DOP853"
+        )
+        total += solution.y[-1, -1]
+    return total
+
+
+@pytest.mark.parametrize("horizon", [0.7, 6.0, np.inf])
+@pytest.mark.parametrize("family", ["msd", "four states"])
+def test_cost_equals_a_rollout(family, horizon):
+    if family == "msd":
+        system = MassSpringDamper(horizon=horizon)
+        context, gain = np.array([2.0, 0.7, 1.3]), np.array([[0.4, 1.1]])
+    else:
+        system = four_states(horizon=horizon)
+        context = np.array([0.8, 1.5])
+        gain = np.array([[1.0, 0.5, 0.0, 0.2], [0.0, 0.1, 0.7, 0.9]])
+    J = system.performance(LinearGain(gain[None, None]), context[None])[0, 0, 0]
+    simulated = _simulated_cost(system, gain, context, min(horizon, 80.0))
+    assert -J == pytest.approx(simulated, rel=1e-7)
+
+
+def test_finite_horizon_of_an_unstable_loop():
+    system = MassSpringDamper(horizon=5.0)
+    context, gain = np.array([1.0, 0.5, 1.0]), np.array([[-2.0, -1.0]])
+    J = system.performance(LinearGain(gain[None, None]), context[None])[0, 0, 0]
+    assert np.isfinite(J)
+    simulated = _simulated_cost(system, gain, context, 5.0)
+    assert -J == pytest.approx(simulated, rel=1e-8)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 64, 100])
+def test_discrete_finite_horizon_is_the_plain_sum(n_steps):
+    system = four_states(time="discrete", horizon=n_steps)
+    gain = 0.1 * np.random.default_rng(2).normal(size=(2, 4))
+    context = np.array([0.1, 2.0])
+    A, B, Q, R = (x[0] for x in system.matrices(context[None]))
+    F, W = A - B @ gain, Q + gain.T @ R @ gain
+    X, total = np.eye(4), 0.0
+    for _ in range(n_steps):
+        total += np.trace(W @ X)
+        X = F @ X @ F.T
+    J = system.performance(LinearGain(gain[None, None]), context[None])[0, 0, 0]
+    assert -J == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.parametrize("family", ["msd", "four states"])
+def test_finite_horizon_tends_to_infinite(family):
+    def build(horizon):
+        if family == "msd":
+            return MassSpringDamper(horizon=horizon)
+        return four_states(horizon=horizon)
+
+    endless = build(np.inf)
+    contexts = np.array([[axis.default for axis in endless.axes]])
+    gains = LinearGain(endless.optimal_gain(contexts)[0][None])
+    J = [
+        build(h).performance(gains, contexts)[0, 0, 0] for h in (1.0, 3.0, 10.0, 300.0)
+    ]
+    assert all(a > b for a, b in pairwise(J))  # costs add up
+    assert J[-1] == pytest.approx(endless.performance(gains, contexts)[0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "system", [MassSpringDamper(), four_states()], ids=["msd", "4"]
+)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_optimal_gain_beats_any_other_at_its_own_context(system, seed):
+    rng = np.random.default_rng(seed)
+    low = [0.1 if axis.low == 0 else axis.low for axis in system.axes]
+    contexts = rng.uniform(low, 4.0, (1, len(system.axes)))
+    best, _ = system.optimal_gain(contexts)
+    others = best + rng.normal(0, rng.uniform(0.01, 2), (20, *best.shape[1:]))
+    J_best = system.performance(LinearGain(best[None]), contexts)[0, 0, 0]
+    J = system.performance(LinearGain(others[None]), contexts)[0, :, 0]
+    assert (J <= J_best + 1e-9 * abs(J_best)).all()
+    assert system.optimum(contexts)[0] == J_best
+
+
+def test_tiling_does_not_change_a_bit():
+    system = four_states()
+    rng = np.random.default_rng(0)
+    gains = LinearGain(rng.normal(size=(5, 1, 2, 4)))
+    contexts = rng.uniform([0, 0.5], [2, 3], (29, 2))
+    whole = system.performance(gains, contexts)
+    for tile in (1, 3, 8, 28):
+        parts = [
+            system.performance(gains, contexts[i : i + tile])
+            for i in range(0, len(contexts), tile)
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts, axis=2), whole)
+
+
+def test_weights_may_depend_on_the_context():
+    system = four_states(
+        Q=lambda coupling, mass: np.diag([mass, 1.0, coupling, 1.0]),
+        R=lambda coupling, mass: np.eye(2) * mass,
+    )
+    contexts = np.array([[0.5, 1.0], [0.5, 2.0]])
+    gain = np.full((1, 1, 2, 4), 0.2)
+    J = system.performance(LinearGain(gain), contexts)[0, 0]
+    for t in range(2):
+        assert -J[t] == pytest.approx(scipy_cost(system, gain[0, 0], contexts[t]))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"Q": np.array([[1.0, 2.0], [0.0, 1.0]])}, "Q must be symmetric"),
+        ({"Q": -np.eye(4)}, "Q must be positive semidefinite"),
+        ({"R": np.zeros((2, 2))}, "R must be positive definite"),
+        ({"Q": np.eye(3)}, "Q must have shape (4, 4)"),
+        ({"horizon": 0.0}, "horizon must be a time > 0"),
+        ({"time": "discrete", "horizon": 2.5}, "a whole number of steps"),
+        ({"x0_covariance": np.eye(3)}, "x0_covariance must have shape"),
+    ],
+)
+def test_bad_family_is_refused_at_construction(options, says):
+    with pytest.raises(InvalidInputError) as error:
+        four_states(**options)
+    assert says in str(error.value)
+
+
+def test_negative_mass_is_refused():
+    with pytest.raises(InvalidInputError, match="0 < m must hold in msd-v1"):
+        MassSpringDamper().contexts(ts.Grid(m=(-1.0, 1.0, 3)))

@@ -1,0 +1,252 @@
+"""Runs: resumable, readable, never overwriting, the same bytes in the end."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
+from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
+from taskspace.runs import execute as execute_module
+
+SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
+
+
+def small(*more: str) -> Experiment:
+    return load_experiment("msd", [*SMALL, *more])
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Cut the small table into eight blocks."""
+    monkeypatch.setattr("taskspace.runs.store.BLOCK_CELLS", 8 * 64 * 3)
+
+
+def digests(path) -> dict[str, str]:
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(path.rglob("*"))
+        if file.is_file()
+    }
+
+
+def test_run_holds_the_same_table_as_evaluate(tmp_path, many_blocks):
+    experiment = small()
+    run_experiment(experiment, tmp_path / "run")
+    stored = RunStore.open(tmp_path / "run").table()
+    direct = ts.evaluate(
+        experiment.built_system, experiment.built_trainer, experiment.sources, seed=0
+    )
+    for name in ("performance", "home_performance", "best_known"):
+        np.testing.assert_array_equal(stored[name], direct[name])
+    assert dict(stored.coords.sizes)["source"] == 64
+    np.testing.assert_array_equal(stored["source_k"], direct["source_k"])
+
+
+def test_interrupted_run_equals_undisturbed_run(tmp_path, many_blocks, monkeypatch):
+    run_experiment(small(), tmp_path / "whole")
+    done = []
+
+    def fails_after_three(path, block, real=execute_module.table_block):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(block)
+        real(path, block)
+
+    monkeypatch.setattr(execute_module, "table_block", fails_after_three)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(small(), tmp_path / "cut")
+    monkeypatch.undo()
+    assert not RunStore.open(tmp_path / "cut").is_complete()
+    # A block that was half written: its marker is missing, its chunk is rubbish.
+    chunk = tmp_path / "cut" / "table.zarr" / "performance" / "c" / "3" / "0" / "0"
+    chunk.parent.mkdir(parents=True)
+    chunk.write_bytes(b"half")
+    again = []
+    monkeypatch.setattr(
+        execute_module,
+        "table_block",
+        lambda path, block, real=execute_module.table_block: (
+            again.append(block),
+            real(path, block),
+        ),
+    )
+    run_experiment(small(), tmp_path / "cut")
+    assert again == [3, 4, 5, 6, 7]  # finished blocks are never computed again
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+
+
+def test_killed_process_resumes_to_the_same_bytes(tmp_path):
+    code = (
+        "import sys; from taskspace.runs import load_experiment, run_experiment;"
+        "run_experiment(load_experiment('msd', sys.argv[2:]), sys.argv[1])"
+    )
+    options = ["space.n=40", "cover.n_repeats=5"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run_experiment(load_experiment("msd", options), whole)
+    process = subprocess.Popen([sys.executable, "-c", code, str(killed), *options])
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if len(list(killed.glob("blocks/*"))) >= 2:
+            break
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not RunStore.open(killed).is_complete()
+    run_experiment(load_experiment("msd", options), killed)
+    left, right = digests(whole), digests(killed)
+    # A killed writer may leave a temporary file behind, never a half result.
+    right = {name: value for name, value in right.items() if "/." not in name}
+    assert left == right
+
+
+def test_workers_give_the_same_bytes(tmp_path, many_blocks):
+    run_experiment(small(), tmp_path / "here")
+    run_experiment(small(), tmp_path / "there", workers=2)
+    assert digests(tmp_path / "here") == digests(tmp_path / "there")
+
+
+def test_dask_scheduler_gives_the_same_bytes(tmp_path, many_blocks):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    run_experiment(small(), tmp_path / "here")
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=None,
+    ) as cluster:
+        run_experiment(small(), tmp_path / "there", scheduler=cluster.scheduler_address)
+    assert digests(tmp_path / "here") == digests(tmp_path / "there")
+
+
+def test_second_run_computes_nothing(tmp_path, monkeypatch):
+    first = run_experiment(small(), tmp_path / "run")
+    monkeypatch.setattr(execute_module, "_results", None)  # would fail if called
+    second = run_experiment(small(), tmp_path / "run")
+    assert second.reused
+    assert not first.reused
+    assert second.results == json.loads(json.dumps(first.results))
+
+
+def test_run_of_another_experiment_is_refused_untouched(tmp_path):
+    run_experiment(small(), tmp_path / "run")
+    before = digests(tmp_path / "run")
+    with pytest.raises(RunStoreError, match=r"trainer\.noise is 0\.1 there and 0\.2"):
+        run_experiment(small("trainer.noise=0.2"), tmp_path / "run")
+    assert digests(tmp_path / "run") == before
+
+
+def test_foreign_directory_is_refused_untouched(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunStoreError, match="not a run directory"):
+        run_experiment(small(), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_truncated_store_is_noticed_and_mended(tmp_path, damage):
+    run_experiment(small(), tmp_path / "run")
+    before = digests(tmp_path / "run")
+    chunk = next((tmp_path / "run" / "table.zarr" / "performance" / "c").rglob("0"))
+    while chunk.is_dir():
+        chunk /= "0"
+    if damage == "truncate":
+        chunk.write_bytes(chunk.read_bytes()[:-8])
+    else:
+        chunk.unlink()
+    with pytest.raises(RunStoreError, match="missing or cut short"):
+        RunStore.open(tmp_path / "run").table()
+    run_experiment(small(), tmp_path / "run")
+    assert digests(tmp_path / "run") == before
+
+
+def test_damaged_manifest_is_noticed(tmp_path):
+    run_experiment(small(), tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").write_text('{"version": 1')
+    with pytest.raises(RunStoreError, match="damaged"):
+        RunStore.open(tmp_path / "run")
+
+
+def test_resolved_experiment_runs_again_exactly(tmp_path):
+    first = run_experiment(small(), tmp_path / "a")
+    again = load_experiment(str(tmp_path / "a" / "experiment.toml"))
+    second = run_experiment(again, tmp_path / "b")
+    assert first.results == second.results
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_experiment_round_trips_through_toml():
+    experiment = small("space.c=[0.1, 8.0, 4, 'log']").resolved()
+    assert Experiment.from_toml(experiment.to_toml()) == experiment
+
+
+def test_targets_may_differ_from_sources(tmp_path):
+    experiment = small("targets.k=[0.5, 7.5, 5]", "targets.c=[0.5, 7.5, 3]")
+    result = run_experiment(experiment, tmp_path / "run")
+    assert result.results["covers"][0]["n_targets"] == 15
+    assert result.results["covers"][0]["n_sources"] == 64
+
+
+def test_overrides():
+    experiment = small("criteria.epsilon=[0.1, 0.3]", "system.horizon=4.0")
+    assert [spec.epsilon for spec in experiment.criteria] == [(0.1, 0.3)] * 2
+    assert experiment.built_system.horizon == 4.0
+    only_second = small("criteria.1.epsilon=7")
+    assert [spec.epsilon for spec in only_second.criteria] == [(0.2,), (7.0,)]
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("space.n=0", "at least one point"),
+        ("space.k=[1, 2]", "must be (low, high, n)"),
+        ("space.k=[-1, 2, 3]", "0 <= k must hold"),
+        ("space.q=[1, 2, 3]", "Unknown context axis of msd-v1 'q'"),
+        ("system.id='msd-v2'", "Did you mean 'msd-v1'?"),
+        ("system.mass=3", "Unknown key of [system] of msd-v1: 'mass'"),
+        ("trainer.nois=1", "Did you mean 'noise'?"),
+        ("trainer.noise='much'", "wrong type"),
+        ("criteria.epsilon=-1", "epsilon >= 0 must hold"),
+        ("criteria.epsilon='x'", "must be numbers"),
+        ("criteria.criterion='regrets'", "Did you mean 'regret'?"),
+        ("cover.methods=['greedi']", "Did you mean 'greedy'?"),
+        ("seed=-1", "seed must be an integer >= 0"),
+        ("sede=1", "Did you mean 'seed'?"),
+        ("nonsense", "--set needs key=value"),
+        ("criteria.7.epsilon=1", "there are only 2 entries"),
+    ],
+)
+def test_bad_values_are_named(override, says):
+    with pytest.raises((InvalidInputError, UnknownNameError)) as error:
+        small(override)
+    assert says in str(error.value)
+
+
+def test_spent_counts_what_an_oracle_needs(tmp_path):
+    spent = run_experiment(small(), tmp_path / "run").results["spent"]
+    assert spent["trainings"] == 64 * 3
+    assert spent["evaluations"] == 64 * 3 * 64
+    assert "greedy" in spent["oracle_methods"]
+    assert "random" not in spent["oracle_methods"]
+
+
+def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
+    # The paper's claim, at every coverage level that greedy passes.
+    results = run_experiment(
+        small("space.n=15", "criteria.epsilon=0.3"), tmp_path / "run"
+    ).results
+    curves = {(c["criterion"], c["method"]): c for c in results["curves"]}
+    for criterion in ("signed", "regret"):
+        greedy = curves[criterion, "greedy"]
+        for n, coverage in zip(greedy["n_policies"], greedy["coverage"], strict=True):
+            for method in ("uniform", "random"):
+                other = curves[criterion, method]
+                there = np.interp(n, other["n_policies"], other["coverage"])
+                assert coverage >= there - 1e-9
