@@ -163,6 +163,19 @@ def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -
             f"{number(regret)}: it compares each policy with its own score at home, "
             "so a poor policy covers much. Use the regret criterion to deploy."
         )
+    home = result.results["home"]
+    if home and home["n_failed"]:
+        console.print(
+            f"[red]![/red] {home['n_failed']} of {home['n_policies']} policies score "
+            f"below {home['solved_return']:g} at their own source (the worst "
+            f"{home['worst']:.4g}). The signed criterion is blind to that: such a "
+            "policy has little to lose, so its tolerance set is large."
+        )
+    elif home:
+        console.print(
+            f"All {home['n_policies']} policies reach {home['solved_return']:g} at "
+            "their own source."
+        )
     covers = result.results["covers"]
     lost = max((len(c["uncoverable"]) for c in covers), default=0)
     if lost:

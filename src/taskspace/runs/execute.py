@@ -245,6 +245,7 @@ def _results(store: RunStore, report: Report) -> dict[str, Any]:
         "covers": covers,
         "curves": curves,
         "spent": _spent(store, table),
+        "home": _home(store, table),
     }
 
 
@@ -272,6 +273,23 @@ def _spread(curve: CoverageCurve) -> dict[str, float]:
         "mean": float(curve.sizes.mean()),
         "least": int(curve.sizes.min()),
         "most": int(curve.sizes.max()),
+    }
+
+
+def _home(store: RunStore, table: xr.Dataset) -> dict[str, Any] | None:
+    """How many policies learned their own task, where the system says what that is."""
+    system = store.experiment.built_system
+    if not isinstance(system, SimulatedSystem) or system.solved_return is None:
+        return None
+    scores = table["home_performance"].values
+    solved = scores >= system.solved_return
+    return {
+        "solved_return": system.solved_return,
+        "n_policies": int(scores.size),
+        "n_failed": int((~solved).sum()),
+        "n_sources_with_a_failure": int((~solved).any(1).sum()),
+        "n_sources_all_failed": int((~solved).all(1).sum()),
+        "worst": float(scores.min()),
     }
 
 

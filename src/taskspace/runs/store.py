@@ -41,8 +41,10 @@ from taskspace.trainers import Trained
 __all__ = ["RunStore", "is_run", "write_atomically"]
 
 FORMAT_VERSION = 1
-# A block of the table holds about this many cells of each variable (20 MB).
+# A block of the table holds about this many cells of each variable (20 MB), or
+# plays about this many episodes of a simulated system (a minute or less).
 BLOCK_CELLS = 2_500_000
+BLOCK_EPISODES = 160_000
 
 
 @dataclass(frozen=True)
@@ -78,18 +80,19 @@ class Layout:
         per_source = n_targets
         if "performance" in variables:
             per_source *= trainer.n_policies
-        n_episodes = 0
+        n_episodes, cells = 0, BLOCK_CELLS
         if isinstance(system, SimulatedSystem):
             n_episodes = system.n_episodes
             variables = ("performance", "returns")
-            per_source *= n_episodes
+            per_source = trainer.n_policies * n_targets * n_episodes
+            cells = BLOCK_EPISODES
         return cls(
             n_sources=n_sources,
             n_policies=trainer.n_policies,
             n_targets=n_targets,
             n_episodes=n_episodes,
             train_rows=min(trainer.sources_per_block, n_sources),
-            table_rows=min(max(1, BLOCK_CELLS // per_source), n_sources),
+            table_rows=min(max(1, cells // per_source), n_sources),
             variables=variables,
         )
 

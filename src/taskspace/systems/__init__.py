@@ -4,19 +4,42 @@ A new system is one file beside these and one line in `SYSTEMS`.
 """
 
 from taskspace.systems.base import ContextAxis, FamilyReduction, System
+from taskspace.systems.cartpole import CartPole
 from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
 from taskspace.systems.msd import MassSpringDamper
+from taskspace.systems.pendulum import Pendulum
+from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.tabular import (
+    DirectionalityToy,
+    TabularFamily,
+    UnreachableState,
+)
 
 __all__ = [
     "SYSTEMS",
+    "CartPole",
     "ContextAxis",
+    "DirectionalityToy",
     "FamilyReduction",
     "LinearFamily",
     "LinearMatrices",
     "LinearSystem",
     "MassSpringDamper",
+    "Pendulum",
+    "SimulatedSystem",
     "System",
+    "TabularFamily",
+    "UnreachableState",
 ]
 
-SYSTEMS: dict[str, type[System]] = {cls.id: cls for cls in (MassSpringDamper,)}
+SYSTEMS: dict[str, type[System]] = {
+    cls.id: cls
+    for cls in (
+        MassSpringDamper,
+        CartPole,
+        Pendulum,
+        DirectionalityToy,
+        UnreachableState,
+    )
+}
 """Built-in systems by id."""

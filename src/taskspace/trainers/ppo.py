@@ -106,6 +106,7 @@ class Ppo(Trainer):
     stop_return: float | None = None
 
     id: ClassVar[str] = "ppo"
+    sources_per_block: ClassVar[int] = 2
 
     def __post_init__(self):
         object.__setattr__(self, "hidden", tuple(self.hidden))

@@ -54,6 +54,7 @@ class Sb3(Trainer):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     id: ClassVar[str] = "sb3"
+    sources_per_block: ClassVar[int] = 1
 
     def __post_init__(self):
         if self.algorithm not in ALGORITHMS:
