@@ -1,0 +1,179 @@
+r"""From covered nodes to a covered box: the radius rule and the margin rule.
+
+Both need a distance from every context to its nearest node. The radius rule is for
+balls: nodes covered by balls of radius r − δ ⇒ the box covered by balls of radius r
+(the printed proposition has it the other way round). The margin rule is for any
+tolerance set: $loss(node) \le \epsilon - \Lambda \delta$ ⇒ loss ≤ ε on the node's
+whole cell, with Λ a two-point Lipschitz constant of the loss there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.certificates.base import Certificate, CertificateKind
+from taskspace.certificates.loss_rates import distances
+from taskspace.criteria import check_epsilon
+from taskspace.errors import InvalidInputError
+from taskspace.spaces import Grid
+
+__all__ = ["MarginRule", "cell_radii", "estimate_rates", "margin_rule", "radius_rule"]
+
+# Enlarges δ and Λδ by far more than rounding takes off them.
+ENLARGE = 1 + 1e-12
+
+
+def cell_radii(grid: Grid) -> NDArray[np.float64]:
+    """How far each node's cell reaches on each axis, shape `(node, axis)`.
+
+    The cell of a node holds the contexts of the box that are nearer to it than to
+    any other node of the axis: up to half way to its neighbours.
+    """
+    reaches = []
+    for axis in grid.axes:
+        half = np.diff(axis.values) / 2
+        left = np.concatenate([[0.0], half])
+        right = np.concatenate([half, [0.0]])
+        reaches.append(np.maximum(left, right) * ENLARGE)
+    mesh = np.meshgrid(*reaches, indexing="ij")
+    return np.stack([m.ravel() for m in mesh], -1)
+
+
+def radius_rule(grid: Grid, centres: ArrayLike, radius: float) -> Certificate:
+    """Whether balls around some centres certainly cover the whole box of a grid.
+
+    Args:
+        grid: its nodes are checked with balls of radius `radius − δ`, δ half the
+            diagonal of each node's cell.
+        centres: centres of the balls, shape `(ball, n_axes)`.
+        radius: of the balls.
+
+    Returns:
+        A proof, or a certificate that does not hold and names an open node.
+    """
+    points = np.atleast_2d(np.asarray(centres, np.float64))
+    if points.shape[1] != len(grid.axes):
+        raise InvalidInputError(
+            f"centres must have {len(grid.axes)} columns, but have shape "
+            f"{points.shape}."
+        )
+    delta = np.linalg.norm(cell_radii(grid), axis=1) * ENLARGE
+    nearest = distances(grid.points, points).min(1) * ENLARGE
+    covered = nearest <= radius - delta
+    values = {
+        "radius": radius,
+        "delta": float(delta.max()),
+        "n_balls": len(points),
+        "n_nodes": grid.size,
+        "n_open": int((~covered).sum()),
+    }
+    if covered.all():
+        why = "Every node is within r − δ of a centre, so every context is within r."
+        return Certificate("radius rule", True, "proof", why, values)
+    values["open_node"] = grid.context(int(np.flatnonzero(~covered)[0]))
+    why = f"{values['n_open']} nodes are not within r − δ of any centre."
+    return Certificate("radius rule", False, "proof", why, values)
+
+
+@dataclass(frozen=True)
+class MarginRule:
+    """What the margin rule certifies.
+
+    Args:
+        certificate: holds iff every node's cell is certified.
+        certified: which nodes' cells are.
+        margin: Λδ of each node.
+    """
+
+    certificate: Certificate
+    certified: NDArray[np.bool_]
+    margin: NDArray[np.float64]
+
+
+def margin_rule(
+    grid: Grid,
+    node_loss: ArrayLike,
+    epsilon: float,
+    rates: ArrayLike,
+    *,
+    kind: CertificateKind,
+    basis: str,
+) -> MarginRule:
+    """Which cells are covered because their node is, with a margin.
+
+    Args:
+        grid: of the targets.
+        node_loss: loss of the assigned source at each node, shape `(node,)`.
+        epsilon: tolerance.
+        rates: Λ, two-point Lipschitz constants of that loss: one number for the
+            Euclidean norm, one for each axis, or one row of these for each node.
+        kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated.
+        basis: where Λ comes from.
+    """
+    if np.isnan(epsilon):
+        check_epsilon(epsilon)
+    loss = np.asarray(node_loss, np.float64).reshape(-1)
+    slope = np.asarray(rates, np.float64)
+    if loss.shape != (grid.size,) or np.isnan(loss).any():
+        raise InvalidInputError(
+            f"node_loss must hold a number for each of {grid.size} nodes, but has "
+            f"shape {loss.shape}."
+        )
+    if not (slope >= 0).all():
+        raise InvalidInputError(f"rates >= 0 must hold, but got {slope.min()}.")
+    reach = cell_radii(grid)
+    if slope.ndim == 0:
+        margin = np.linalg.norm(reach, axis=1) * slope * ENLARGE
+    else:
+        margin = (reach * slope).sum(1) * ENLARGE
+    certified = loss + margin <= epsilon
+    n_open = int((~certified).sum())
+    values = {
+        "epsilon": epsilon,
+        "n_nodes": grid.size,
+        "n_open": n_open,
+        "largest_margin": float(margin.max()),
+        "largest_loss": float(loss.max()),
+    }
+    holds = n_open == 0
+    why = (
+        f"Every node keeps a margin of Λδ, so every context is within epsilon. {basis}"
+        if holds
+        else f"{n_open} cells are open: their nodes keep no margin of Λδ. {basis}"
+    )
+    if kind == "estimate":
+        why += " Λ is an estimate, so this is one too."
+    return MarginRule(
+        Certificate("margin rule", holds, kind, why, values), certified, margin
+    )
+
+
+def estimate_rates(
+    grid: Grid, losses: ArrayLike, *, safety: float = 1.5
+) -> NDArray[np.float64]:
+    """An estimate of Λ along each axis: the largest step between neighbours.
+
+    A sample can miss the steepest place, so what rests on it is an estimate.
+
+    Args:
+        grid: of the targets.
+        losses: of some sources at the nodes, shape `(source, node)`; infinite
+            steps are left out.
+        safety: factor on what was seen.
+
+    Returns:
+        One rate an axis, shape `(n_axes,)`.
+    """
+    values = np.atleast_2d(np.asarray(losses, np.float64)).reshape(-1, *grid.shape)
+    rates = np.zeros(len(grid.axes))
+    for i, axis in enumerate(grid.axes):
+        if axis.n == 1:
+            continue
+        shape = [1] * values.ndim
+        shape[i + 1] = axis.n - 1
+        with np.errstate(invalid="ignore"):
+            step = np.abs(np.diff(values, axis=i + 1))
+        quotient = step / np.diff(axis.values).reshape(shape)
+        rates[i] = safety * quotient[np.isfinite(quotient)].max(initial=0.0)
+    return rates
