@@ -30,6 +30,8 @@ SMALL = Ppo(
     n_epochs=4,
     gamma=GAMMA,
     learning_rate=5e-3,
+    anneal=False,
+    normalise_observations=False,
     total_steps=2048,
     evaluate_every=1024,
     n_evaluation_episodes=8,
@@ -231,6 +233,41 @@ def test_initial_weights_are_orthogonal(rng):
             )
             assert not np.asarray(bias).any()
     assert start.log_std.shape == (0,)
+
+
+def test_statistics_of_observations_and_their_folding(rng):
+    observations = rng.normal(size=(300, 4)) * [1, 0.1, 3, 5] + [0, 3, 1, -2]
+    observations = observations.astype(np.float32)
+    statistics = parts.start(
+        Ppo(), CartPole(), jnp.ones(6), jax.random.key(0)
+    ).statistics
+    for part in (observations[:50], observations[50:210], observations[210:]):
+        statistics = statistics.updated(jnp.asarray(part))
+    np.testing.assert_allclose(statistics.mean, observations.mean(0), atol=1e-4)
+    np.testing.assert_allclose(statistics.variance, observations.var(0), rtol=1e-4)
+    layers = parts.initial_parameters(Ppo(), CartPole(), rng).critic
+    seen = network(layers, statistics.normalise(jnp.asarray(observations)))
+    raw = network(statistics.fold(layers), jnp.asarray(observations))
+    np.testing.assert_allclose(raw, seen, atol=1e-5)
+
+
+def test_rollout_counts_what_it_saw():
+    ppo, system = replace(SMALL, normalise_observations=True), CartPole(horizon=20)
+    row = jnp.asarray([axis.default for axis in system.axes])
+    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
+    environments = parts.start(ppo, system, row, jax.random.key(0))
+    play = jax.jit(partial(parts.rollout, ppo, system))
+    raw = []
+    for key in jax.random.split(jax.random.key(1), 3):
+        before = environments.statistics
+        environments, samples = play(start, environments, row, key)
+        spread = np.sqrt(before.variance + 1e-8)
+        raw.append(np.asarray(samples.observation) * spread + before.mean)
+    raw = np.concatenate(raw)
+    found = environments.statistics
+    assert float(found.n_seen) == len(raw) == 3 * ppo.n_samples
+    np.testing.assert_allclose(found.mean, raw.mean(0), atol=1e-5)
+    np.testing.assert_allclose(found.variance, raw.var(0), rtol=1e-3)
 
 
 def test_sampling_follows_the_distribution():
