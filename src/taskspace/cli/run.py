@@ -17,7 +17,6 @@ from taskspace.cli.output import (
 )
 from taskspace.runs import RunResult, load_experiment, run_experiment
 from taskspace.runs.experiment import Experiment
-from taskspace.show import save_figures
 
 
 def run(
@@ -98,6 +97,8 @@ def _figures(result: RunResult, experiment: Experiment) -> list[Path]:
     stored = sorted(folder.glob("*.png"))
     if result.reused and stored:
         return stored
+    from taskspace.show import save_figures  # matplotlib takes a while to load
+
     return save_figures(experiment, result.results, folder)
 
 

@@ -1,6 +1,7 @@
 """Transfer matrices from files: CSV, npy and npz."""
 
 import csv
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def read_matrix(path: str | Path, *, lower_is_better: bool = False) -> xr.Datase
         elif path.suffix == ".npy":
             matrix = np.load(path, allow_pickle=False)
         elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as data:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
                 if "performance" not in data:
                     raise InvalidInputError(
                         f"{path} must hold an array named 'performance', but holds "
@@ -46,7 +47,7 @@ def read_matrix(path: str | Path, *, lower_is_better: bool = False) -> xr.Datase
                 f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
                 f"{path.name}."
             )
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInputError(f"Cannot read {path}: {error}.") from error
     except ValueError as error:
         if isinstance(error, InvalidInputError):

@@ -18,6 +18,7 @@ then renamed, so a reader never sees half of one.
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -421,7 +422,7 @@ def _array(group: zarr.Group, name: str) -> zarr.Array:
 
 def _read_policy_file(path: Path, rows: slice) -> tuple[Trained, NDArray[np.float64]]:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             header = json.loads(str(data["header"]))
             kind: type[Policy] = POLICY_KINDS[header["kind"]]
             groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
@@ -435,7 +436,7 @@ def _read_policy_file(path: Path, rows: slice) -> tuple[Trained, NDArray[np.floa
                 groups["log"],
             )
             return trained, data["home"][rows]
-    except (OSError, KeyError, ValueError, EOFError) as error:
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RunStoreError(
             f"Policies cannot be read from {path} ({error}). Remove that file and run "
             "the experiment again."

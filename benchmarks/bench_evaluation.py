@@ -1,0 +1,109 @@
+"""Cost of every gain at every context, against one SciPy call a pair.
+
+Peer: the loop that people write, `scipy.linalg.solve_continuous_lyapunov` once for
+each (gain, context) pair, measured on a sample. Both run in this process, in turns,
+so that a busy machine slows both; the ratio is what counts.
+
+    python benchmarks/bench_evaluation.py
+"""
+
+import time
+
+import numpy as np
+import scipy.linalg
+from rich.console import Console
+from rich.table import Table
+
+import taskspace as ts
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, LinearFamily, LinearSystem
+
+ROUNDS = 5
+SCIPY_SAMPLE = 300
+
+
+def scipy_seconds_per_cost(system: LinearSystem, gains, contexts) -> float:
+    A, B, Q, R = system.matrices(contexts)
+    flat = gains.reshape(-1, *gains.shape[2:])
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, [len(flat), len(contexts)], (SCIPY_SAMPLE, 2))
+    began = time.perf_counter()
+    for p, t in pairs:
+        K = flat[p]
+        F, W = A[t] - B[t] @ K, Q[t] + K.T @ R[t] @ K
+        np.trace(scipy.linalg.solve_continuous_lyapunov(F.T, -W))
+    return (time.perf_counter() - began) / SCIPY_SAMPLE
+
+
+def compare(system: LinearSystem, gains, contexts, evaluate) -> tuple[float, float]:
+    """Median seconds a cost of SciPy and of ours, measured in turns."""
+    evaluate()  # compile
+    n_costs = gains.shape[0] * gains.shape[1] * len(contexts)
+    peer, ours = [], []
+    for _ in range(ROUNDS):
+        peer.append(scipy_seconds_per_cost(system, gains, contexts))
+        began = time.perf_counter()
+        evaluate()
+        ours.append((time.perf_counter() - began) / n_costs)
+    return float(np.median(peer)), float(np.median(ours))
+
+
+def mass_spring_damper():
+    """A slice of the paper's instance: 1,000 sources x 10 gains x 10,000 targets."""
+    system = ts.systems.MassSpringDamper()
+    contexts = system.contexts(ts.Grid(k=(0.1, 8.0, 100), c=(0.1, 8.0, 100)))
+    sources = contexts[::10]
+    gains = ts.trainers.Lqr().train(system, sources, seed=0).policies.gain
+    home = system.home_performance(LinearGain(gains), sources)
+
+    def evaluate():
+        for rows in range(0, len(gains), 250):
+            block = slice(rows, rows + 250)
+            system.reduce_family(LinearGain(gains[block]), home[block], contexts)
+
+    return system, gains, contexts, evaluate
+
+
+def general_family():
+    """Four states, two inputs, no fast path: 20 sources x 10 gains x 400 targets."""
+    system = LinearFamily(
+        context_axes=[ContextAxis("k", 1.0), ContextAxis("m", 1.0)],
+        A=lambda k, m: [
+            [0, 1, 0, 0],
+            [-(1 + k) / m, -0.3 / m, k / m, 0],
+            [0, 0, 0, 1],
+            [k, 0, -(1 + k), -0.2],
+        ],
+        B=lambda k, m: [[0, 0], [1 / m, 0], [0, 0], [0, 1]],
+        Q=np.eye(4),
+        R=np.eye(2),
+    )
+    contexts = system.contexts(ts.Grid(k=(0.1, 2.0, 20), m=(0.5, 2.0, 20)))
+    gains = ts.trainers.Lqr().train(system, contexts[::20], seed=0).policies.gain
+    return (
+        system,
+        gains,
+        contexts,
+        lambda: system.performance(LinearGain(gains), contexts),
+    )
+
+
+def main() -> None:
+    table = Table("family", "SciPy loop", "taskspace", "ratio", "target")
+    for name, build, target in (
+        ("mass-spring-damper, 1e8 costs", mass_spring_damper, 20_000),
+        ("4 states, no fast path, 8e4 costs", general_family, 100),
+    ):
+        peer, ours = compare(*build())
+        table.add_row(
+            name,
+            f"{1e6 * peer:.0f} µs",
+            f"{1e9 * ours:.2f} ns",
+            f"{peer / ours:,.0f} x",
+            f"{target:,} x",
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""The real command, in both formats, with good and with bad input."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.cli import main
+from taskspace.runs import RunStore
+
+COVER_KEYS = {
+    "n_sources", "n_targets", "criterion", "family", "epsilon", "method", "size",
+    "sources", "coverage", "uncoverable", "lower_bound", "lower_bound_kind", "optimal",
+    "worst_regret", "seconds",
+}  # fmt: skip
+
+
+def taskspace(*arguments, cwd=None) -> subprocess.CompletedProcess:
+    """Run the command line in this process, which saves its imports."""
+    words = ["taskspace", *map(str, arguments)]
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code: str | int | None = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", words)
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("NO_COLOR", "1")
+        patch.chdir(cwd or ".")
+        with redirect_stdout(stdout), redirect_stderr(stderr):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+    return subprocess.CompletedProcess(
+        words, int(code or 0), stdout.getvalue(), stderr.getvalue()
+    )
+
+
+def test_the_installed_command_keeps_stdout_for_json():
+    """The one test that starts a process: entry point, streams, exit codes."""
+    good = subprocess.run(
+        [sys.executable, "-m", "taskspace", "systems", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(good.stdout)
+    bad = subprocess.run(
+        [sys.executable, "-m", "taskspace", "cover", "nothing", "--epsilon", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bad.returncode == 2
+    assert bad.stdout == ""
+    assert "does not exist" in bad.stderr
+
+
+def refused(*arguments, cwd=None) -> str:
+    """The sentence that a bad input gets."""
+    done = taskspace(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return re.sub(r"\s+", " ", done.stderr)
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    done = taskspace(
+        "run", "msd", "--set", "space.n=8", "--set", "cover.n_repeats=5",
+        "--out", "small", "--format", "json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert set(record) >= {"run", "seconds", "covers"}
+    for cover in record["covers"]:
+        assert set(cover) >= COVER_KEYS - {"seconds"}
+    for figure in record["figures"]:
+        assert (folder / figure).stat().st_size > 10_000
+        assert (folder / figure).with_name(figure.split("/")[-1][:-4] + ".pdf").exists()
+    return folder / "small"
+
+
+def test_summary_for_people(run_dir):
+    done = taskspace(
+        "run", "msd", "--set", "space.n=8", "--set", "cover.n_repeats=5",
+        "--out", run_dir,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = re.sub(r"\s+", " ", done.stdout)
+    assert "64 sources x 10 policies x 64 targets" in text
+    assert "leaves a regret of" in text  # the signed warning
+    assert "Run read from" in text
+    assert "Next: taskspace cover" in text
+
+
+@pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
+def test_cover_of_a_run_equals_the_library(run_dir, criterion):
+    epsilon = 9.0 if criterion == "floor" else 0.25
+    done = taskspace(
+        "cover", run_dir, "--epsilon", epsilon, "--criterion", criterion,
+        "--format", "json",
+    )  # fmt: skip
+    record = json.loads(done.stdout)
+    assert set(record) >= COVER_KEYS
+    table = RunStore.open(run_dir).table()
+    cover = ts.greedy_cover(ts.table_sets(table, criterion, "all", epsilon))
+    assert record["sources"] == cover.sources.tolist()
+    assert record["coverage"] == cover.coverage
+    regret = ts.assigned_regret(table, "all", cover.assignment)
+    served = cover.assignment >= 0
+    assert record["worst_regret"] == pytest.approx(regret[served].max())
+
+
+@pytest.mark.parametrize("method", ["greedy", "minimum", "uniform", "random"])
+def test_every_method_covers(run_dir, method):
+    done = taskspace(
+        "cover", run_dir, "--epsilon", 0.5, "--method", method, "--time-limit", 5,
+        "--format", "json",
+    )  # fmt: skip
+    record = json.loads(done.stdout)
+    assert record["method"] == method
+    assert record["lower_bound"] <= record["size"]
+    assert record["coverage"] == 1.0
+    assert record["worst_regret"] <= 0.5
+
+
+def test_cover_of_a_matrix_file(tmp_path):
+    (tmp_path / "scores.csv").write_text("policy,easy,hard\np0,10,0\np1,9,8\n")
+    np.save(tmp_path / "scores.npy", [[10.0, 0.0], [9.0, 8.0]])
+    np.savez(tmp_path / "scores.npz", performance=[[[10.0, 0.0]], [[9.0, 8.0]]])
+    for name in ("scores.csv", "scores.npy", "scores.npz"):
+        done = taskspace("cover", tmp_path / name, "--epsilon", 1, "--format", "json")
+        assert json.loads(done.stdout)["sources"] == [1], name
+    costs = taskspace(
+        "cover", tmp_path / "scores.csv", "--epsilon", 0, "--lower-is-better",
+        "--format", "json",
+    )  # fmt: skip
+    assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
+
+
+def test_systems_lists_axes():
+    records = json.loads(taskspace("systems", "--format", "json").stdout)
+    by_id = {record["id"]: record for record in records}
+    assert [axis["name"] for axis in by_id["msd-v1"]["axes"]] == ["k", "c", "m"]
+    assert "msd-v1" in taskspace("systems").stdout
+
+
+def test_help_is_there_for_every_command():
+    top = taskspace("--help").stdout
+    for command in ("run", "cover", "systems"):
+        assert command in top
+        assert "--format" in taskspace(command, "--help").stdout
+
+
+def test_bad_input_of_cover(run_dir, tmp_path):
+    assert "epsilon >= 0 must hold" in refused("cover", run_dir, "--epsilon=-0.1")
+    assert "--epsilon is needed" in refused("cover", run_dir)
+    assert "does not exist" in refused("cover", tmp_path / "nothing", "--epsilon", 1)
+    assert "Did you mean 'regret'?" in refused(
+        "cover", run_dir, "--epsilon", 1, "--criterion", "regert"
+    )
+    assert "Did you mean 'greedy'?" in refused(
+        "cover", run_dir, "--epsilon", 1, "--method", "gredy"
+    )
+    assert "not a run directory" in refused("cover", tmp_path, "--epsilon", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1,2\n3,nan\n", "row 1, policy 0, column 1 holds nan"),
+        ("1,2\n3\n", "row 2 has 1"),
+        ("1,2\n3,four\n", "row 2, column 2 holds 'four'"),
+        ("", "is empty"),
+    ],
+    ids=["nan", "ragged", "word", "empty"],
+)
+def test_bad_matrix(tmp_path, text, says):
+    (tmp_path / "m.csv").write_text(text)
+    assert says in refused("cover", tmp_path / "m.csv", "--epsilon", 1)
+
+
+def test_truncated_npz(tmp_path):
+    np.savez(tmp_path / "m.npz", performance=np.ones((50, 50)))
+    data = (tmp_path / "m.npz").read_bytes()
+    (tmp_path / "m.npz").write_bytes(data[: len(data) // 2])
+    assert "m.npz" in refused("cover", tmp_path / "m.npz", "--epsilon", 1)
+
+
+def test_bad_input_of_run(run_dir, tmp_path):
+    assert "Did you mean 'msd'?" in refused("run", "mds", cwd=tmp_path)
+    assert "0 < m must hold" in refused(
+        "run", "msd", "--set", "space.m=[-1, 1, 3]", cwd=tmp_path
+    )
+    assert "at least one point" in refused(
+        "run", "msd", "--set", "space.n=0", cwd=tmp_path
+    )
+    assert "another experiment" in refused("run", "msd", "--out", run_dir)
+    (tmp_path / "broken.toml").write_text("name = ")
+    assert "not valid TOML" in refused("run", tmp_path / "broken.toml")
+    # Nothing half-written.
+    assert [p.name for p in tmp_path.iterdir()] == ["broken.toml"]
