@@ -22,7 +22,7 @@ from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.cover import minimum_cover
 from taskspace.criteria import check_epsilon
 from taskspace.errors import InvalidInputError
-from taskspace.sets import PackedSets, pack
+from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 
@@ -40,7 +40,11 @@ CERTIFIED, OPEN, UNCOVERED = 0, 1, 2
 STATUS = ("certified", "open", "uncovered")
 
 # Cells on each axis to begin with, by number of axes that vary.
-FIRST_CELLS = {0: 1, 1: 1000, 2: 100, 3: 24}
+FIRST_CELLS = {0: 1, 1: 1000, 2: 96, 3: 24}
+# Pairs of a source and a part of a cell that are worth a look.
+MAX_CUT_PAIRS = 2**25
+MAX_CANDIDATES = 1000
+"""Sources among which `certified_cover` chooses by default, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +291,7 @@ def certified_cover(
     n_cells: int | None = None,
     max_boxes: int = 200_000,
     max_depth: int = 12,
+    candidates: ArrayLike | None = None,
     seed: int = 0,
 ) -> ContinuumCover:
     """Few sources whose tolerance sets certainly cover the whole box of a space.
@@ -303,6 +308,9 @@ def certified_cover(
         n_cells: see `box_edges`.
         max_boxes: see `certify_cover`.
         max_depth: see `certify_cover`.
+        candidates: sources to choose from. By default all of them up to
+            `MAX_CANDIDATES`, beyond that as many, evenly spread, unless these leave
+            a cell that no single one serves.
         seed: of the cover engine.
 
     Returns:
@@ -315,13 +323,17 @@ def certified_cover(
         raise InvalidInputError("There must be at least one source, but got none.")
     axes = tuple(axis.name for axis in system.axes)
     edges = box_edges(system, space, n_cells)
-    cells = _cell_sets(enclosure, edges, epsilon, max_depth=4)
+    pool = _candidates(enclosure, candidates)
+    cells, n_left = _cell_sets(enclosure.subset(pool), edges, epsilon, max_depth=4)
+    if n_left and candidates is None and len(pool) < enclosure.n_sources:
+        pool = np.arange(enclosure.n_sources)
+        cells, n_left = _cell_sets(enclosure, edges, epsilon, max_depth=4)
     cover = minimum_cover(cells, time_limit=0.7 * time_limit, seed=seed)
-    nodes = pack(enclosure.may_serve_nodes(edges, epsilon))
+    nodes = pack(enclosure.subset(pool).may_serve_nodes(edges, epsilon))
     at_nodes = minimum_cover(nodes, time_limit=0.3 * time_limit, seed=seed)
     found = certify_cover(
         enclosure,
-        cover.sources,
+        pool[cover.sources],
         edges,
         epsilon,
         axes=axes,
@@ -330,7 +342,8 @@ def certified_cover(
     )
     bound = int(at_nodes.lower_bound)
     values = found.certificate.values | {
-        "n_candidates": enclosure.n_sources,
+        "n_sources": enclosure.n_sources,
+        "n_candidates": len(pool),
         "lower_bound": bound,
         "optimal": found.certificate.holds and bound >= cover.size,
     }
@@ -340,11 +353,23 @@ def certified_cover(
         values["uncoverable_context"] = dict(zip(axes, hopeless.tolist(), strict=True))
         why = (
             f"No cover of the whole box exists: none of the {enclosure.n_sources} "
-            f"candidates is within epsilon at {values['uncoverable_context']}. These "
+            f"sources is within epsilon at {values['uncoverable_context']}. These "
             f"{found.size} certainly serve {found.share(CERTIFIED):.2%} of it."
         )
     certificate = replace(found.certificate, why=why, values=values)
     return replace(found, certificate=certificate, lower_bound=bound)
+
+
+def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
+    if given is not None:
+        return np.unique(np.asarray(given, np.int64))
+    n = enclosure.n_sources
+    if n <= MAX_CANDIDATES:
+        return np.arange(n)
+    # An irrational step spreads over both axes of a grid; a whole one need not.
+    places = np.arange(MAX_CANDIDATES) * (n / MAX_CANDIDATES)
+    jitter = (np.arange(MAX_CANDIDATES) * 0.6180339887498949) % 1.0
+    return np.unique((places + jitter * (n / MAX_CANDIDATES)).astype(np.int64))
 
 
 def _hopeless(
@@ -365,21 +390,31 @@ def _cell_sets(
     edges: Sequence[NDArray[np.float64]],
     epsilon: float,
     max_depth: int,
-) -> PackedSets:
-    """Which source serves which cell; cells that none serves whole are cut."""
+) -> tuple[TargetSets, int]:
+    """Which source serves which cell; cells that none serves whole are cut.
+
+    Returns:
+        The sets over all cells and parts of cells that some source serves, and how
+        many are left that none does.
+    """
     sets = pack(enclosure.serves_cells(edges, epsilon))
+    if sets.coverable.all():
+        return sets, 0
     parts = [sets.to_bool()[:, sets.coverable]]
     left = Boxes.from_edges(edges)[~sets.coverable]
+    n_hopeless = 0
     for _ in range(max_depth):
-        if not len(left) or len(left) * 4 * enclosure.n_sources > 2**27:
+        if not len(left) or len(left) * 4 * enclosure.n_sources > MAX_CUT_PAIRS:
             break
         left = left.split()
-        # A cell that fails at its centre for every source will never be served.
         served = enclosure.serves(left, epsilon)
         coverable = served.any(0)
         parts.append(served[:, coverable])
         left = left[~coverable]
+        # A part whose centre no source serves will never be served.
         centre = left.centre
-        hopeless = (enclosure.bounds(Boxes(centre, centre))[0] > epsilon).all(0)
+        low, _ = enclosure.bounds(Boxes(centre, centre), epsilon=epsilon)
+        hopeless = (low > epsilon).all(0)
+        n_hopeless += int(hopeless.sum())
         left = left[~hopeless]
-    return PackedSets.from_bool(np.concatenate(parts, axis=1))
+    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(left) + n_hopeless

@@ -9,6 +9,8 @@ mass-spring-damper.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,6 +124,10 @@ class Enclosure(ABC):
     @abstractmethod
     def n_policies(self) -> int:
         """Members of each source's family."""
+
+    @abstractmethod
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
 
     @abstractmethod
     def bounds(
@@ -244,6 +250,13 @@ class LipschitzEnclosure(Enclosure):
     def n_policies(self) -> int:
         """Members of each source's family."""
         return self._home.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
+        rows = np.asarray(sources, np.int64)
+        part = copy(self)
+        part._policies, part._home = self._policies[rows], self._home[rows]
+        return part
 
     def bounds(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
 
 from taskspace.certificates.base import Certificate, CertificateKind
 from taskspace.certificates.loss_rates import distances
@@ -83,7 +84,7 @@ class MarginRule:
     Args:
         certificate: holds iff every node's cell is certified.
         certified: which nodes' cells are.
-        margin: Λδ of each node.
+        margin: Λδ of each node, for the source that serves its cell best.
     """
 
     certificate: Certificate
@@ -93,7 +94,7 @@ class MarginRule:
 
 def margin_rule(
     grid: Grid,
-    node_loss: ArrayLike,
+    losses: ArrayLike,
     epsilon: float,
     rates: ArrayLike,
     *,
@@ -104,20 +105,22 @@ def margin_rule(
 
     Args:
         grid: of the targets.
-        node_loss: loss of the assigned source at each node, shape `(node,)`.
+        losses: of the selected sources at each node, shape `(source, node)`; one of
+            them must keep the margin.
         epsilon: tolerance.
-        rates: Λ, two-point Lipschitz constants of that loss: one number for the
-            Euclidean norm, one for each axis, or one row of these for each node.
+        rates: Λ, two-point Lipschitz constants of those losses: one number for the
+            Euclidean norm, or one for each axis, which may differ from node to node
+            (`(node, axis)`) and by source (`(source, node, axis)`). A rate of a node
+            must hold on its whole cell.
         kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated.
         basis: where Λ comes from.
     """
-    if np.isnan(epsilon):
-        check_epsilon(epsilon)
-    loss = np.asarray(node_loss, np.float64).reshape(-1)
+    check_epsilon(max(epsilon, 0.0) if epsilon < 0 else epsilon)
+    loss = np.atleast_2d(np.asarray(losses, np.float64))
     slope = np.asarray(rates, np.float64)
-    if loss.shape != (grid.size,) or np.isnan(loss).any():
+    if loss.shape[1:] != (grid.size,) or np.isnan(loss).any():
         raise InvalidInputError(
-            f"node_loss must hold a number for each of {grid.size} nodes, but has "
+            f"losses must hold a number for each of {grid.size} nodes, but have "
             f"shape {loss.shape}."
         )
     if not (slope >= 0).all():
@@ -126,15 +129,19 @@ def margin_rule(
     if slope.ndim == 0:
         margin = np.linalg.norm(reach, axis=1) * slope * ENLARGE
     else:
-        margin = (reach * slope).sum(1) * ENLARGE
-    certified = loss + margin <= epsilon
+        margin = (reach * slope).sum(-1) * ENLARGE
+    total = loss + margin
+    best = total.argmin(0)
+    nodes = np.arange(grid.size)
+    certified = total[best, nodes] <= epsilon
+    margin = np.broadcast_to(margin, total.shape)[best, nodes]
     n_open = int((~certified).sum())
     values = {
         "epsilon": epsilon,
         "n_nodes": grid.size,
         "n_open": n_open,
         "largest_margin": float(margin.max()),
-        "largest_loss": float(loss.max()),
+        "largest_loss": float(loss.min(0).max()),
     }
     holds = n_open == 0
     why = (
@@ -152,21 +159,20 @@ def margin_rule(
 def estimate_rates(
     grid: Grid, losses: ArrayLike, *, safety: float = 1.5
 ) -> NDArray[np.float64]:
-    """An estimate of Λ along each axis: the largest step between neighbours.
+    """An estimate of Λ around each node: the largest step to or beside a neighbour.
 
     A sample can miss the steepest place, so what rests on it is an estimate.
 
     Args:
         grid: of the targets.
-        losses: of some sources at the nodes, shape `(source, node)`; infinite
-            steps are left out.
+        losses: of some sources at the nodes, shape `(source, node)`.
         safety: factor on what was seen.
 
     Returns:
-        One rate an axis, shape `(n_axes,)`.
+        Rates with dims `(source, node, axis)`; infinite next to a failure.
     """
     values = np.atleast_2d(np.asarray(losses, np.float64)).reshape(-1, *grid.shape)
-    rates = np.zeros(len(grid.axes))
+    rates = np.zeros((*values.shape, len(grid.axes)))
     for i, axis in enumerate(grid.axes):
         if axis.n == 1:
             continue
@@ -174,6 +180,17 @@ def estimate_rates(
         shape[i + 1] = axis.n - 1
         with np.errstate(invalid="ignore"):
             step = np.abs(np.diff(values, axis=i + 1))
+        step = np.where(np.isnan(step), np.inf, step)
         quotient = step / np.diff(axis.values).reshape(shape)
-        rates[i] = safety * quotient[np.isfinite(quotient)].max(initial=0.0)
-    return rates
+        # Each node takes the steps on both sides, then the largest around it.
+        ends = [(0, 0)] * values.ndim
+        ends[i + 1] = (1, 1)
+        padded = np.pad(quotient, ends)
+        n = axis.n
+        both = np.maximum(
+            np.take(padded, np.arange(n), i + 1),
+            np.take(padded, np.arange(1, n + 1), i + 1),
+        )
+        size = [1] + [3] * len(grid.axes)
+        rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
+    return rates.reshape(len(values), grid.size, len(grid.axes))

@@ -1,6 +1,8 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 
 import numpy as np
 from numba import njit
@@ -99,6 +101,12 @@ class MsdEnclosure(Enclosure):
     def n_policies(self) -> int:
         """Members of each source's family."""
         return self._gains.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
+        part = copy(self)
+        part._gains, part._home = self._rows(sources)
+        return part
 
     def bounds(
         self,
