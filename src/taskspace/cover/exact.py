@@ -54,6 +54,7 @@ def solve_exact(
     lower_bound: float = 0.0,
     on_bound: Callable[[float], bool] | None = None,
     stop: StopSignal | None = None,
+    linear: bool = True,
 ) -> ExactResult:
     """Minimum cover of all targets, each of which some source must serve.
 
@@ -66,25 +67,30 @@ def solve_exact(
         lower_bound: a bound that is known already.
         on_bound: called with each better lower bound; True stops the solver.
         stop: lets another thread stop the solver.
+        linear: whether CP-SAT uses the LP relaxation; without it small problems of
+            much symmetry are proven sooner.
 
     Returns:
         The best cover found and the bound proven.
     """
-    if has_whole_costs(costs) and has_cp_sat():
-        stop = stop or StopSignal()
-        return _cp_sat(
-            sets, costs, time_limit, seed, start, lower_bound, on_bound, stop
-        )
-    return _milp(sets, costs, time_limit)
+    if not (has_whole_costs(costs) and has_cp_sat()):
+        return solve_milp(sets, costs, time_limit)
+    options = _CpSatOptions(time_limit, seed, lower_bound, linear)
+    return _cp_sat(sets, costs, options, start, on_bound, stop or StopSignal())
+
+
+class _CpSatOptions(NamedTuple):
+    time_limit: float
+    seed: int
+    lower_bound: float
+    linear: bool
 
 
 def _cp_sat(
     sets: RunSets,
     costs: NDArray[np.float64],
-    time_limit: float,
-    seed: int,
+    options: _CpSatOptions,
     start: NDArray[np.int64] | None,
-    lower_bound: float,
     on_bound: Callable[[float], bool] | None,
     stop: StopSignal,
 ) -> ExactResult:
@@ -102,38 +108,39 @@ def _cp_sat(
         )
         model.add_bool_or([x for a, b in runs for x in chosen[a:b]])
     whole = [int(c) for c in costs]
-    total = cp_model.LinearExpr.weighted_sum(chosen, whole)
-    model.add(total >= math.ceil(lower_bound))
-    model.minimize(total)
+    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, whole))
     if start is not None:
         in_start = np.zeros(sets.n_sources, bool)
         in_start[start] = True
         for x, value in zip(chosen, in_start.tolist(), strict=True):
             model.add_hint(x, value)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = time_limit
-    # One worker does best on few cores, but only with the LP relaxation switched on.
+    solver.parameters.max_time_in_seconds = options.time_limit
+    # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 2
-    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.linearization_level = 2 if options.linear else 0
+    solver.parameters.random_seed = options.seed % 2**31
     stop.action = solver.stop_search
     if on_bound is not None:
 
         def look(bound: float) -> None:
-            if on_bound(max(lower_bound, math.ceil(bound - 1e-6))):
+            if on_bound(max(options.lower_bound, math.ceil(bound - 1e-6))):
                 solver.stop_search()
 
         solver.best_bound_callback = look
     status = solver.solve(model)
     stop.action = None
-    bound = max(lower_bound, math.ceil(solver.best_objective_bound - 1e-6))
+    bound = max(options.lower_bound, math.ceil(solver.best_objective_bound - 1e-6))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ExactResult(None, bound, "cp-sat")
     picked = np.flatnonzero([solver.boolean_value(x) for x in chosen])
     return ExactResult(picked, bound, "cp-sat")
 
 
-def _milp(sets: RunSets, costs: NDArray[np.float64], time_limit: float) -> ExactResult:
+def solve_milp(
+    sets: RunSets, costs: NDArray[np.float64], time_limit: float
+) -> ExactResult:
+    """Minimum cover by SciPy's HiGHS; arguments as in `solve_exact`."""
     result = optimize.milp(
         costs,
         integrality=np.ones(sets.n_sources),

@@ -8,7 +8,7 @@ work is counted in steps, not in seconds, so that a proven result repeats.
 
 import math
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,13 @@ from taskspace.cover.base import (
     total_cost,
 )
 from taskspace.cover.bounds import ascend, quick_bound
-from taskspace.cover.exact import StopSignal, solve_exact
+from taskspace.cover.exact import (
+    ExactResult,
+    StopSignal,
+    has_cp_sat,
+    solve_exact,
+    solve_milp,
+)
 from taskspace.cover.local import LocalSearch
 from taskspace.cover.prices import (
     certified_prices,
@@ -40,7 +46,9 @@ from taskspace.sets import TargetSets
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
 MAX_EXACT_PAIRS = 1_500_000
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
-_SECONDS_ALONE = 3.0  # the exact solver's, before local search runs beside it
+_SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
+_FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
+_MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
 
 def minimum_cover(
@@ -122,17 +130,24 @@ class CoreSearch:
         self.lower, self.kind = quick_bound(core.sets, core.costs)
         self.local = LocalSearch(core.sets, core.costs, seed=seed)
         self.dual = PrimalDual(core.sets, core.costs)
-        self._found: NDArray[np.int64] | None = None
+        self._found, self._found_cost = np.zeros(0, np.int64), math.inf
 
     @property
     def best(self) -> NDArray[np.int64]:
         """Sources of the best cover, as indices into the core."""
-        return self.local.best if self._found is None else self._found
+        return (
+            self._found if self._found_cost < self.local.best_cost else self.local.best
+        )
 
     @property
     def best_cost(self) -> float:
         """Cost of the best cover."""
         return total_cost(self.core.costs, self.best)
+
+    def _offer(self, sources: NDArray[np.int64]) -> None:
+        cost = total_cost(self.core.costs, sources)
+        if cost < self._found_cost:
+            self._found, self._found_cost = sources, cost
 
     @property
     def is_solved(self) -> bool:
@@ -202,45 +217,87 @@ class CoreSearch:
         return reduced_cost <= room
 
     def _solve_exactly(self, clock: Clock, report) -> None:
+        useful = self.useful_sources()
+        if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
+            self._solve_promising(Clock(0.5 * clock.left), report)
+            useful = self.useful_sources()
         report("exact solver")
-        incumbent, incumbent_cost = self.best, self.best_cost
-        targets = np.ones(self.core.sets.n_targets, bool)
-        rest = self.core.keep(self.useful_sources(), targets)
+        incumbent = self.best_cost
+        rest = self.core.keep(useful, np.ones(self.core.sets.n_targets, bool))
         if not rest.sets.coverable.all():
-            self.lower, self.kind = incumbent_cost, "exact"
+            self._claim(incumbent)
             return
         problem = reduce_problem(rest.sets, rest.costs, Clock(0.1 * clock.left))
-        forced_cost = total_cost(rest.costs, problem.forced)
-        sets = problem.core.sets
-        beside = _Beside(self.local, clock)
-        stop = StopSignal()
+        forced = total_cost(rest.costs, problem.forced)
+        sets, costs = problem.core.sets, problem.core.costs
+        stop, stop_other = StopSignal(), StopSignal()
 
         def on_bound(bound: float) -> bool:
-            self._claim(min(bound + forced_cost, incumbent_cost))
+            self._claim(min(bound + forced, incumbent))
             report("exact solver")
             return self.lower >= self.local.best_cost
 
-        beside.start(lambda: self.local.best_cost <= self.lower, stop)
-        found = solve_exact(
-            sets,
-            problem.core.costs,
-            time_limit=max(0.0, clock.left - 0.05),
-            seed=self.seed,
-            lower_bound=max(0.0, self.lower - forced_cost) if self.is_whole else 0.0,
-            on_bound=on_bound,
-            stop=stop,
-        )
-        beside.finish()
-        self._claim(min(found.lower_bound + forced_cost, incumbent_cost))
-        options = [(incumbent_cost, 0, incumbent)]
-        if found.sources is not None:
-            inner = np.concatenate(
-                [problem.forced, problem.core.sources[found.sources]]
+        def take(found: ExactResult) -> None:
+            if found.sources is not None:
+                picked = np.append(problem.forced, problem.core.sources[found.sources])
+                self._offer(np.searchsorted(self.core.sources, rest.sources[picked]))
+            self._claim(min(found.lower_bound + forced, incumbent))
+
+        def prove(own: Clock) -> None:
+            take(
+                solve_exact(
+                    sets,
+                    costs,
+                    time_limit=own.left,
+                    seed=self.seed,
+                    stop=stop_other,
+                    linear=False,
+                )
             )
-            picked = rest_sources(self.core, rest, inner)
-            options.append((total_cost(self.core.costs, picked), 1, picked))
-        options.append((self.local.best_cost, 2, self.local.best))
-        self._found = min(options, key=lambda option: option[:2])[2]
+            if self.is_solved:
+                stop()
+
+        def search(own: Clock) -> None:
+            self.local.run(own, on_chunk=lambda: stop() if self.is_solved else None)
+
+        tiny = sets.n_sources <= _FEW_SOURCES and has_cp_sat() and self.is_whole
+        beside = _Beside(prove if tiny else search, Clock(clock.left), _SECONDS_ALONE)
+        take(
+            solve_exact(
+                sets,
+                costs,
+                time_limit=max(0.0, clock.left - 0.05),
+                seed=self.seed,
+                lower_bound=max(0.0, self.lower - forced) if self.is_whole else 0.0,
+                on_bound=on_bound,
+                stop=stop,
+            )
+        )
+        stop_other()
+        beside.finish()
+
+    def _solve_promising(self, clock: Clock, report) -> None:
+        """Look for a better cover among the sources of least reduced cost."""
+        report("promising sources")
+        sets, costs = self.core.sets, self.core.costs
+        reduced_cost = costs - run_loads(sets, self.dual.prices)
+        n_kept = min(len(costs), _PROMISING * sets.n_targets)
+        kept = reduced_cost <= np.partition(reduced_cost, n_kept - 1)[n_kept - 1]
+        kept[self.best] = True
+        part = self.core.keep(kept, np.ones(sets.n_targets, bool))
+        names = np.flatnonzero(kept)
+        start = np.searchsorted(names, self.best)
+        local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
+        local.run(Clock(0.2 * clock.left), max_steps=500_000, target=self.lower)
+        self._offer(names[local.best])
+        if self.is_solved:
+            return
+        report("promising sources")
+        problem = reduce_problem(part.sets, part.costs)
+        found = solve_milp(problem.core.sets, problem.core.costs, clock.left)
+        if found.sources is not None:
+            picked = np.append(problem.forced, problem.core.sources[found.sources])
+            self._offer(names[picked])
 
     def _claim(self, bound: float) -> None:
         if bound > self.lower:
@@ -248,8 +305,7 @@ class CoreSearch:
 
     def _search_beside(self, clock: Clock, report) -> None:
         """Local search in a second thread while this one raises the bound."""
-        beside = _Beside(self.local, clock)
-        beside.start(lambda: False, StopSignal(), delay=0.0)
+        beside = _Beside(self.local.run, Clock(clock.left), 0.0)
         while clock.left > 0 and not self.is_solved and not self._is_lp_done():
             report("lower bounds")
             self._raise_bound(clock, _FIRST_ITERATIONS)
@@ -259,33 +315,18 @@ class CoreSearch:
         beside.finish()
 
 
-def rest_sources(
-    core: Core, rest: Core, picked: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Indices into `core` of sources picked as indices into its part `rest`."""
-    return np.searchsorted(core.sources, rest.sources[picked])
-
-
-@dataclass
 class _Beside:
-    """A local search that runs in a thread of its own, after a while."""
+    """Work in a thread of its own, begun after a while and ended on demand."""
 
-    local: LocalSearch
-    clock: Clock
-
-    def start(self, is_done, stop: StopSignal, delay: float = _SECONDS_ALONE) -> None:
-        self._own = Clock(self.clock.left)
+    def __init__(self, work: Callable[[Clock], object], clock: Clock, delay: float):
+        self._clock = clock
         self._end = threading.Event()
 
-        def look() -> None:
-            if is_done():
-                stop()
+        def run() -> None:
+            if not self._end.wait(min(delay, clock.left)):
+                work(clock)
 
-        def work() -> None:
-            if not self._end.wait(min(delay, self._own.left)):
-                self.local.run(self._own, on_chunk=look)
-
-        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
@@ -293,5 +334,5 @@ class _Beside:
 
     def finish(self) -> None:
         self._end.set()
-        self._own.stop()
+        self._clock.stop()
         self._thread.join()
