@@ -1,0 +1,122 @@
+"""PPO against Stable-Baselines3's: steps a second, and what they teach.
+
+Both run on one thread, with the same hyper-parameters, on CartPole with its default
+context. Times are processor times, so a busy machine does not matter, without
+compilation. The second part trains ten seeds of each for the same number of steps
+and plays all final policies in the same episodes.
+
+    python benchmarks/bench_ppo.py [--quick]
+"""
+
+# ruff: noqa: E402 (threads are limited before the libraries load)
+import os
+import sys
+import time
+from dataclasses import replace
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"):
+    os.environ[name] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+
+import numpy as np
+import stable_baselines3
+import torch
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from taskspace.systems.cartpole import CartPole
+from taskspace.trainers.ppo import Ppo
+from taskspace.trainers.sb3 import mlp_from_sb3
+
+torch.set_num_threads(1)
+SYSTEM = CartPole(n_episodes=100, episode_seed=7)
+CONTEXT = np.array([axis.default for axis in SYSTEM.axes])
+# Plain PPO as both have it, without what is ours alone.
+PLAIN = Ppo(
+    n_policies=1,
+    anneal=False,
+    normalise_observations=False,
+    stop_return=np.inf,
+    n_evaluation_episodes=1,
+)
+SETTINGS = {
+    "taskspace's defaults": PLAIN,
+    "SB3's defaults": replace(
+        PLAIN, n_envs=1, n_steps=2048, batch_size=64, learning_rate=3e-4
+    ),
+}
+
+
+def only_final(ppo, n_steps):
+    """The same training with one evaluation, at its end."""
+    return replace(ppo, total_steps=n_steps, evaluate_every=n_steps)
+
+
+def train_taskspace(ppo, seed):
+    began = time.process_time()
+    trained = ppo.train(SYSTEM, CONTEXT[None], seed=seed)
+    seconds = time.process_time() - began
+    return trained.policies[0, 0], int(trained.environment_steps[0, 0]), seconds
+
+
+def train_sb3(ppo, seed):
+    environments = DummyVecEnv([lambda: SYSTEM.environment(CONTEXT)] * ppo.n_envs)
+    model = stable_baselines3.PPO(
+        "MlpPolicy",
+        environments,
+        n_steps=ppo.n_steps,
+        batch_size=ppo.batch_size,
+        n_epochs=ppo.n_epochs,
+        learning_rate=ppo.learning_rate,
+        gamma=ppo.gamma,
+        gae_lambda=ppo.gae_lambda,
+        clip_range=ppo.clip_range,
+        ent_coef=ppo.entropy_coefficient,
+        vf_coef=ppo.value_coefficient,
+        max_grad_norm=ppo.max_gradient_norm,
+        seed=seed,
+        device="cpu",
+    )
+    began = time.process_time()
+    model.learn(ppo.total_steps)
+    return mlp_from_sb3(model), model.num_timesteps, time.process_time() - began
+
+
+def score(policy):
+    return SYSTEM.performance(policy[None, None], CONTEXT[None]).item()
+
+
+def speed(n_ours, n_theirs):
+    print("Environment steps a second, one thread")
+    print(f"{'hyper-parameters':24}{'taskspace':>12}{'SB3':>10}{'ratio':>8}")
+    for name, ppo in SETTINGS.items():
+        ours = only_final(ppo, n_ours)
+        train_taskspace(ours, seed=0)  # compiles
+        rates = []
+        for train, setting in (
+            (train_taskspace, ours),
+            (train_sb3, only_final(ppo, n_theirs)),
+        ):
+            runs = [train(setting, seed=seed) for seed in (1, 2)]
+            rates.append(max(steps / seconds for _, steps, seconds in runs))
+        ratio = rates[0] / rates[1]
+        print(f"{name:24}{rates[0]:12,.0f}{rates[1]:10,.0f}{ratio:8.1f}", flush=True)
+
+
+def learning(n_steps, n_seeds):
+    print(f"\nMean return of the final policies after {n_steps:,} steps, ± spread")
+    print(f"over {n_seeds} seeds, {SYSTEM.n_episodes} deterministic episodes each")
+    for name, ppo in SETTINGS.items():
+        setting = only_final(ppo, n_steps)
+        for label, train in (("taskspace", train_taskspace), ("SB3", train_sb3)):
+            scores = [score(train(setting, seed)[0]) for seed in range(n_seeds)]
+            print(
+                f"{name:24}{label:12}{np.mean(scores):8.1f} ± {np.std(scores):5.1f}   "
+                f"least {min(scores):.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    quick = "--quick" in sys.argv
+    speed(n_ours=65_536 if quick else 262_144, n_theirs=4_096 if quick else 16_384)
+    learning(n_steps=8_192 if quick else 32_768, n_seeds=2 if quick else 10)
