@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from taskspace import __version__
+from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
 from taskspace.cli.run import run
 from taskspace.cli.systems import systems
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (run, cover, systems):
+for command in (run, cover, certify, systems):
     app.command()(command)
 
 

@@ -106,64 +106,29 @@ def _without_assignment(cover: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in cover.items() if key != "assignment"}
 
 
-def _criterion(cover: dict[str, Any]) -> str:
-    return f"{cover['criterion']} ≤ {cover['epsilon']:g}, {cover['family']}"
-
-
 def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -> None:
     spent = result.results["spent"]
-    title = (
-        f"{experiment.name}: {experiment.sources.size:,} sources x "
-        f"{spent['trainings_per_source']} policies x "
-        f"{experiment.target_space.size:,} targets"
-    )
-    table = Table(title=title, title_justify="left")
-    for name in ("criterion", "method"):
-        table.add_column(name)
-    for name in ("sources", "proven ≥", "covered", "regret", "trained"):
-        table.add_column(name, justify="right", no_wrap=True)
-    proven: dict[str, float] = {}
-    for cover in result.results["covers"]:
-        key = _criterion(cover)
-        proven[key] = max(proven.get(key, 0.0), cover["lower_bound"] or 0.0)
-    warnings = []
-    for cover in result.results["covers"]:
-        oracle = cover["method"] in spent["oracle_methods"]
-        trained = (
-            spent["trainings"]
-            if oracle
-            else cover["size"] * spent["trainings_per_source"]
-        )
-        size = str(cover["size"])
-        if "sizes" in cover:
-            spread = cover["sizes"]
-            size = f"{spread['mean']:.0f} ({spread['least']}–{spread['most']})"
-        regret = cover["worst_regret"]
-        misleading = cover["criterion"] == "signed" and (
-            regret is None or regret > cover["epsilon"]
-        )
-        table.add_row(
-            _criterion(cover),
-            cover["method"],
-            size,
-            number(proven[_criterion(cover)]),
-            f"{100 * cover['coverage']:.4g} %",
-            f"[red]{number(regret)} !" if misleading else number(regret),
-            f"{trained:,}",
-        )
-        if misleading and cover["method"] == "greedy":
-            warnings.append((cover["epsilon"], regret))
-    console.print(table)
     console.print(
-        "regret: the worst that the cover really leaves. trained: policies that had to "
-        "be trained to choose it."
+        f"\n[bold]{experiment.name}[/bold]: {experiment.sources.size:,} sources x "
+        f"{spent['trainings_per_source']} policies x "
+        f"{experiment.target_space.size:,} targets, regret against the "
+        f"{result.results['best_known_kind']}"
     )
-    for epsilon, regret in warnings:
-        console.print(
-            f"[red]![/red] A signed cover within ε = {epsilon:g} leaves a regret of "
-            f"{number(regret)}: it compares each policy with its own score at home, "
-            "so a poor policy covers much. Use the regret criterion to deploy."
-        )
+    covers = result.results["covers"]
+    questions = dict.fromkeys(
+        (cover["criterion"], cover["family"], cover["epsilon"]) for cover in covers
+    )
+    for question in questions:
+        mine = [
+            cover
+            for cover in covers
+            if (cover["criterion"], cover["family"], cover["epsilon"]) == question
+        ]
+        _summarise_covers(mine, spent)
+    console.print(
+        "worst regret: what the cover really leaves. trained: policies that had to be "
+        "trained before it could be chosen."
+    )
     home = result.results["home"]
     if home and home["n_failed"]:
         console.print(
@@ -177,7 +142,6 @@ def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -
             f"All {home['n_policies']} policies reach {home['solved_return']:g} at "
             "their own source."
         )
-    covers = result.results["covers"]
     lost = max((len(c["uncoverable"]) for c in covers), default=0)
     if lost:
         console.print(f"[red]![/red] Up to {lost} targets are served by no source.")
@@ -189,3 +153,53 @@ def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -
         f"Next: taskspace cover {result.path} --epsilon "
         f"{number(2 * covers[-1]['epsilon'])} --method minimum"
     )
+
+
+def _summarise_covers(covers: list[dict[str, Any]], spent: dict[str, Any]) -> None:
+    """A table of the covers that answer one question, and a warning if need be."""
+    first = covers[0]
+    epsilon = first["epsilon"]
+    lower = max(cover["lower_bound"] or 0 for cover in covers)
+    upper = min(cover["size"] for cover in covers)
+    answer = f"{upper}, proven" if upper == lower else f"in [{lower:g}, {upper}]"
+    table = Table(
+        title=(
+            f"{first['criterion']} ≤ {epsilon:g} by {first['family']} of a family: "
+            f"complexity {answer}"
+        ),
+        title_justify="left",
+    )
+    table.add_column("method")
+    for name in ("sources", "covered", "worst regret", "trained"):
+        table.add_column(name, justify="right", no_wrap=True)
+    misleading = None
+    for cover in covers:
+        oracle = cover["method"] in spent["oracle_methods"]
+        size, n_selected = str(cover["size"]), cover["size"]
+        if "sizes" in cover:
+            spread = cover["sizes"]
+            size = f"{spread['mean']:.0f} ({spread['least']}–{spread['most']})"
+            n_selected = round(spread["mean"])
+        trained = (
+            spent["trainings"] if oracle else n_selected * spent["trainings_per_source"]
+        )
+        regret = cover["worst_regret"]
+        too_much = first["criterion"] == "signed" and (
+            regret is None or regret > epsilon
+        )
+        if too_much and (misleading is None or regret is None or regret > misleading):
+            misleading = regret if regret is not None else float("inf")
+        table.add_row(
+            cover["method"],
+            size,
+            f"{100 * cover['coverage']:.4g} %",
+            f"[red]{number(regret)} ![/red]" if too_much else number(regret),
+            f"{trained:,}",
+        )
+    console.print(table)
+    if misleading is not None:
+        console.print(
+            f"[red]![/red] A signed cover within ε = {epsilon:g} leaves a regret of up "
+            f"to {number(misleading)}: it compares each policy with its own score at "
+            "home, so a poor policy covers much. Use the regret criterion to deploy."
+        )

@@ -244,6 +244,7 @@ def _results(store: RunStore, report: Report) -> dict[str, Any]:
     return {
         "covers": covers,
         "curves": curves,
+        "best_known_kind": table.attrs["best_known_kind"],
         "spent": _spent(store, table),
         "home": _home(store, table),
     }

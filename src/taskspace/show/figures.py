@@ -68,11 +68,13 @@ class CoveragePlot:
     Args:
         title: what the panel is about.
         curves: one a method.
-        lower_bound: no selection with fewer sources covers everything.
+        covers: method, number of sources and coverage of covers without a curve.
+        lower_bound: no selection with fewer sources covers as much.
     """
 
     title: str
     curves: list[Curve]
+    covers: list[tuple[str, int, float]]
     lower_bound: float | None
 
 
@@ -132,10 +134,17 @@ def coverage_plot(
                 trainings=trainings,
             )
         )
-    bounds = [c["lower_bound"] for c in filter(mine, results["covers"])]
+    covers = list(filter(mine, results["covers"]))
+    bounds = [cover["lower_bound"] for cover in covers]
+    drawn = [curve.method for curve in curves]
     return CoveragePlot(
-        title=f"{criterion}, ε = {epsilon:g}, family {family}",
+        title=f"{criterion} ≤ {epsilon:g}, {family} of a family",
         curves=curves,
+        covers=[
+            (cover["method"], cover["size"], cover["coverage"])
+            for cover in covers
+            if cover["method"] not in drawn
+        ],
         lower_bound=max(bounds, default=None),
     )
 
@@ -173,6 +182,20 @@ def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
         for column, panel in enumerate(panels):
             for row, quantity in enumerate(("n_policies", "trainings")):
                 _draw_curves(axes[row, column], panel, quantity)
+            for method, size, coverage in panel.covers:
+                axes[0, column].plot(
+                    size,
+                    coverage,
+                    "*",
+                    color=METHOD_COLOURS.get(method, "black"),
+                    markersize=13,
+                    markeredgecolor="black",
+                    markeredgewidth=0.5,
+                    linestyle="none",
+                    label=method,
+                    clip_on=False,
+                    zorder=5,
+                )
             axes[0, column].set_title(panel.title)
             axes[0, column].set_xlabel("sources kept")
             axes[1, column].set_xlabel("policies trained to choose them")

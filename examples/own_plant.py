@@ -1,0 +1,45 @@
+"""A gain schedule for a plant of one's own: an inverted pendulum on a motor.
+
+The length and the mass of the pendulum vary; which few LQR gains balance it
+everywhere within 10 % of the optimal cost?
+
+    python examples/own_plant.py
+"""
+
+import numpy as np
+
+import taskspace as ts
+from taskspace.systems import ContextAxis, LinearFamily
+
+GRAVITY = 9.81
+
+pendulum = LinearFamily(
+    context_axes=[
+        ContextAxis("length", 1.0, "m", low=0.0, low_open=True),
+        ContextAxis("mass", 1.0, "kg", low=0.0, low_open=True),
+    ],
+    # State: angle and angular velocity; input: torque at the pivot.
+    A=lambda length, mass: [[0, 1], [GRAVITY / length, -0.1 / (mass * length**2)]],
+    B=lambda length, mass: [[0], [1 / (mass * length**2)]],
+    Q=np.diag([10.0, 1.0]),
+    R=[[0.1]],
+)
+
+
+def main(n: int = 20) -> None:
+    space = ts.Grid(length=(0.3, 2.0, n), mass=(0.2, 2.0, n, "log"))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(pendulum, trainer, space, seed=0)
+    loss = ts.loss(table, criterion="ratio")  # extra cost relative to the optimum
+    cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.1), time_limit=10)
+    proof = "proven minimal" if cover.optimal else f"at least {cover.lower_bound}"
+    print(f"{cover.size} gains serve all {space.size} pendulums ({proof}):")
+    gains, _ = pendulum.optimal_gain(pendulum.contexts(space))
+    for source in cover.sources:
+        served = int((cover.assignment == source).sum())
+        context = ", ".join(f"{k} {v:.2f}" for k, v in space.context(source).items())
+        print(f"  {context}: K = {gains[source][0].round(2)}, serves {served}")
+
+
+if __name__ == "__main__":
+    main()
