@@ -60,7 +60,7 @@ def learned(ppo, system, n_updates, context, parameters, key):
 
 
 def train_parts(ppo, system, context, n_updates=100):
-    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
+    start = ppo.initial_parameters(system, np.random.default_rng(0))
     row = jnp.asarray(context, jnp.float32)
     return learned(ppo, system, n_updates, row, start, jax.random.key(0))
 
@@ -163,7 +163,7 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
     ppo = replace(SMALL, entropy_coefficient=0.02)
     n = 32
     with jax.enable_x64(True):
-        start = parts.initial_parameters(ppo, system, rng)
+        start = ppo.initial_parameters(system, rng)
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         observation = jnp.asarray(rng.normal(size=(n, 1)))
         action = (
@@ -205,7 +205,7 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
 def test_loss_is_the_printed_formula(rng):
     system, n = Probe(), 16
     ppo = replace(SMALL, normalise_advantages=False, entropy_coefficient=0.1)
-    start = parts.initial_parameters(ppo, system, rng)
+    start = ppo.initial_parameters(system, rng)
     observation = rng.normal(size=(n, 1)).astype(np.float32)
     action = rng.integers(2, size=n)
     old, advantage, target = rng.normal(size=(3, n)).astype(np.float32)
@@ -223,7 +223,7 @@ def test_loss_is_the_printed_formula(rng):
 
 
 def test_initial_weights_are_orthogonal(rng):
-    start = parts.initial_parameters(Ppo(), CartPole(), rng)
+    start = Ppo().initial_parameters(CartPole(), rng)
     for layers, head in ((start.actor, 0.01), (start.critic, 1.0)):
         for (weight, bias), scale in zip(layers, (2**0.5, 2**0.5, head), strict=True):
             w = np.asarray(weight, float)
@@ -245,7 +245,7 @@ def test_statistics_of_observations_and_their_folding(rng):
         statistics = statistics.updated(jnp.asarray(part))
     np.testing.assert_allclose(statistics.mean, observations.mean(0), atol=1e-4)
     np.testing.assert_allclose(statistics.variance, observations.var(0), rtol=1e-4)
-    layers = parts.initial_parameters(Ppo(), CartPole(), rng).critic
+    layers = Ppo().initial_parameters(CartPole(), rng).critic
     seen = network(layers, statistics.normalise(jnp.asarray(observations)))
     raw = network(statistics.fold(layers), jnp.asarray(observations))
     np.testing.assert_allclose(raw, seen, atol=1e-5)
@@ -254,7 +254,7 @@ def test_statistics_of_observations_and_their_folding(rng):
 def test_rollout_counts_what_it_saw():
     ppo, system = replace(SMALL, normalise_observations=True), CartPole(horizon=20)
     row = jnp.asarray([axis.default for axis in system.axes])
-    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
+    start = ppo.initial_parameters(system, np.random.default_rng(0))
     environments = parts.start(ppo, system, row, jax.random.key(0))
     play = jax.jit(partial(parts.rollout, ppo, system))
     raw = []
@@ -271,7 +271,7 @@ def test_rollout_counts_what_it_saw():
 
 
 def test_sampling_follows_the_distribution():
-    start = parts.initial_parameters(SMALL, Probe(), np.random.default_rng(0))
+    start = SMALL.initial_parameters(Probe(), np.random.default_rng(0))
     weight, bias = start.actor[-1]
     start = start._replace(actor=(*start.actor[:-1], (weight, bias.at[1].add(1.0))))
     n = 20_000

@@ -23,7 +23,7 @@ from taskspace.systems.base import System
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["Head", "SimulatedSystem", "episode_keys", "network", "play"]
+__all__ = ["Head", "SimulatedSystem", "episode_keys", "network", "play", "where"]
 
 SLOTS = 1024
 """Environments that are played side by side: enough rows for efficient matrix
@@ -279,7 +279,7 @@ def play(
         time = time + alive
         total = total + jnp.where(alive, reward, 0)
         # A finished episode stands still, so that it cannot overflow while waiting.
-        state = jax.tree.map(partial(_where, alive), new, state)
+        state = jax.tree.map(partial(where, alive), new, state)
         alive = alive & ~terminated & (time < system.horizon)
         return pair, time, total, alive, context, state
 
@@ -292,7 +292,7 @@ def play(
         ahead = jnp.cumsum(over)
         pair = jnp.where(over, jnp.minimum(waiting + ahead - 1, n_pairs), pair)
         fresh = jax.tree.map(lambda table: table[jnp.minimum(pair, n_pairs - 1)], table)
-        context, state = jax.tree.map(partial(_where, over), fresh, (context, state))
+        context, state = jax.tree.map(partial(where, over), fresh, (context, state))
         time = jnp.where(over, 0, time)
         total = jnp.where(over, 0, total)
         slots = pair, time, total, pair < n_pairs, context, state
@@ -326,6 +326,6 @@ def _act(layers: Layers, head: Head, observations: jax.Array) -> jax.Array:
     return jnp.clip(output, head.low, head.high)
 
 
-def _where(mask: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+def where(mask: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
     """`new` where the mask holds, for arrays with further dims behind the mask's."""
     return jnp.where(mask.reshape(mask.shape + (1,) * (new.ndim - 1)), new, old)

@@ -29,6 +29,15 @@ from taskspace.systems.simulated import (
     episode_keys,
     network,
     play,
+    where,
+)
+from taskspace.trainers.actor_critic import (
+    Parameters,
+    Statistics,
+    advantages,
+    distribution,
+    initial_parameters,
+    sample,
 )
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
@@ -110,16 +119,8 @@ class Ppo(Trainer):
 
     def __post_init__(self):
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        for name in (
-            "n_policies",
-            "total_steps",
-            "n_envs",
-            "n_steps",
-            "batch_size",
-            "n_epochs",
-            "evaluate_every",
-            "n_evaluation_episodes",
-        ):
+        counts = "n_policies total_steps n_envs n_steps batch_size n_epochs"
+        for name in (*counts.split(), "evaluate_every", "n_evaluation_episodes"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(
                     f"{name} >= 1 must hold, but got {name}={getattr(self, name)}."
@@ -208,6 +209,14 @@ class Ppo(Trainer):
         }
         return Trained(policies, kept.steps.astype(np.int64), log)
 
+    def initial_parameters(
+        self, system: SimulatedSystem, rng: np.random.Generator
+    ) -> Parameters:
+        """Networks before training."""
+        return initial_parameters(
+            system, rng, hidden=self.hidden, log_std=self.initial_log_std
+        )
+
     def _train_source(
         self, system: SimulatedSystem, context: NDArray[np.float64], seed: int
     ) -> "Kept":
@@ -220,48 +229,12 @@ class Ppo(Trainer):
         for child in context_seed(seed, context).spawn(n_runs):
             with jax.enable_x64(False):
                 rng = np.random.default_rng(child)
-                start = initial_parameters(self, system, rng)
+                start = self.initial_parameters(system, rng)
                 key = jax.random.key(rng.integers(2**32, dtype=np.uint32))
                 row = jnp.asarray(context, jnp.float32)
                 kept = _train(self, n_kept, system, row, start, key)
                 parts.append(jax.device_get(kept))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-
-
-class Parameters(NamedTuple):
-    """What gradient steps change; `log_std` is empty for discrete actions."""
-
-    actor: Layers
-    critic: Layers
-    log_std: jax.Array
-
-
-class Statistics(NamedTuple):
-    """Mean and variance of the observations seen so far, and their number."""
-
-    mean: jax.Array
-    variance: jax.Array
-    n_seen: jax.Array
-
-    def normalise(self, observation: jax.Array) -> jax.Array:
-        """The observation in units of its spread."""
-        return (observation - self.mean) / jnp.sqrt(self.variance + 1e-8)
-
-    def fold(self, layers: Layers) -> Layers:
-        """Layers that do with raw observations what these do with normalised ones."""
-        weight, bias = layers[0]
-        scaled = weight / jnp.sqrt(self.variance + 1e-8)[:, None]
-        return (scaled, bias - self.mean @ scaled), *layers[1:]
-
-    def updated(self, observations: jax.Array) -> "Statistics":
-        """With further observations, one a row (Chan et al. 1979)."""
-        n = observations.shape[0]
-        total = self.n_seen + n
-        mean, variance = observations.mean(0), observations.var(0)
-        shift = mean - self.mean
-        spread = self.variance * self.n_seen + variance * n
-        spread += shift**2 * self.n_seen * n / total
-        return Statistics(self.mean + shift * n / total, spread / total, total)
 
 
 class Environments(NamedTuple):
@@ -363,40 +336,6 @@ def _train(
     return Kept(kept, score, jnp.full(n_kept, steps), jnp.full(n_kept, n_periods))
 
 
-def initial_parameters(
-    ppo: Ppo, system: SimulatedSystem, rng: np.random.Generator
-) -> Parameters:
-    """Orthogonal weights of scale √2 (policy head 0.01, value head 1), zero biases.
-
-    Made with NumPy, because the compilation of its decompositions would take JAX
-    longer than a short training.
-    """
-
-    def layers(n_outputs: int, head_scale: float) -> Layers:
-        sizes = system.n_observations, *ppo.hidden, n_outputs
-        scales = *(math.sqrt(2) for _ in ppo.hidden), head_scale
-        return tuple(
-            (
-                jnp.asarray(scale * _orthogonal(rng, n_in, n_out), jnp.float32),
-                jnp.zeros(n_out, jnp.float32),
-            )
-            for scale, n_in, n_out in zip(scales, sizes, sizes[1:], strict=False)
-        )
-
-    return Parameters(
-        actor=layers(system.n_actions or system.action_size, 0.01),
-        critic=layers(1, 1.0),
-        log_std=jnp.full(system.action_size, ppo.initial_log_std, jnp.float32),
-    )
-
-
-def _orthogonal(rng: np.random.Generator, n_in: int, n_out: int) -> NDArray[Any]:
-    """A random matrix with orthonormal columns, or rows if it is wide."""
-    q, r = np.linalg.qr(rng.normal(size=(max(n_in, n_out), min(n_in, n_out))))
-    q *= np.sign(np.diag(r))  # uniform over the orthogonal group
-    return q if n_in >= n_out else q.T
-
-
 def make_optimiser(ppo: Ppo) -> optax.GradientTransformation:
     """Adam behind a clip of the gradient's norm."""
     n_updates = ppo.n_periods * ppo.n_updates_per_period
@@ -473,13 +412,7 @@ def rollout(
             truncated,
             observe(state, context),
         )
-        state = jax.tree.map(
-            lambda new, old: jnp.where(
-                over.reshape(over.shape + (1,) * (new.ndim - 1)), new, old
-            ),
-            fresh,
-            state,
-        )
+        state = jax.tree.map(partial(where, over), fresh, state)
         time = jnp.where(over, 0, time)
         return Environments(state, time, statistics), seen
 
@@ -508,75 +441,6 @@ def rollout(
         raw = samples.observation * jnp.sqrt(statistics.variance + 1e-8)
         statistics = statistics.updated(raw + statistics.mean)
     return environments._replace(statistics=statistics), samples
-
-
-def advantages(
-    reward: jax.Array,
-    value: jax.Array,
-    value_after: jax.Array,
-    terminated: jax.Array,
-    truncated: jax.Array,
-    *,
-    gamma: float,
-    gae_lambda: float,
-) -> jax.Array:
-    r"""Generalised advantage estimates, all arrays with leading dim `time`.
-
-    $A_t = \delta_t + \gamma\lambda A_{t+1}$ within an episode, with
-    $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$, where $V(s_{t+1}) = 0$ after a
-    termination, but not where the step limit cut the episode.
-
-    Args:
-        reward: of each step.
-        value: V before each step.
-        value_after: V after each step, before any reset.
-        terminated: the task ended with this step.
-        truncated: the step limit cut the episode after this step.
-        gamma: discount factor.
-        gae_lambda: λ; 0 is one-step, 1 is Monte-Carlo.
-    """
-    delta = reward + gamma * jnp.where(terminated, 0, value_after) - value
-    decay = gamma * gae_lambda * ~(terminated | truncated)
-
-    def back(advantage, given):
-        delta, decay = given
-        advantage = delta + decay * advantage
-        return advantage, advantage
-
-    _, result = lax.scan(back, jnp.zeros_like(value[0]), (delta, decay), reverse=True)
-    return result
-
-
-def sample(
-    system: SimulatedSystem,
-    parameters: Parameters,
-    observation: jax.Array,
-    noise: jax.Array,
-) -> jax.Array:
-    """Random actions: Gumbel noise picks a category, normal noise a vector."""
-    output = network(parameters.actor, observation)
-    if system.n_actions:
-        return jnp.argmax(output + noise, axis=-1)
-    return output + jnp.exp(parameters.log_std) * noise
-
-
-def distribution(
-    system: SimulatedSystem,
-    parameters: Parameters,
-    observation: jax.Array,
-    action: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Log-probability of the actions, and the entropy at each observation."""
-    output = network(parameters.actor, observation)
-    if system.n_actions:
-        logs = jax.nn.log_softmax(output)
-        chosen = jnp.take_along_axis(logs, action[..., None], axis=-1)[..., 0]
-        return chosen, -(jnp.exp(logs) * logs).sum(-1)
-    z = (action - output) * jnp.exp(-parameters.log_std)
-    constant = 0.5 * math.log(2 * math.pi)
-    log_probability = (-0.5 * z**2 - parameters.log_std - constant).sum(-1)
-    entropy = (0.5 + constant + parameters.log_std).sum()
-    return log_probability, jnp.broadcast_to(entropy, log_probability.shape)
 
 
 def loss(
