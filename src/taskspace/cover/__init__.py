@@ -7,16 +7,25 @@ from taskspace.cover.base import Progress as Progress
 from taskspace.cover.baselines import random_cover as random_cover
 from taskspace.cover.baselines import uniform_cover as uniform_cover
 from taskspace.cover.baselines import uniform_grids as uniform_grids
+from taskspace.cover.bounds import BOUND_KINDS as BOUND_KINDS
+from taskspace.cover.bounds import LowerBound as LowerBound
+from taskspace.cover.bounds import lower_bounds as lower_bounds
 from taskspace.cover.curve import CoverageCurve as CoverageCurve
 from taskspace.cover.curve import coverage_curve as coverage_curve
+from taskspace.cover.files import SetCoverProblem as SetCoverProblem
+from taskspace.cover.files import read_set_cover_file as read_set_cover_file
 from taskspace.cover.greedy import greedy_cover as greedy_cover
+from taskspace.cover.local import local_cover as local_cover
 from taskspace.cover.minimum import minimum_cover as minimum_cover
+from taskspace.cover.profile import ProfilePoint as ProfilePoint
+from taskspace.cover.profile import complexity_profile as complexity_profile
 from taskspace.cover.verify import CoverRefutedError as CoverRefutedError
 from taskspace.cover.verify import Verification as Verification
 from taskspace.cover.verify import verify_cover as verify_cover
 
 COVER_METHODS: dict[str, Callable[..., Cover]] = {
     "greedy": greedy_cover,
+    "local": local_cover,
     "minimum": minimum_cover,
     "uniform": uniform_cover,
     "random": random_cover,

@@ -73,7 +73,7 @@ def solve_exact(
     Returns:
         The best cover found and the bound proven.
     """
-    if not (has_whole_costs(costs) and has_cp_sat()):
+    if not has_cp_sat():
         return solve_milp(sets, costs, time_limit)
     options = _CpSatOptions(time_limit, seed, lower_bound, linear)
     return _cp_sat(sets, costs, options, start, on_bound, stop or StopSignal())
@@ -107,8 +107,17 @@ def _cp_sat(
             strict=True,
         )
         model.add_bool_or([x for a, b in runs for x in chosen[a:b]])
-    whole = [int(c) for c in costs]
-    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, whole))
+    # CP-SAT counts in integers: float costs are rounded down to a fine unit, so that
+    # its bound stays below the truth.
+    shift = 0 if has_whole_costs(costs) else 44 - math.ceil(math.log2(costs.sum()))
+    units = np.floor(costs * 2.0**shift).astype(np.int64).tolist()
+    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, units))
+
+    def valid(bound: float) -> float:
+        if not math.isfinite(bound):
+            return options.lower_bound
+        return max(options.lower_bound, math.ceil(bound - 1e-6) / 2**shift)
+
     if start is not None:
         in_start = np.zeros(sets.n_sources, bool)
         in_start[start] = True
@@ -119,18 +128,20 @@ def _cp_sat(
     # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2 if options.linear else 0
+    solver.parameters.relative_gap_limit = 0.0
+    solver.parameters.absolute_gap_limit = 0.0
     solver.parameters.random_seed = options.seed % 2**31
     stop.action = solver.stop_search
     if on_bound is not None:
 
         def look(bound: float) -> None:
-            if on_bound(max(options.lower_bound, math.ceil(bound - 1e-6))):
+            if on_bound(valid(bound)):
                 solver.stop_search()
 
         solver.best_bound_callback = look
     status = solver.solve(model)
     stop.action = None
-    bound = max(options.lower_bound, math.ceil(solver.best_objective_bound - 1e-6))
+    bound = valid(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ExactResult(None, bound, "cp-sat")
     picked = np.flatnonzero([solver.boolean_value(x) for x in chosen])
@@ -160,8 +171,8 @@ def solve_milp(
     if not sets.union(picked).all():
         return ExactResult(None, bound, "milp")
     if result.status == 0 and not whole:
-        # Optimal to the solver's tolerance, which is all that float costs allow.
-        bound = max(bound, float(costs[picked].sum()) * (1 - 1e-9))
+        # Optimal to the solver's tolerance, which is all that HiGHS can say.
+        bound = max(bound, float(costs[picked].sum()) * (1 - 1e-10))
     return ExactResult(picked, bound, "milp")
 
 

@@ -11,6 +11,7 @@ Rows are what must be covered, our targets; columns are what may be chosen, our
 sources.
 """
 
+import io
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def read_set_cover_file(path: str | Path) -> SetCoverProblem:
             f"{path} must be a readable file: {error.strerror}."
         ) from error
     if data[:4] == b"PK\x03\x04":
-        return _read_npz(path)
+        return _read_npz(path, data)
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError as error:
@@ -228,9 +229,9 @@ def _read_csv(path: Path, text: str) -> SetCoverProblem:
     return SetCoverProblem(pack(cells == "1"), None, "csv")
 
 
-def _read_npz(path: Path) -> SetCoverProblem:
+def _read_npz(path: Path, data: bytes) -> SetCoverProblem:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
         raise _refuse(path, f"its arrays cannot be read: {error}") from error

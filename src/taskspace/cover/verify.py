@@ -165,13 +165,11 @@ def _bound_failures(
     """Look for a selection that serves as many targets for less than the bound."""
     n_served = int((np.asarray(cover.assignment) >= 0).sum())
     slack = 1e-9 * max(1.0, abs(cover.lower_bound))
-    for selection in (
-        _greedy(matrix, cost, n_served),
-        _without_redundant(list(cover.sources), matrix, cost, n_served),
-        _without_redundant(
-            _greedy(matrix, cost, n_served) or [], matrix, cost, n_served
-        ),
-    ):
+    greedy = _greedy(matrix, cost, n_served)
+    for sources in (cover.sources.tolist(), greedy):
+        if sources is None:
+            continue
+        selection = _without_redundant(sources, matrix, cost, n_served)
         if selection is None:
             continue
         total = float(cost[np.array(selection, np.int64)].sum())
@@ -190,13 +188,14 @@ def _greedy(
         return [] if n_needed == 0 else None
     sets = np.array(matrix)
     left = np.ones(sets.shape[1], bool)
+    gains = sets.sum(1)
     chosen: list[int] = []
     while (~left).sum() < n_needed:
-        gains = (sets & left).sum(1) / cost
-        best = int(gains.argmax())
+        best = int((gains / cost).argmax())
         if gains[best] == 0:
             return None
         chosen.append(best)
+        gains = gains - sets[:, sets[best] & left].sum(1)
         left &= ~sets[best]
     return chosen
 

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import xarray as xr
+from cover_problems import brute_force
+
+from taskspace.cover import complexity_profile, greedy_cover
+from taskspace.cover.profile import default_epsilons
+from taskspace.errors import InvalidInputError
+from taskspace.sets import pack
+
+
+def random_loss(seed, n=9):
+    loss = np.random.default_rng(seed).exponential(size=(n, n))
+    np.fill_diagonal(loss, 0)
+    return loss
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_profile_is_brute_force_at_every_epsilon(seed):
+    loss = random_loss(seed)
+    points = complexity_profile(loss, n_epsilons=12)
+    assert points[0].upper == brute_force(loss <= points[0].epsilon)
+    assert points[-1].upper == 1
+    for point in points:
+        best = brute_force(loss <= point.epsilon)
+        assert (point.lower, point.upper) == (best, best)
+        assert point.greedy == greedy_cover(pack(loss <= point.epsilon)).size
+    uppers = [point.upper for point in points]
+    assert uppers == sorted(uppers, reverse=True)
+
+
+def test_bounds_are_monotone_also_without_time():
+    loss = random_loss(0, n=40)
+    points = complexity_profile(loss, time_limit=0.0)
+    for name in ("lower", "upper"):
+        values = [getattr(point, name) for point in points]
+        assert values == sorted(values, reverse=True)
+    assert all(point.lower <= point.upper <= point.greedy for point in points)
+
+
+def test_epsilons_below_the_feasible_ones_have_no_complexity():
+    loss = random_loss(1) + 1.0
+    points = complexity_profile(loss, [0.5, 1.0, 2.0])
+    assert (points[0].lower, points[0].upper, points[0].greedy) == (None, None, None)
+    assert points[0].n_uncoverable == 9
+    assert points[1].upper is not None
+    assert points[0].to_dict()["epsilon"] == 0.5
+
+
+def test_xarray_and_infinities():
+    loss = random_loss(2)
+    loss[0, 3] = np.inf
+    array = xr.DataArray(loss.T, dims=("target", "source"))
+    assert complexity_profile(array) == complexity_profile(loss)
+
+
+def test_default_epsilons_are_values_of_the_loss():
+    loss = random_loss(3)
+    epsilons = default_epsilons(loss, 10)
+    assert np.isin(epsilons, loss).all()
+    assert epsilons[0] == 0
+    assert epsilons[-1] == loss.max(1).min()
+    assert len(epsilons) <= 10
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "message"),
+    [
+        (np.full((2, 2), np.nan), {}, "NaN"),
+        (np.zeros(3), {}, "matrix of numbers"),
+        (np.zeros((2, 2), bool), {}, "matrix of numbers"),
+        (np.zeros((2, 2)), {"epsilons": [-1.0]}, "epsilons must be"),
+        (np.zeros((2, 2)), {"epsilons": []}, "epsilons must be"),
+        (np.zeros((2, 2)), {"n_epsilons": 1}, "n_epsilons >= 2"),
+        (np.full((2, 2), np.inf), {}, "finite loss"),
+        (xr.DataArray(np.zeros((2, 2)), dims=("a", "target")), {}, "dims"),
+    ],
+)
+def test_bad_input_is_refused(loss, arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        complexity_profile(loss, **arguments)
