@@ -1,1 +1,34 @@
 """Certificates: what is proven about the space between and around grid points."""
+
+from taskspace.certificates.balls import check_balls as check_balls
+from taskspace.certificates.balls import inner_radius as inner_radius
+from taskspace.certificates.balls import outer_radius as outer_radius
+from taskspace.certificates.base import Certificate as Certificate
+from taskspace.certificates.continuum import ContinuumCover as ContinuumCover
+from taskspace.certificates.continuum import box_edges as box_edges
+from taskspace.certificates.continuum import certified_cover as certified_cover
+from taskspace.certificates.continuum import certify_cover as certify_cover
+from taskspace.certificates.enclosures import Boxes as Boxes
+from taskspace.certificates.enclosures import Enclosure as Enclosure
+from taskspace.certificates.enclosures import LipschitzEnclosure as LipschitzEnclosure
+from taskspace.certificates.grid_rules import estimate_rates as estimate_rates
+from taskspace.certificates.grid_rules import margin_rule as margin_rule
+from taskspace.certificates.grid_rules import radius_rule as radius_rule
+from taskspace.certificates.loss_rates import LossRates as LossRates
+from taskspace.certificates.loss_rates import local_slopes as local_slopes
+from taskspace.certificates.loss_rates import loss_rates as loss_rates
+from taskspace.certificates.loss_rates import rate_bounds as rate_bounds
+from taskspace.certificates.msd_enclosure import MsdEnclosure as MsdEnclosure
+from taskspace.certificates.policy_table import policy_table as policy_table
+from taskspace.certificates.report import CertifyResult as CertifyResult
+from taskspace.certificates.report import certify as certify
+from taskspace.certificates.smoothness import compare_covers as compare_covers
+from taskspace.certificates.smoothness import model_smoothness as model_smoothness
+from taskspace.certificates.smoothness import (
+    performance_smoothness as performance_smoothness,
+)
+from taskspace.certificates.smoothness import (
+    smoothness_certificate as smoothness_certificate,
+)
+from taskspace.certificates.volume import engine_bounds as engine_bounds
+from taskspace.certificates.volume import volume_bounds as volume_bounds

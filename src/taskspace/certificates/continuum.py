@@ -250,9 +250,11 @@ def _continuum_certificate(
     if holds:
         why = f"{where} {what}, by {whom}: {enclosure.basis}."
     elif values["n_uncovered"]:
+        place = _name(axes, live, witnesses[0])
+        some = "controllers" if enclosure.n_policies == 1 else "sources"
         why = (
-            f"Not so that {where} {what}: {whom} fail at "
-            f"{values.get('failing_contexts', ['every context'])[0]}, for one."
+            f"Not so that {where} {what}: none of these {len(chosen)} {some} manages "
+            f"{place}, for one."
         )
     else:
         why = (
@@ -272,6 +274,11 @@ def _statement(criterion: str, epsilon: float) -> str:
         "floor": f"has a cost of at most {epsilon:g}",
         "signed": f"loses at most {epsilon:g} against the source's own score",
     }[criterion]
+
+
+def _name(axes: Sequence[str], live: Sequence[int], row: NDArray[np.float64]) -> str:
+    shown = live or range(len(axes))
+    return ", ".join(f"{axes[i]} = {row[i]:.6g}" for i in shown)
 
 
 def _whom(enclosure: Enclosure, size: int) -> str:
@@ -349,12 +356,13 @@ def certified_cover(
     }
     why = found.certificate.why
     hopeless = _hopeless(enclosure, found, epsilon)
+    live = [i for i, e in enumerate(edges) if len(e) > 1]
     if hopeless is not None:
         values["uncoverable_context"] = dict(zip(axes, hopeless.tolist(), strict=True))
         why = (
             f"No cover of the whole box exists: none of the {enclosure.n_sources} "
-            f"sources is within epsilon at {values['uncoverable_context']}. These "
-            f"{found.size} certainly serve {found.share(CERTIFIED):.2%} of it."
+            f"sources manages {_name(axes, live, hopeless)}. These {found.size} "
+            f"certainly serve {found.share(CERTIFIED):.2%} of it."
         )
     certificate = replace(found.certificate, why=why, values=values)
     return replace(found, certificate=certificate, lower_bound=bound)

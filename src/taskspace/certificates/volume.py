@@ -45,8 +45,9 @@ def lattice_count(widths: ArrayLike, radius: float) -> int:
         radius: ρ > 0.
     """
     w = _live(widths, radius)
-    # 1e-12 up: a quotient that rounding put below a whole number is not cut.
-    cuts = np.ceil(w * math.sqrt(max(1, len(w))) / (2 * radius) * (1 + 1e-12))
+    # A quotient that rounding put above a whole number is that number: the balls
+    # then reach ρ (1 + 1e-13), less than what inner radii were cut by.
+    cuts = np.ceil(w * math.sqrt(max(1, len(w))) / (2 * radius) * (1 - 1e-13))
     return int(math.prod(int(n) for n in np.maximum(cuts, 1)))
 
 

@@ -221,6 +221,8 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
         axes.set_xlim(x.min(), x.max() if x.max() > x.min() else x.min() + 1)
         if points.shape[1] > 1 and y.max() > y.min():
             axes.set_ylim(y.min(), y.max())
+            if 0.2 < np.ptp(x) / np.ptp(y) < 5:
+                axes.set_aspect("equal")
         axes.legend(handles=handles, loc="upper right", frameon=True, fontsize=8)
     return figure
 
@@ -236,9 +238,18 @@ def draw_rate_map(record: RateMap) -> Figure:
             axes.plot(points[:, 0], rates, color=PALETTE[0])
             axes.set_ylabel("L")
         else:
-            drawn = axes.scatter(
-                points[:, 0], points[:, 1], c=rates, s=12, marker="s", cmap="viridis"
-            )
+            x, y = (np.unique(column) for column in points.T)
+            if len(x) * len(y) == len(points):
+                image = np.full((len(x), len(y)), np.nan)
+                place = (
+                    np.searchsorted(x, points[:, 0]),
+                    np.searchsorted(y, points[:, 1]),
+                )
+                image[place] = rates
+                drawn = axes.pcolormesh(x, y, image.T, shading="nearest")
+                axes.grid(False)
+            else:
+                drawn = axes.scatter(points[:, 0], points[:, 1], c=rates, s=12)
             figure.colorbar(drawn, ax=axes, label="L (loss a unit of distance)")
             axes.set_ylabel(record.names[1])
         axes.set_xlabel(record.names[0])
@@ -321,7 +332,11 @@ def save_certificate_figures(
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     if result.balls is not None and len(result.balls.rates.sources.names) <= 2:
-        widest = int(result.balls.inner.argmax())
+        chosen = result.cover.sources
+        if len(chosen):
+            widest = int(chosen[result.balls.inner[chosen].argmax()])
+        else:
+            widest = int(result.balls.inner.argmax())
         plot = tolerance_plot(table, result.balls, result.epsilon, widest)
         files += _write(folder / "tolerance-set", plot, draw_tolerance(plot))
         rates = rate_map(result.balls.rates)

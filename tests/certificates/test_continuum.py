@@ -1,0 +1,241 @@
+import json
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.certificates.continuum import (
+    CERTIFIED,
+    OPEN,
+    UNCOVERED,
+    box_edges,
+    certified_cover,
+    certify_cover,
+)
+from taskspace.certificates.enclosures import Boxes, LipschitzEnclosure
+from taskspace.errors import InvalidInputError
+from tests.certificates.worlds import (
+    MSD,
+    Sawtooth,
+    msd_enclosure,
+    msd_family,
+    msd_loss,
+    random_contexts,
+)
+
+AXES = ("k", "c", "m")
+SPACES = {
+    "plane": ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8)),
+    "log": ts.Grid(k=(0.05, 20.0, 9, "log"), c=(0.1, 8.0, 6, "log")),
+    "swapped": ts.Grid(c=(0.5, 4.0, 5), k=(1.0, 8.0, 7)),
+    "one axis": ts.Grid(k=(0.5, 8.0, 9)),
+    "one point on an axis": ts.Grid(k=(0.5, 8.0, 9), c=(2.0, 2.0, 1)),
+    "with mass": ts.Grid(k=(1.0, 4.0, 4), c=(1.0, 4.0, 4), m=(0.8, 1.5, 3)),
+    "points": ts.Points(["k", "c"], [[1.0, 1.0], [2.0, 3.0], [4.0, 1.5], [3.0, 3.0]]),
+}
+CASES = [
+    ("plane", "regret", "all", 0.4),
+    ("plane", "ratio", "all", 0.1),
+    ("plane", "floor", "all", 40.0),
+    ("plane", "signed", "all", 2.0),
+    ("plane", "regret", "any", 0.3),
+    ("plane", "signed", "any", 1.0),
+    ("log", "regret", "all", 2.0),
+    ("swapped", "regret", "all", 0.3),
+    ("one axis", "ratio", "all", 0.05),
+    ("one point on an axis", "regret", "all", 0.3),
+    ("with mass", "regret", "all", 0.3),
+    ("points", "regret", "all", 0.3),
+]
+
+
+@pytest.mark.parametrize(("name", "criterion", "family", "epsilon"), CASES)
+def test_certified_covers_hold_off_the_grid(name, criterion, family, epsilon):
+    space = SPACES[name]
+    options = {"n_policies": 2, "noise": 0.05} if name == "plane" else {}
+    policies = msd_family(space, **options)
+    enclosure = msd_enclosure(space, criterion, family, **options)
+    n_cells = 8 if name == "with mass" else 24
+    found = certified_cover(
+        enclosure, MSD, space, epsilon, time_limit=2, n_cells=n_cells
+    )
+    assert found.certificate.holds, found.certificate.why
+    assert found.certificate.kind == "proof"
+    assert "not only the grid" in found.certificate.why
+    assert found.lower_bound <= found.size
+    json.dumps(found.certificate.to_dict(), allow_nan=False)
+
+    rng = np.random.default_rng(0)
+    edges = box_edges(MSD, space)
+    inside = random_contexts(edges, 5000, rng)
+    corners = np.concatenate([found.boxes.low, found.boxes.high])
+    contexts = np.concatenate([inside, corners[:: max(1, len(corners) // 3000)]])
+    loss = msd_loss(space, policies, contexts, criterion, family)
+    best = loss[found.sources].min(0)
+    assert (best <= epsilon * (1 + 1e-12)).all()
+    # And the source that the boxes name does it, not only the best one.
+    few = rng.permutation(len(contexts))[:300]
+    named = found.source_at(contexts[few])
+    assert (named >= 0).all()
+    assert (loss[named, few] <= epsilon * (1 + 1e-12)).all()
+    bound = found.certificate.values["worst_loss_bound"]
+    assert best.max() <= bound * (1 + 1e-12) <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_boxes_tile_the_whole_closed_box(name):
+    space = SPACES[name]
+    edges = box_edges(MSD, space, 10)
+    contexts = MSD.contexts(space)
+    for i, e in enumerate(edges):
+        assert e[0] == contexts[:, i].min()
+        assert e[-1] == contexts[:, i].max()
+        assert (np.diff(e) > 0).all()
+    boxes = Boxes.from_edges(edges)
+    parts = boxes.split().split()
+    rng = np.random.default_rng(1)
+    for tiling in (boxes, parts):
+        assert tiling.share.sum() == pytest.approx(1)
+        for row in random_contexts(edges, 200, rng):
+            assert ((tiling.low <= row) & (row <= tiling.high)).all(1).any()
+    assert (parts.low >= boxes.low.min(0)).all()
+    assert (parts.high <= boxes.high.max(0)).all()
+
+
+def test_default_mass_is_part_of_the_statement():
+    found = certified_cover(
+        msd_enclosure(SPACES["one axis"]), MSD, SPACES["one axis"], 0.5, time_limit=1
+    )
+    assert found.certificate.values["box"]["m"] == [1.0, 1.0]
+    assert found.certificate.values["box"]["c"] == [1.0, 1.0]
+    assert found.certificate.why.startswith("Every (k) in the box")
+
+
+def test_a_cover_of_the_nodes_alone_is_refuted_with_a_witness():
+    space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 4))
+    policies, epsilon = msd_family(space), 0.05
+    enclosure = msd_enclosure(space)
+    sources = np.arange(space.size)  # every node serves itself with regret 0
+    found = certify_cover(
+        enclosure, sources, box_edges(MSD, space, 12), epsilon, axes=AXES, max_depth=4
+    )
+    assert not found.certificate.holds
+    assert found.share(UNCOVERED) > 0.2
+    assert found.share(CERTIFIED) > 0.05
+    for context in found.certificate.values["failing_contexts"]:
+        row = np.array([[context[name] for name in AXES]])
+        assert msd_loss(space, policies, row, "regret", "all").min() > epsilon
+    # Every status says what it says: no certified box holds a failing context.
+    rng = np.random.default_rng(2)
+    boxes = found.boxes[found.status == CERTIFIED]
+    share = rng.random((len(boxes), 3))
+    rows = boxes.low + share * (boxes.high - boxes.low)
+    assert (msd_loss(space, policies, rows, "regret", "all").min(0) <= epsilon).all()
+
+
+def test_what_no_source_can_serve_is_named():
+    space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
+    enclosure = msd_enclosure(space)
+    found = certified_cover(enclosure, MSD, space, 0.01, time_limit=1, n_cells=10)
+    assert not found.certificate.holds
+    assert "No cover of the whole box exists" in found.certificate.why
+    row = [[found.certificate.values["uncoverable_context"][n] for n in AXES]]
+    assert (
+        msd_loss(space, msd_family(space), np.array(row), "regret", "all").min() > 0.01
+    )
+    assert not found.certificate.values["optimal"]
+
+
+def test_budgets_leave_boxes_open_never_certified():
+    space = SPACES["plane"]
+    enclosure = msd_enclosure(space)
+    edges = box_edges(MSD, space, 1)
+    found = certify_cover(enclosure, [3, 20], edges, 0.3, axes=AXES, max_depth=0)
+    assert not found.certificate.holds
+    assert (found.status == OPEN).any()
+    assert found.certificate.values["n_boxes"] == 49
+    assert (found.assignment[found.status != CERTIFIED] == -1).all()
+    none = certify_cover(enclosure, [], edges, 0.3, axes=AXES)
+    assert (none.status == UNCOVERED).all()
+    assert not none.certificate.holds
+
+
+def test_minimum_is_claimed_only_when_the_bound_meets_it():
+    space = SPACES["plane"]
+    found = certified_cover(
+        msd_enclosure(space, "signed"), MSD, space, 3.0, time_limit=2, n_cells=24
+    )
+    values = found.certificate.values
+    assert values["optimal"] == (values["lower_bound"] >= found.size)
+
+
+def test_bad_tolerances_are_refused():
+    space = SPACES["plane"]
+    with pytest.raises(InvalidInputError, match="epsilon >= 0"):
+        certified_cover(msd_enclosure(space), MSD, space, -0.1)
+    with pytest.raises(InvalidInputError, match="epsilon >= 0"):
+        certified_cover(msd_enclosure(space), MSD, space, np.nan)
+
+
+# --- Lipschitz constants ------------------------------------------------------------
+
+
+def sawtooth_enclosure(centres, rates, kind="proof"):
+    return LipschitzEnclosure(
+        Sawtooth(),
+        Sawtooth.policies(centres),
+        np.array(centres, float)[:, None],
+        criterion="regret",
+        family="all",
+        rates=rates,
+        kind=kind,
+        basis="known",
+    )
+
+
+def test_a_true_lipschitz_constant_certifies_and_half_of_it_is_caught():
+    # J = −2 |x − s|; sources 1 and 3 serve [0, 4] within 2 exactly.
+    edges = (np.linspace(0, 4, 9),)
+    good = certify_cover(
+        sawtooth_enclosure([1, 3], 2.0), [0, 1], edges, 2.1, axes=["x"]
+    )
+    assert good.certificate.holds
+    assert good.certificate.kind == "proof"
+    x = np.linspace(0, 4, 4001)
+    assert (2 * np.minimum(abs(x - 1), abs(x - 3)) <= 2.1).all()
+
+    # Negative control: 0.5, 1.5 and 3.5 leave a loss of 2 at x = 2.5. The true
+    # constant never certifies 1.8 there; half of it does, wrongly.
+    edges = (np.array([0.0, 1.25, 2.75, 4.0]),)
+    assert 2 * np.abs(x[:, None] - [0.5, 1.5, 3.5]).min(1).max() > 1.8
+    for rates, certified in ((2.0, False), ([2.0], False), (1.0, True)):
+        enclosure = sawtooth_enclosure([0.5, 1.5, 3.5], rates)
+        found = certify_cover(enclosure, [0, 1, 2], edges, 1.8, axes=["x"])
+        assert found.certificate.holds == certified
+
+
+def test_estimates_stay_estimates():
+    enclosure = sawtooth_enclosure([1, 3], 2.0, kind="estimate")
+    found = certify_cover(enclosure, [0, 1], (np.linspace(0, 4, 9),), 2.1, axes=["x"])
+    assert found.certificate.holds
+    assert found.certificate.kind == "estimate"
+
+
+def test_lipschitz_cover_chooses_sources():
+    space = ts.Grid(x=(0.0, 10.0, 41))
+    centres = space.points[:, 0]
+    found = certified_cover(
+        sawtooth_enclosure(centres, 2.0), Sawtooth(), space, 2.0, time_limit=2
+    )
+    # Intervals of length 2 around nodes: five would need no slack at all.
+    assert found.certificate.holds
+    assert found.size in (5, 6)
+    x = np.random.default_rng(0).random(5000) * 10
+    assert (2 * abs(x[:, None] - centres[found.sources]).min(1) <= 2.0 + 1e-9).all()
+
+
+def test_lipschitz_constants_are_checked():
+    with pytest.raises(InvalidInputError, match="rates must be"):
+        sawtooth_enclosure([1], -1.0)
+    with pytest.raises(InvalidInputError, match="rates must be"):
+        sawtooth_enclosure([1], [1.0, 2.0])

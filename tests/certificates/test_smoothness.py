@@ -1,0 +1,164 @@
+"""Proposition 2 and the cover that model smoothness alone would allow."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import taskspace as ts
+from taskspace.certificates.policy_table import policy_table
+from taskspace.certificates.smoothness import (
+    compare_covers,
+    model_sets,
+    model_smoothness,
+    performance_smoothness,
+    smoothness_certificate,
+)
+from taskspace.errors import InvalidInputError
+from taskspace.systems.tabular import (
+    DirectionalityToy,
+    TabularFamily,
+    UnreachableState,
+    deterministic_policies,
+)
+from tests.certificates.test_tabular import random_family, random_policies
+
+
+@given(
+    st.integers(0, 2**32),
+    st.one_of(
+        st.floats(0.0, 0.95).map(lambda g: {"discount": g}),
+        st.integers(1, 6).map(lambda t: {"horizon": t}),
+    ),
+)
+def test_performance_is_never_rougher_than_the_model(seed, time):
+    family, policies = random_family(seed, n=5, **time), random_policies(seed + 1)
+    model = model_smoothness(family, allow_horizon=True)
+    measured = performance_smoothness(family, policies)
+    assert measured <= model.model * (1 + 1e-9)
+    certificate = smoothness_certificate(family, policies, allow_horizon=True)
+    assert certificate.holds
+    assert certificate.kind == "proof"
+
+
+@given(st.integers(0, 2**32), st.floats(0.0, 3.0))
+def test_model_sets_lie_inside_performance_sets(seed, epsilon):
+    family, policies = random_family(seed, n=5), random_policies(seed + 1, n=5)
+    table = policy_table(family, policies, ts.Points(["theta"], family.values))
+    allowed = ts.table_sets(table, "signed", "all", epsilon * (1 + 1e-9)).to_bool()
+    assert (model_sets(family, epsilon).to_bool() <= allowed).all()
+
+
+def test_all_pairs_are_no_steeper_than_neighbours():
+    family, policies = random_family(3, n=6), random_policies(4)
+    values = np.asarray(family.values)
+    scores = family.performance(policies, values[:, None])
+    quotients = [
+        abs(scores[..., i] - scores[..., j]).max() / abs(values[i] - values[j])
+        for i in range(6)
+        for j in range(i)
+    ]
+    assert performance_smoothness(family, policies) == pytest.approx(max(quotients))
+
+
+def tight_family(discount=0.5):
+    """One state, reward θ: L_perf = L_model = 1 / (1 − γ) exactly."""
+    values = np.linspace(0, 1, 11)
+    return TabularFamily(
+        values=values,
+        transitions=[[[1.0]]],
+        rewards=values[:, None, None],
+        start=[1.0],
+        discount=discount,
+    )
+
+
+def test_the_constant_is_tight_and_half_of_it_is_refuted():
+    family = tight_family()
+    policies = deterministic_policies([[0]] * 11, n_actions=1)
+    model = model_smoothness(family)
+    assert model.model == pytest.approx(2.0)
+    assert performance_smoothness(family, policies) == pytest.approx(2.0)
+    # Negative control: with half the constant, sets would leave the true ones.
+    table = policy_table(family, policies, ts.Points(["theta"], family.values))
+    truth = ts.table_sets(table, "signed", "all", 0.5).to_bool()
+    distance = abs(np.subtract.outer(family.values, family.values))
+    assert (model_sets(family, 0.5).to_bool() <= truth).all()
+    assert not ((distance * model.model / 2 <= 0.5) <= truth).all()
+
+
+def test_the_formula_of_the_paper():
+    family = random_family(7, discount=0.9)
+    model = model_smoothness(family)
+    expected = model.reward / 0.1 + 0.9 * model.kernel * model.reward_max / 0.01
+    assert model.model == pytest.approx(expected)
+
+
+def test_failing_hypotheses_are_named():
+    moving = random_family(0, fixed_start=False)
+    with pytest.raises(InvalidInputError, match="start distribution must be the same"):
+        model_smoothness(moving)
+    certificate = smoothness_certificate(moving, random_policies(1))
+    assert certificate.kind == "vacuous"
+    assert not certificate.holds
+    assert "start distribution" in certificate.why
+    toy = DirectionalityToy()
+    with pytest.raises(InvalidInputError, match="gamma < 1"):
+        model_smoothness(toy)
+    assert "gamma < 1" in smoothness_certificate(toy, toy.policies()).why
+    assert model_smoothness(toy, allow_horizon=True).model == 8  # T = 1: L_r
+
+
+def test_a_start_that_moves_can_exceed_the_formula():
+    # Why the hypothesis is needed: p and r do not change at all, so L_model = 0.
+    family = TabularFamily(
+        values=[0.0, 1.0],
+        transitions=np.eye(2)[:, None],
+        rewards=[[1.0], [0.0]],
+        start=[[1.0, 0.0], [0.0, 1.0]],
+        discount=0.5,
+    )
+    policies = deterministic_policies([[0, 0]] * 2, n_actions=1)
+    assert performance_smoothness(family, policies) == 2.0
+    with pytest.raises(InvalidInputError, match="start distribution"):
+        model_smoothness(family)
+
+
+def test_the_model_asks_for_more_policies_than_performance():
+    unreachable = UnreachableState()
+    both = compare_covers(
+        unreachable, unreachable.policies(), 0.1, allow_horizon=True, time_limit=2
+    )
+    assert both.performance.size == 1
+    assert both.model.size == 2
+    assert both.factor == 2
+    # A line of contexts whose kernels change where no policy goes.
+    n = 21
+    transitions = np.zeros((n, 3, 1, 3))
+    transitions[:, 0, 0, 1] = transitions[:, 1, 0, 1] = 1
+    share = np.linspace(0, 1, n)
+    transitions[:, 2, 0, 0], transitions[:, 2, 0, 1] = share, 1 - share
+    family = TabularFamily(
+        values=share,
+        transitions=transitions,
+        rewards=[[1.0], [0.5], [0.0]],
+        start=[1.0, 0.0, 0.0],
+        discount=0.9,
+    )
+    policies = deterministic_policies([[0, 0, 0]] * n, n_actions=1)
+    both = compare_covers(family, policies, 1.0, time_limit=2)
+    assert both.performance.size == 1
+    assert both.model.size == n
+    assert both.factor == n
+
+
+def test_a_family_that_does_not_change_needs_one_policy():
+    family = TabularFamily(
+        values=[0.0, 1.0, 2.0],
+        transitions=[[[1.0]]],
+        rewards=[[1.0]],
+        start=[1.0],
+        discount=0.9,
+    )
+    assert model_smoothness(family).model == 0
+    assert model_sets(family, 0.0).to_bool().all()
