@@ -96,7 +96,7 @@ def test_summary_for_people(run_dir):
     assert done.returncode == 0, done.stderr
     text = re.sub(r"\s+", " ", done.stdout)
     assert "64 sources x 10 policies x 64 targets" in text
-    assert "leaves a regret of" in text  # the signed warning
+    assert "leaves a regret of up to" in text  # the signed warning
     assert "Run read from" in text
     assert "Next: taskspace cover" in text
 
@@ -146,6 +146,23 @@ def test_cover_of_a_matrix_file(tmp_path):
     assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
 
 
+def test_archive_and_report(run_dir, tmp_path):
+    file = tmp_path / "small.npz"
+    record = json.loads(taskspace("archive", run_dir, file, "--format", "json").stdout)
+    assert record["bytes"] == file.stat().st_size
+    of_run = json.loads(
+        taskspace("report", run_dir, "--out", tmp_path / "a", "--format", "json").stdout
+    )
+    of_file = json.loads(taskspace("report", file, "--format", "json").stdout)
+    assert of_run["covers"] == of_file["covers"]
+    assert (tmp_path / "small-figures" / "coverage.png").exists()
+    assert "complexity" in taskspace("report", file).stdout
+    uniform = taskspace("cover", file, "--epsilon", 1, "--method", "uniform")
+    assert uniform.returncode == 0
+    (tmp_path / "m.csv").write_text("1,2\n3,4\n")
+    assert "bare matrix" in refused("report", tmp_path / "m.csv")
+
+
 def test_systems_lists_axes():
     records = json.loads(taskspace("systems", "--format", "json").stdout)
     by_id = {record["id"]: record for record in records}
@@ -155,7 +172,7 @@ def test_systems_lists_axes():
 
 def test_help_is_there_for_every_command():
     top = taskspace("--help").stdout
-    for command in ("run", "cover", "systems"):
+    for command in ("run", "cover", "certify", "report", "archive", "systems"):
         assert command in top
         assert "--format" in taskspace(command, "--help").stdout
 

@@ -10,11 +10,14 @@ import time
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
+from taskspace.runs.answer import answer
+from taskspace.runs.archive import is_archive, read_archive, write_archive
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
 
@@ -128,7 +131,7 @@ def test_dask_scheduler_gives_the_same_bytes(tmp_path, many_blocks):
 
 def test_second_run_computes_nothing(tmp_path, monkeypatch):
     first = run_experiment(small(), tmp_path / "run")
-    monkeypatch.setattr(execute_module, "_results", None)  # would fail if called
+    monkeypatch.setattr(execute_module, "answer", None)  # would fail if called
     second = run_experiment(small(), tmp_path / "run")
     assert second.reused
     assert not first.reused
@@ -250,3 +253,20 @@ def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
                 other = curves[criterion, method]
                 there = np.interp(n, other["n_policies"], other["coverage"])
                 assert coverage >= there - 1e-9
+
+
+def test_archive_holds_the_run_without_loss(tmp_path):
+    result = run_experiment(small(), tmp_path / "run")
+    run = RunStore.open(tmp_path / "run")
+    write_archive(run, tmp_path / "run.npz")
+    assert is_archive(tmp_path / "run.npz")
+    table, experiment = read_archive(tmp_path / "run.npz")
+    assert experiment == run.experiment
+    xr.testing.assert_identical(table, run.table()[list(table.data_vars)].load())
+    assert json.loads(json.dumps(answer(table, experiment))) == result.results
+    cut = (tmp_path / "run.npz").read_bytes()[:5000]
+    (tmp_path / "cut.npz").write_bytes(cut)
+    with pytest.raises(InvalidInputError, match="not a whole archive"):
+        read_archive(tmp_path / "cut.npz")
+    with pytest.raises(InvalidInputError, match=r"must end in \.npz"):
+        write_archive(run, tmp_path / "run.zip")

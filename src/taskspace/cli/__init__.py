@@ -7,8 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from taskspace import __version__
+from taskspace.cli.archive import archive
 from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
+from taskspace.cli.report import report
 from taskspace.cli.run import run
 from taskspace.cli.systems import systems
 from taskspace.errors import TaskspaceError
@@ -22,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (run, cover, certify, systems):
+for command in (run, cover, certify, report, archive, systems):
     app.command()(command)
 
 

@@ -1,4 +1,4 @@
-"""Paths that commands take: a run directory, a matrix file, a set-cover file."""
+"""Paths that commands take: runs, archives of runs, matrix and set-cover files."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +8,8 @@ import xarray as xr
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
 from taskspace.errors import InvalidInputError
 from taskspace.performance.files import read_matrix
-from taskspace.runs import RunStore
+from taskspace.runs import Experiment, RunStore
+from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.store import is_run
 
 __all__ = ["TableInput", "load_set_cover", "load_table"]
@@ -20,37 +21,43 @@ class TableInput:
 
     Args:
         table: the performance table.
-        run: the run, None for a matrix file.
+        run: the run, None for a file.
+        experiment: the experiment of a run or an archive, None for a matrix file.
     """
 
     table: xr.Dataset
-    run: RunStore | None
+    run: RunStore | None = None
+    experiment: Experiment | None = None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of the source grid, None if the sources are not on a grid."""
-        sources = self.run.experiment.sources if self.run else None
+        sources = self.experiment.sources if self.experiment else None
         return getattr(sources, "shape", None)
 
 
 def load_table(path: Path, *, lower_is_better: bool = False) -> TableInput:
-    """The performance table of a run directory or a matrix file."""
+    """The performance table of a run directory, an archive or a matrix file."""
     _check_exists(path)
+    archived = is_archive(path)
+    if lower_is_better and (path.is_dir() or archived):
+        raise InvalidInputError(
+            "--lower-is-better is for matrix files; in a run larger performance is "
+            "always better."
+        )
+    if archived:
+        table, experiment = read_archive(path)
+        return TableInput(table, experiment=experiment)
     if path.is_dir():
-        if lower_is_better:
-            raise InvalidInputError(
-                "--lower-is-better is for matrix files; in a run larger performance "
-                "is always better."
-            )
         run = RunStore.open(path)
-        return TableInput(run.table(), run)
-    return TableInput(read_matrix(path, lower_is_better=lower_is_better), None)
+        return TableInput(run.table(), run, run.experiment)
+    return TableInput(read_matrix(path, lower_is_better=lower_is_better))
 
 
 def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:
     """A set-cover file; see `taskspace.cover.files` for the formats."""
     _check_exists(path)
-    if is_run(path):
+    if is_run(path) or is_archive(path):
         raise InvalidInputError(
             f"{path} is a run, so --epsilon is needed, e.g. --epsilon 0.2."
         )

@@ -71,7 +71,7 @@ def run(
         figures = _figures(result, loaded.resolved())
         report("draw", 1, 1)
     if output == Format.JSON:
-        covers = [_without_assignment(cover) for cover in result.results["covers"]]
+        covers = [without_assignment(cover) for cover in result.results["covers"]]
         print_json(
             {
                 "run": str(result.path),
@@ -81,7 +81,14 @@ def run(
             }
         )
         return
-    _summarise(result, loaded, figures)
+    done = "read from" if result.reused else "in"
+    print_summary(
+        result.path,
+        loaded,
+        result.results,
+        figures,
+        f"Run {done} {result.path} ({result.seconds:.1f} s)",
+    )
 
 
 def _default_directory(experiment: Experiment, changed: bool) -> Path:
@@ -102,19 +109,35 @@ def _figures(result: RunResult, experiment: Experiment) -> list[Path]:
     return save_figures(experiment, result.results, folder)
 
 
-def _without_assignment(cover: dict[str, Any]) -> dict[str, Any]:
+def without_assignment(cover: dict[str, Any]) -> dict[str, Any]:
+    """A cover record without its longest part, for printing."""
     return {key: value for key, value in cover.items() if key != "assignment"}
 
 
-def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -> None:
-    spent = result.results["spent"]
+def print_summary(
+    path: Path,
+    experiment: Experiment,
+    results: dict[str, Any],
+    figures: list[Path],
+    closing: str = "",
+) -> None:
+    """Print what a run found, for people.
+
+    Args:
+        path: the run or its archive.
+        experiment: what was run.
+        results: the answer to the experiment.
+        figures: files that were drawn.
+        closing: a line about the run itself.
+    """
+    spent = results["spent"]
     console.print(
         f"\n[bold]{experiment.name}[/bold]: {experiment.sources.size:,} sources x "
         f"{spent['trainings_per_source']} policies x "
         f"{experiment.target_space.size:,} targets, regret against the "
-        f"{result.results['best_known_kind']}"
+        f"{results['best_known_kind']}"
     )
-    covers = result.results["covers"]
+    covers = results["covers"]
     questions = dict.fromkeys(
         (cover["criterion"], cover["family"], cover["epsilon"]) for cover in covers
     )
@@ -129,7 +152,7 @@ def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -
         "worst regret: what the cover really leaves. trained: policies that had to be "
         "trained before it could be chosen."
     )
-    home = result.results["home"]
+    home = results["home"]
     if home and home["n_failed"]:
         console.print(
             f"[red]![/red] {home['n_failed']} of {home['n_policies']} policies score "
@@ -145,12 +168,12 @@ def _summarise(result: RunResult, experiment: Experiment, figures: list[Path]) -
     lost = max((len(c["uncoverable"]) for c in covers), default=0)
     if lost:
         console.print(f"[red]![/red] Up to {lost} targets are served by no source.")
-    done = "read from" if result.reused else "in"
-    console.print(f"Run {done} {result.path} ({result.seconds:.1f} s)")
+    if closing:
+        console.print(closing)
     for figure in figures:
         console.print(f"Figure {figure}")
     console.print(
-        f"Next: taskspace cover {result.path} --epsilon "
+        f"Next: taskspace cover {path} --epsilon "
         f"{number(2 * covers[-1]['epsilon'])} --method minimum"
     )
 

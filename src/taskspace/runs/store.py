@@ -39,7 +39,7 @@ from taskspace.runs.experiment import Experiment
 from taskspace.systems.simulated import SimulatedSystem
 from taskspace.trainers import Trained
 
-__all__ = ["RunStore", "is_run", "write_atomically"]
+__all__ = ["RunStore", "is_run", "replacing", "write_atomically"]
 
 FORMAT_VERSION = 1
 # A block of the table holds about this many cells of each variable (20 MB), or
@@ -229,7 +229,7 @@ class RunStore:
         header = {"kind": policies.kind, "settings": policies.settings()}
         arrays = {f"policy_{k}": v for k, v in policies.arrays().items()}
         arrays |= {f"log_{k}": v for k, v in trained.log.items()}
-        with _replacing(self._policy_file(block)) as temporary:
+        with replacing(self._policy_file(block)) as temporary:
             np.savez(
                 temporary,
                 allow_pickle=False,
@@ -396,12 +396,13 @@ def is_run(path: str | Path) -> bool:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that it is there whole or not at all."""
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text(text)
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of `path` once it is written."""
     temporary = path.with_name(f".{os.getpid()}-{path.name}")
     try:
         yield temporary

@@ -1,0 +1,63 @@
+"""The package as a whole: light to import, and true to its own claims."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import taskspace as ts
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_import_stays_light():
+    heavy = ("torch", "stable_baselines3", "gymnasium", "ortools", "matplotlib", "dash")
+    code = f"import sys, taskspace; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_ten_lines_of_the_readme_run():
+    text = (ROOT / "README.md").read_text()
+    code = text.split("```python\n", 1)[1].split("```", 1)[0]
+    scope: dict = {}
+    exec(code, scope)
+    assert scope["cover"].coverage == 1.0
+    assert scope["best"].optimal
+    assert scope["best"].size <= scope["cover"].size
+    assert scope["curve"].coverage[-1] == 1.0
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == ts.__version__
+    assert project["requires-python"] == ">=3.11"
+    assert "Python 3.11 or later" in (ROOT / "README.md").read_text()
+
+
+def test_every_requirement_is_locked():
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = data["project"]["dependencies"] + data["build-system"]["requires"]
+    for group in data["project"]["optional-dependencies"].values():
+        wanted += group
+    for group in data["dependency-groups"].values():
+        wanted += group
+
+    def name(requirement: str) -> str:
+        head = requirement.split(">")[0].split("=")[0].split("[")[0]
+        return head.strip().lower().replace("_", "-")
+
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    locked = {name(line) for line in lines if "==" in line}
+    assert {name(requirement) for requirement in wanted} <= locked
+
+
+def test_documents_link_to_files_that_exist():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+    for page in pages:
+        for part in page.read_text().split("](")[1:]:
+            target = part.split(")")[0].split("#")[0]
+            if target and "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
