@@ -137,6 +137,16 @@ def count_run_targets(offsets, starts, stops):
 
 
 @numba.njit(cache=True)
+def count_ends(starts, stops, n_targets):
+    """Runs that start less runs that stop, at each target."""
+    change = np.zeros(n_targets + 1, np.int64)
+    for r in range(len(starts)):
+        change[starts[r]] += 1
+        change[stops[r]] -= 1
+    return change
+
+
+@numba.njit(cache=True)
 def runs_are_canonical(offsets, starts, stops, n_targets):
     """Whether runs ascend, are not empty, do not touch and fit."""
     if offsets[0] != 0:

@@ -68,6 +68,9 @@ class TargetSets(ABC):
     @abstractmethod
     def _count(self) -> NDArray[np.int64]: ...
 
+    @abstractmethod
+    def _unite(self) -> NDArray[np.bool_]: ...
+
     def to_bool(self) -> NDArray[np.bool_]:
         """These sets as `bool[n_sources, n_targets]`."""
         matrix = np.zeros((self.n_sources, self.n_targets), bool)
@@ -85,7 +88,7 @@ class TargetSets(ABC):
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
         """Targets that some source serves, as `bool[n_targets]`."""
-        return self.union(np.arange(self.n_sources))
+        return self._unite()
 
     @cached_property
     def inverse(self) -> "RunSets":
@@ -173,6 +176,9 @@ class PackedSets(TargetSets):
 
     def _count(self) -> NDArray[np.int64]:
         return kernels.count_bits(self.words)
+
+    def _unite(self) -> NDArray[np.bool_]:
+        return self.union(np.arange(self.n_sources))
 
     @property
     def nbytes(self) -> int:
@@ -289,6 +295,11 @@ class RunSets(TargetSets):
 
     def _count(self) -> NDArray[np.int64]:
         return kernels.count_run_targets(self.offsets, self.starts, self.stops)
+
+    def _unite(self) -> NDArray[np.bool_]:
+        # +1 where a run starts, -1 where it stops: each run is looked at, not walked.
+        change = kernels.count_ends(self.starts, self.stops, self.n_targets)
+        return np.cumsum(change[:-1]) > 0
 
     @property
     def nbytes(self) -> int:

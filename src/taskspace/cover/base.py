@@ -104,9 +104,19 @@ class Cover:
                 ) from error
         return cls(**known)
 
-    def save(self, path: str | Path) -> None:
-        """Write the cover as JSON."""
-        record = {"format": "taskspace-cover", "version": FORMAT_VERSION}
+    def save(self, path: str | Path, question: dict[str, Any] | None = None) -> None:
+        """Write the cover as JSON.
+
+        Args:
+            path: the file.
+            question: what the cover answers (criterion, tolerance, ...), plain values
+                kept beside it so that the sets can be made again.
+        """
+        record: dict[str, Any] = {
+            "format": "taskspace-cover",
+            "version": FORMAT_VERSION,
+            "question": question or {},
+        }
         Path(path).write_text(json.dumps(record | self.to_dict(), indent=1) + "\n")
 
     @classmethod

@@ -60,10 +60,11 @@ def certified_prices(
     units = np.floor(prices / peak * 2.0**shift).astype(np.int64)
     np.minimum(units, capacity.max(), out=units)
     while True:
-        excess = run_loads(runs, units) / capacity
-        if not (run_loads(runs, units) > capacity).any():
+        loads = run_loads(runs, units)
+        if not (loads > capacity).any():
             return units, shift
-        units = np.floor(units / (excess.max() * (1 + 1e-12))).astype(np.int64)
+        excess = float(np.max(loads / capacity))
+        units = np.floor(units / (excess * (1 + 1e-12))).astype(np.int64)
 
 
 def price_shift(sets: TargetSets, costs: NDArray[np.float64]) -> int:
@@ -86,6 +87,8 @@ def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
 
 def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> float:
     """Coverable targets over the largest set: the same price for every target."""
+    if (costs == 1).all():
+        return -(-int(sets.coverable.sum()) // max(1, int(sets.sizes.max(initial=0))))
     return certified_bound(sets, costs, np.ones(sets.n_targets))
 
 
