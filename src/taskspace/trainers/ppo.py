@@ -8,7 +8,7 @@ so it is compiled once for all policies of a grid.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -225,6 +225,8 @@ class Ppo(Trainer):
             n_runs, n_kept = self.n_policies, 1
         else:
             n_runs, n_kept = 1, self.n_policies
+        # One compilation serves every size of family.
+        recipe = replace(self, n_policies=1, family="seeds")
         parts = []
         for child in context_seed(seed, context).spawn(n_runs):
             with jax.enable_x64(False):
@@ -232,7 +234,7 @@ class Ppo(Trainer):
                 start = self.initial_parameters(system, rng)
                 key = jax.random.key(rng.integers(2**32, dtype=np.uint32))
                 row = jnp.asarray(context, jnp.float32)
-                kept = _train(self, n_kept, system, row, start, key)
+                kept = _train(recipe, n_kept, system, row, start, key)
                 parts.append(jax.device_get(kept))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
@@ -310,9 +312,9 @@ def _train(
         # The newer of two equal checkpoints has seen more, so it is kept.
         worst = jnp.argmin(score)
         better = new >= score[worst]
-        replace = partial(_replace, index=worst, when=better)
-        kept = jax.tree.map(replace, kept, actor)
-        score = replace(score, new)
+        put = partial(_put, index=worst, when=better)
+        kept = jax.tree.map(put, kept, actor)
+        score = put(score, new)
         return n_periods + 1, key, parameters, moments, environments, kept, score
 
     def goes_on(carry):
@@ -491,7 +493,7 @@ def learn(
     return parameters, moments
 
 
-def _replace(
+def _put(
     stack: jax.Array, new: jax.Array, *, index: jax.Array, when: jax.Array
 ) -> jax.Array:
     """The stack with `new` at an index, if the condition holds."""
