@@ -193,7 +193,7 @@ def test_bad_input_of_cover(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1,2\n3,nan\n", "row 1, policy 0, column 1 holds nan"),
+        ("1,2\n3,nan\n", "row 2, column 2 holds 'nan'"),
         ("1,2\n3\n", "row 2 has 1"),
         ("1,2\n3,four\n", "row 2, column 2 holds 'four'"),
         ("", "is empty"),

@@ -10,10 +10,14 @@ from taskspace import spaces as spaces
 from taskspace import systems as systems
 from taskspace import trainers as trainers
 from taskspace.cover import Cover as Cover
+from taskspace.cover import complexity_profile as complexity_profile
 from taskspace.cover import coverage_curve as coverage_curve
 from taskspace.cover import greedy_cover as greedy_cover
+from taskspace.cover import local_cover as local_cover
+from taskspace.cover import lower_bounds as lower_bounds
 from taskspace.cover import minimum_cover as minimum_cover
 from taskspace.cover import random_cover as random_cover
+from taskspace.cover import read_set_cover_file as read_set_cover_file
 from taskspace.cover import uniform_cover as uniform_cover
 from taskspace.cover import verify_cover as verify_cover
 from taskspace.criteria import assigned_regret as assigned_regret
@@ -22,7 +26,10 @@ from taskspace.criteria import table_sets as table_sets
 from taskspace.criteria import tolerance_sets as tolerance_sets
 from taskspace.errors import TaskspaceError as TaskspaceError
 from taskspace.performance import evaluate as evaluate
+from taskspace.performance import read_matrix as read_matrix
+from taskspace.performance import table_from as table_from
 from taskspace.performance import table_from_matrix as table_from_matrix
+from taskspace.performance import write_matrix as write_matrix
 from taskspace.spaces import Axis as Axis
 from taskspace.spaces import Grid as Grid
 from taskspace.spaces import Points as Points

@@ -49,6 +49,13 @@ def cover(
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
     ] = False,
+    contexts: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV or Parquet file with the contexts of a matrix, one a target.",
+            show_default=False,
+        ),
+    ] = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
@@ -69,7 +76,9 @@ def cover(
             instance = load_set_cover(path, unicost=unicost)
             sets, costs, shape, table = instance.sets, instance.costs, None, None
         else:
-            loaded = load_table(path, lower_is_better=lower_is_better)
+            loaded = load_table(
+                path, lower_is_better=lower_is_better, contexts=contexts
+            )
             table, costs, shape = loaded.table, None, loaded.shape
             sets = table_sets(table, criterion, family, epsilon)
         report("load", 1, 1)
@@ -93,8 +102,21 @@ def cover(
         family=family if table is not None else None,
         epsilon=epsilon,
     )
+    if table is not None and "source" in table.coords:
+        names = table.coords["source"].values[found.sources]
+        record["names"] = [str(name) for name in names]
     if save is not None:
-        found.save(save)
+        found.save(
+            save,
+            question={
+                "path": str(path),
+                "criterion": record["criterion"],
+                "family": record["family"],
+                "epsilon": epsilon,
+                "lower_is_better": lower_is_better,
+                "unicost": unicost,
+            },
+        )
     if output == Format.JSON:
         print_json(record)
         return
@@ -126,6 +148,7 @@ def _show(found: Cover, record: dict[str, Any], path: Path, save: Path | None) -
                 "covers much. Use --criterion regret to deploy."
             )
     table = Table("source", "serves")
+    labels = record.get("names", record["sources"])
     contexts = record.get("contexts")
     names = list(contexts[0]) if contexts else []
     for name in names:
@@ -133,7 +156,7 @@ def _show(found: Cover, record: dict[str, Any], path: Path, save: Path | None) -
     for i, source in enumerate(record["sources"][:SHOWN_SOURCES]):
         served = int((found.assignment == source).sum())
         values = [number(contexts[i][n]) for n in names] if contexts else []
-        table.add_row(str(source), f"{served:,}", *values)
+        table.add_row(str(labels[i]), f"{served:,}", *values)
     console.print(table)
     if found.size > SHOWN_SOURCES:
         console.print(
@@ -141,7 +164,7 @@ def _show(found: Cover, record: dict[str, Any], path: Path, save: Path | None) -
         )
     console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
     if save is not None:
-        console.print(f"Saved {save}")
+        console.print(f"Saved {save}; check it with: taskspace verify {save} {path}")
     if found.method != "minimum" and not found.optimal:
         options = "" if epsilon is None else f" --epsilon {epsilon:g}"
         if record["criterion"] not in (None, "regret"):

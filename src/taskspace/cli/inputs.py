@@ -7,7 +7,7 @@ import xarray as xr
 
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
 from taskspace.errors import InvalidInputError
-from taskspace.performance.files import read_matrix
+from taskspace.performance.files import MATRIX_SUFFIXES, read_matrix
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.store import is_run
@@ -36,22 +36,34 @@ class TableInput:
         return getattr(sources, "shape", None)
 
 
-def load_table(path: Path, *, lower_is_better: bool = False) -> TableInput:
-    """The performance table of a run directory, an archive or a matrix file."""
+def load_table(
+    path: Path, *, lower_is_better: bool = False, contexts: Path | None = None
+) -> TableInput:
+    """The performance table of a run directory, an archive or a matrix file.
+
+    Args:
+        path: the run, archive or file.
+        lower_is_better: a matrix file holds costs.
+        contexts: a second file with the contexts of a matrix file.
+    """
     _check_exists(path)
     archived = is_archive(path)
-    if lower_is_better and (path.is_dir() or archived):
+    is_matrix = path.suffix in MATRIX_SUFFIXES and not archived and not is_run(path)
+    if not is_matrix and (lower_is_better or contexts):
+        option = "--contexts" if contexts else "--lower-is-better"
         raise InvalidInputError(
-            "--lower-is-better is for matrix files; in a run larger performance is "
-            "always better."
+            f"{option} is for matrix files; in a run larger performance is always "
+            "better and contexts are known."
         )
     if archived:
         table, experiment = read_archive(path)
         return TableInput(table, experiment=experiment)
-    if path.is_dir():
+    if path.is_dir() and not is_matrix:
         run = RunStore.open(path)
         return TableInput(run.table(), run, run.experiment)
-    return TableInput(read_matrix(path, lower_is_better=lower_is_better))
+    return TableInput(
+        read_matrix(path, contexts=contexts, lower_is_better=lower_is_better)
+    )
 
 
 def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:
@@ -69,5 +81,6 @@ def _check_exists(path: Path) -> None:
     if not path.exists():
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
-            "run msd), a matrix file (.csv, .npy, .npz) or a set-cover file."
+            f"run msd), a matrix file ({', '.join(MATRIX_SUFFIXES)}) or a set-cover "
+            "file."
         )

@@ -6,6 +6,7 @@ from taskspace.performance.evaluate import (
     evaluate_block,
     kept_variables,
 )
+from taskspace.performance.files import read_matrix, table_from, write_matrix
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -24,8 +25,11 @@ __all__ = [
     "family_rows",
     "kept_variables",
     "make_table",
+    "read_matrix",
     "row_blocks",
     "source_space",
+    "table_from",
     "table_from_matrix",
     "target_space",
+    "write_matrix",
 ]
