@@ -10,9 +10,11 @@ from taskspace import __version__
 from taskspace.cli.archive import archive
 from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
+from taskspace.cli.profile import profile
 from taskspace.cli.report import report
 from taskspace.cli.run import run
 from taskspace.cli.systems import systems
+from taskspace.cli.verify import verify
 from taskspace.errors import TaskspaceError
 
 __all__ = ["app", "main"]
@@ -24,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (run, cover, certify, report, archive, systems):
+for command in (run, cover, profile, verify, certify, report, archive, systems):
     app.command()(command)
 
 

@@ -1,0 +1,102 @@
+"""`taskspace profile`: complexity against the tolerance."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from taskspace.cli.inputs import load_table
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    number,
+    print_json,
+    stage_progress,
+)
+from taskspace.cover import complexity_profile
+from taskspace.criteria import CRITERIA, check_criterion, check_epsilon, loss
+
+
+def profile(
+    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="A tolerance; repeat for more. Chosen from the losses if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    n_epsilons: Annotated[
+        int, typer.Option("--n", help="How many tolerances to choose.")
+    ] = 20,
+    criterion: Annotated[
+        str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
+    ] = "regret",
+    family: Annotated[
+        str, typer.Option(help="Worst (all) or best (any) policy of each family.")
+    ] = "all",
+    time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Seed of the searches.")] = 0,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Picture to write, without suffix; in a run profile-CRITERION.",
+            show_default=False,
+        ),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """How many sources each tolerance needs: lower bound, best found, greedy."""
+    check_criterion(criterion, family)
+    for value in epsilon or ():
+        check_epsilon(value, criterion)
+    with stage_progress() as report:
+        report("load", 0, 1)
+        loaded = load_table(path, lower_is_better=lower_is_better)
+        losses = loss(loaded.table, criterion, family)
+        report("load", 1, 1)
+        points = complexity_profile(
+            losses,
+            epsilon,
+            n_epsilons=n_epsilons,
+            time_limit=time_limit,
+            seed=seed,
+            progress=lambda p: report("search", int(p.seconds), int(time_limit)),
+        )
+    if plot is None and path.is_dir():
+        plot = path / "figures" / f"profile-{criterion}-{family}"
+    figure = None
+    if plot is not None:
+        from taskspace.show.profile import save_profile  # matplotlib loads slowly
+
+        figure = save_profile(points, criterion, family, plot)
+    if output == Format.JSON:
+        print_json([asdict(point) for point in points])
+        return
+    table = Table(
+        title=f"Complexity by {criterion}, {family} of a family", title_justify="left"
+    )
+    for name in ("ε", "lower", "upper", "greedy", "unserved targets"):
+        table.add_column(name, justify="right")
+    for point in points:
+        table.add_row(
+            number(point.epsilon),
+            number(point.lower),
+            number(point.upper),
+            number(point.greedy),
+            number(point.n_uncoverable),
+        )
+    console.print(table)
+    if figure is not None:
+        console.print(f"Figure {figure}")
+    middle = points[len(points) // 2]
+    console.print(
+        f"Next: taskspace cover {path} --epsilon {middle.epsilon:.4g} --criterion "
+        f"{criterion} --method minimum"
+    )

@@ -1,0 +1,74 @@
+"""`taskspace verify`: recompute everything that a saved cover claims."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taskspace.cli.inputs import load_set_cover, load_table
+from taskspace.cli.output import Format, FormatOption, console, print_json
+from taskspace.cover import Cover, verify_cover
+from taskspace.criteria import table_sets
+from taskspace.errors import InvalidInputError
+
+
+def verify(
+    cover: Annotated[
+        Path, typer.Argument(help="A cover saved by taskspace cover --save.")
+    ],
+    path: Annotated[Path, typer.Argument(help="The run or file that it covers.")],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Check a saved cover against the data, from scratch.
+
+    Exits with code 1 if a claim does not hold.
+    """
+    claim = Cover.load(cover)
+    question = json.loads(cover.read_text()).get("question") or {}
+    sets, costs = _sets(path, question)
+    found = verify_cover(claim, sets, costs)
+    if output == Format.JSON:
+        print_json(
+            {
+                "holds": found.holds,
+                "failures": list(found.failures),
+                "not_checked": list(found.not_checked),
+            }
+        )
+    elif found.holds:
+        console.print(
+            f"[bold]The claim holds[/bold]: {claim.size} sources serve "
+            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of {path}."
+        )
+        for sentence in found.not_checked:
+            console.print(f"Not proven again: {sentence}.")
+    else:
+        console.print("[bold red]The claim does not hold[/bold red]:")
+        for sentence in found.failures:
+            console.print(f"- {sentence}")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _sets(path: Path, question: dict[str, Any]) -> Any:
+    """The sets and costs that the question is about."""
+    try:
+        if question["epsilon"] is None:
+            problem = load_set_cover(path, unicost=question["unicost"])
+            return problem.sets, problem.costs
+        loaded = load_table(path, lower_is_better=question["lower_is_better"])
+        return (
+            table_sets(
+                loaded.table,
+                question["criterion"],
+                question["family"],
+                question["epsilon"],
+            ),
+            None,
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(
+            "The cover file does not say which question it answers (it has no "
+            f"{error}). Save it with: taskspace cover {path} ... --save FILE"
+        ) from error

@@ -1,0 +1,90 @@
+"""Complexity against the tolerance: the record, and the picture."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+
+from taskspace.cover import ProfilePoint
+from taskspace.runs.store import write_atomically
+from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+
+__all__ = ["draw_profile", "save_profile"]
+
+
+def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
+    """Draw lower bound, best cover and greedy as steps over ε.
+
+    Args:
+        points: the profile, ascending in ε; points without a cover are left out.
+        title: what the losses are.
+    """
+    figure = new_figure(5.4, 4.0)
+    known = [point for point in points if point.upper is not None]
+    epsilon = np.array([point.epsilon for point in known])
+    with mpl.rc_context(STYLE):
+        axes = figure.subplots()
+        for name, label, colour in (
+            ("greedy", "greedy", METHOD_COLOURS["greedy"]),
+            ("upper", "best found", METHOD_COLOURS["minimum"]),
+            ("lower", "proven lower bound", "black"),
+        ):
+            # A cover at ε is one at every larger ε: sizes hold to the right.
+            axes.step(
+                epsilon,
+                [getattr(point, name) for point in known],
+                where="post",
+                color=colour,
+                linestyle=":" if name == "lower" else "-",
+                marker="o",
+                markersize=3,
+                label=label,
+            )
+        axes.fill_between(
+            epsilon,
+            [point.lower or 0 for point in known],
+            [point.upper or 0 for point in known],
+            step="post",
+            color=METHOD_COLOURS["minimum"],
+            alpha=0.2,
+            lw=0,
+        )
+        if len(epsilon) and epsilon.min() > 0:
+            axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        if known and max(point.greedy or 0 for point in known) < 10:
+            axes.set_yscale("linear")
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("tolerance ε")
+        axes.set_ylabel("sources")
+        axes.set_title(title)
+        axes.legend()
+    return figure
+
+
+def save_profile(
+    points: Sequence[ProfilePoint], criterion: str, family: str, path: Path
+) -> Path:
+    """Draw a profile into PNG and PDF, with its numbers as JSON beside them.
+
+    Args:
+        points: the profile.
+        criterion: what the losses are.
+        family: whose losses they are.
+        path: the files, without suffix.
+
+    Returns:
+        The PNG file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = [asdict(point) for point in points]
+    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
+    figure = draw_profile(points, f"{criterion}, {family} of a family")
+    return save(figure, path)[0]
