@@ -143,11 +143,17 @@ def _show(result: CertifyResult) -> None:
     colour = "green" if last.holds and last.kind == "proof" else "yellow"
     console.print(f"[bold {colour}]{last.kind}[/]: {last.why}")
     if result.continuum is not None and "lower_bound" in last.values:
-        lower = last.values["lower_bound"]
-        console.print(
-            f"At least {lower} of {last.values['n_candidates']} candidates are needed"
-            + (", so these are the fewest." if last.values["optimal"] else ".")
-        )
+        console.print(_how_few(last.values))
+
+
+def _how_few(values: dict[str, Any]) -> str:
+    if values["optimal"] and values["n_candidates"] == values["n_sources"]:
+        return "No fewer of these sources do."
+    text = f"At least {values['lower_bound']} of {values['n_candidates']:,} candidates"
+    if values["n_candidates"] < values["n_sources"]:
+        lower = number(values["grid_lower_bound"])
+        text += f" (and {lower} of all {values['n_sources']:,} sources)"
+    return f"{text} are needed."
 
 
 def _numbers(item: Certificate) -> str:
