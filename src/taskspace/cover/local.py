@@ -17,11 +17,13 @@ from taskspace.cover.base import (
     Progress,
     ProgressCallback,
     check_costs,
+    has_whole_costs,
     make_cover,
     total_cost,
 )
 from taskspace.cover.bounds import quick_bound
 from taskspace.cover.greedy import greedy_order
+from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.errors import InvalidInputError
 from taskspace.sets import RunSets, TargetSets
 
@@ -58,19 +60,33 @@ def local_cover(
         time_limit = DEFAULT_SECONDS
     clock = Clock(time_limit)
     cost = check_costs(costs, sets.n_sources)
-    bound, kind = quick_bound(sets, cost)
-    search = LocalSearch(sets, cost, seed=seed, start=start)
+    if start is None:
+        problem = reduce_problem(sets, cost, Clock(0.2 * clock.left))
+    else:  # reductions might drop a source of the start
+        problem = whole_problem(sets, cost)
+    forced_cost = total_cost(cost, problem.forced)
+    core = problem.core
+    bound, kind = quick_bound(core.sets, core.costs)
+    bound = bound + forced_cost if has_whole_costs(cost) else bound
+    search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
 
     def report() -> None:
         if progress is not None:
-            best = total_cost(cost, search.best)
+            best = forced_cost + total_cost(core.costs, search.best)
             progress(Progress(clock.seconds, best, bound, "local search"))
 
-    reason = search.run(clock, max_steps=max_steps, target=bound, on_chunk=report)
+    reason = search.run(
+        clock, max_steps=max_steps, target=bound - forced_cost, on_chunk=report
+    )
+    found = np.sort(np.append(problem.forced, core.sources[search.best]))
+    if start is None:
+        greedy = greedy_order(sets, cost, None, share=1.0, budget=sets.n_sources)
+        if cost[greedy.sources].sum() < cost[found].sum():
+            found = greedy.sources
     return make_cover(
         "local",
         sets,
-        search.best,
+        found,
         costs=cost,
         lower_bound=bound,
         lower_bound_kind=kind,
@@ -198,10 +214,8 @@ class LocalSearch:
             complete = np.array_equal(sets.union(given), sets.coverable)
             if complete and self._costs[given].sum() <= self._costs[order].sum():
                 order = given
-        arguments = self._graph, self._costs, self._state, self._counters, self._cost
-        _install(
-            *arguments[0], self._costs, *self._state, self._counters, self._cost, order
-        )
+        state = *self._state, self._counters, self._cost
+        _install(*self._graph, self._costs, *state, order)
 
 
 def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:

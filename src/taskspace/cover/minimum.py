@@ -6,6 +6,7 @@ their reduced costs, and an exact solver gets the rest. Up to the exact solver t
 work is counted in steps, not in seconds, so that a proven result repeats.
 """
 
+import functools
 import math
 import threading
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from taskspace.cover.prices import (
 from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.cover.verify import verify_cover
-from taskspace.sets import TargetSets
+from taskspace.sets import TargetSets, pack
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
 MAX_EXACT_PAIRS = 1_500_000
@@ -63,7 +64,8 @@ def minimum_cover(
 
     Args:
         sets: the targets that each source serves.
-        time_limit: seconds.
+        time_limit: seconds; compiling the kernels, once per installation, comes on
+            top.
         costs: cost of each source, `> 0`; all 1 where not given.
         seed: of the random choices.
         progress: called now and then with where the search stands.
@@ -71,6 +73,7 @@ def minimum_cover(
     Returns:
         The best cover found and the best lower bound proven; verified.
     """
+    _compile_kernels()
     clock = Clock(time_limit)
     cost = check_costs(costs, sets.n_sources)
     reduced = reduce_problem(sets, cost, Clock(0.3 * time_limit))
@@ -109,6 +112,17 @@ def minimum_cover(
     if sets.n_sources * sets.n_targets <= _MAX_VERIFIED:
         verify_cover(cover, sets, costs, raise_on_failure=True)
     return cover
+
+
+@functools.cache
+def _compile_kernels() -> None:
+    """Have every kernel compiled, on a problem of five sources in a ring."""
+    ring = np.eye(5, dtype=bool) | np.roll(np.eye(5, dtype=bool), 1, axis=0)
+    reduced = reduce_problem(pack(ring), np.ones(5))
+    search = CoreSearch(components(reduced.core)[0], seed=0)
+    search.local.run(Clock(), max_steps=2)
+    search._raise_bound(Clock(), 1)
+    search.useful_sources()
 
 
 # The independent verifier unpacks everything; beyond this it is left to the user.

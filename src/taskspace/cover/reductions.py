@@ -76,10 +76,8 @@ def reduce_problem(
         Forced sources and the remaining core.
     """
     clock = clock or Clock()
-    core = Core(
-        sets.to_runs(), costs, np.arange(sets.n_sources), np.arange(sets.n_targets)
-    )
-    core = core.keep(sets.sizes > 0, sets.coverable)
+    core = whole_problem(sets, costs).core
+    core = core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool))
     forced: list[int] = []
     while True:
         before = core.sets.n_sources, core.sets.n_targets
@@ -92,6 +90,14 @@ def reduce_problem(
             core = _drop_dominated_targets(core)
         if (core.sets.n_sources, core.sets.n_targets) == before:
             return Reduced(np.array(forced, np.int64), core)
+
+
+def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
+    """A covering problem with all its sources and all its coverable targets."""
+    names = np.arange(sets.n_sources), np.arange(sets.n_targets)
+    core = Core(sets.to_runs(), costs, *names)
+    core = core.keep(np.ones(sets.n_sources, bool), sets.coverable)
+    return Reduced(np.zeros(0, np.int64), core)
 
 
 def components(core: Core) -> list[Core]:
