@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -163,6 +164,51 @@ def test_archive_and_report(run_dir, tmp_path):
     assert "bare matrix" in refused("report", tmp_path / "m.csv")
 
 
+def test_profile_is_monotone_and_agrees_with_cover(run_dir):
+    done = taskspace(
+        "profile", run_dir, "--n", 6, "--time-limit", 20, "--format", "json"
+    )
+    points = json.loads(done.stdout)
+    assert all(set(p) >= {"epsilon", "greedy", "lower", "upper"} for p in points)
+    for a, b in pairwise(points):
+        assert a["epsilon"] < b["epsilon"]
+        assert a["lower"] >= b["lower"]
+        assert a["upper"] >= b["upper"]
+    assert all(p["lower"] <= p["upper"] <= p["greedy"] for p in points)
+    middle = points[3]
+    cover = taskspace(
+        "cover", run_dir, "--epsilon", repr(middle["epsilon"]), "--method", "minimum",
+        "--format", "json",
+    )  # fmt: skip
+    assert middle["lower"] <= json.loads(cover.stdout)["size"] <= middle["upper"]
+    assert (run_dir / "figures" / "profile-regret-all.png").exists()
+    given = taskspace("profile", run_dir, "--epsilon", 0.3, "--epsilon", 0.6)
+    assert "0.6" in given.stdout
+
+
+def test_verify_accepts_the_true_and_refuses_the_tampered(run_dir, tmp_path):
+    file = tmp_path / "cover.json"
+    assert taskspace(
+        "cover", run_dir, "--epsilon", 0.4, "--criterion", "ratio", "--save", file
+    ).returncode == 0  # fmt: skip
+    assert "The claim holds" in taskspace("verify", file, run_dir).stdout
+    honest = json.loads(file.read_text())
+    for change in (
+        {"sources": honest["sources"][1:], "size": honest["size"] - 1},
+        {"coverage": 0.5},
+        {"lower_bound": honest["size"] + 1},
+        {"question": honest["question"] | {"epsilon": 0.001}},
+    ):
+        file.write_text(json.dumps(honest | change))
+        done = taskspace("verify", file, run_dir, "--format", "json")
+        assert done.returncode == 1
+        assert json.loads(done.stdout)["failures"]
+    file.write_text(json.dumps(honest | {"question": {}}))
+    assert "which question it answers" in refused("verify", file, run_dir)
+    file.write_text("{}")
+    assert "saved by taskspace" in refused("verify", file, run_dir)
+
+
 def test_systems_lists_axes():
     records = json.loads(taskspace("systems", "--format", "json").stdout)
     by_id = {record["id"]: record for record in records}
@@ -172,7 +218,9 @@ def test_systems_lists_axes():
 
 def test_help_is_there_for_every_command():
     top = taskspace("--help").stdout
-    for command in ("run", "cover", "certify", "report", "archive", "systems"):
+    for command in (
+        "run", "cover", "profile", "verify", "certify", "report", "archive", "systems",
+    ):  # fmt: skip
         assert command in top
         assert "--format" in taskspace(command, "--help").stdout
 
