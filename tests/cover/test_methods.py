@@ -14,6 +14,7 @@ from cover_problems import (
 from taskspace.cover import (
     COVER_METHODS,
     greedy_cover,
+    local,
     local_cover,
     lower_bounds,
     minimum_cover,
@@ -206,6 +207,16 @@ def test_time_limits_leave_valid_results():
             assert cover.lower_bound <= cover.size
             assert cover.seconds < limit + 2.0
             assert verify_cover(cover, sets).holds
+
+
+def test_data_too_large_to_search_get_greedy(monkeypatch):
+    monkeypatch.setattr(local, "MAX_PAIRS", 10)
+    sets = pack(blobs(8))
+    for method in (local_cover, minimum_cover):
+        cover = method(sets)
+        assert cover.sources.tolist() == greedy_cover(sets).sources.tolist()
+        assert "too large" in cover.stop_reason
+        assert verify_cover(cover, sets).holds
 
 
 def test_progress_is_reported():

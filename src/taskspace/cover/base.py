@@ -52,8 +52,8 @@ class Cover:
         lower_bound: no selection that serves as many targets (as much target
             weight) as this one costs less.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
-            `"greedy dual"`, `"dual ascent"`, `"multiplicative weights"`, `"lp"`,
-            `"exact"`, `"knapsack"`, or `"trivial"`.
+            `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
+            `"reductions"`, or `"knapsack"` (of a partial cover).
         optimal: whether the cost equals the lower bound.
         stop_reason: why the method stopped.
         seconds: wall-clock time.

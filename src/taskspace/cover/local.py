@@ -7,6 +7,8 @@ source to targets and target to sources, so that on grids its inner loops are
 contiguous.
 """
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +24,14 @@ from taskspace.cover.base import (
     total_cost,
 )
 from taskspace.cover.bounds import quick_bound
-from taskspace.cover.greedy import greedy_order
+from taskspace.cover.greedy import greedy_cover, greedy_order
 from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.errors import InvalidInputError
 from taskspace.sets import RunSets, TargetSets
 
 DEFAULT_SECONDS = 10.0
+# Beyond this many (source, target) pairs even the inverse sets take minutes.
+MAX_PAIRS = 2_000_000_000
 
 
 def local_cover(
@@ -59,6 +63,8 @@ def local_cover(
     if time_limit is None and max_steps is None:
         time_limit = DEFAULT_SECONDS
     clock = Clock(time_limit)
+    if is_too_large(sets):
+        return greedy_instead(sets, costs, "local")
     cost = check_costs(costs, sets.n_sources)
     if start is None:
         problem = reduce_problem(sets, cost, Clock(0.2 * clock.left))
@@ -93,6 +99,17 @@ def local_cover(
         stop_reason=reason,
         clock=clock,
     )
+
+
+def is_too_large(sets: TargetSets) -> bool:
+    """Whether a search, which walks through every pair, would take too long."""
+    return int(sets.sizes.sum()) > MAX_PAIRS
+
+
+def greedy_instead(sets: TargetSets, costs: ArrayLike | None, method: str) -> Cover:
+    """Greedy's cover for data that are too large to search."""
+    reason = "too large to search: this is greedy's cover"
+    return replace(greedy_cover(sets, costs=costs), method=method, stop_reason=reason)
 
 
 class LocalSearch:

@@ -32,7 +32,7 @@ from taskspace.cover.exact import (
     solve_exact,
     solve_milp,
 )
-from taskspace.cover.local import LocalSearch
+from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.prices import (
     certified_prices,
     cost_units,
@@ -49,6 +49,7 @@ MAX_EXACT_PAIRS = 1_500_000
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
 _FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
+_MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
 
@@ -75,6 +76,8 @@ def minimum_cover(
     """
     _compile_kernels()
     clock = Clock(time_limit)
+    if is_too_large(sets):
+        return greedy_instead(sets, costs, "minimum")
     cost = check_costs(costs, sets.n_sources)
     reduced = reduce_problem(sets, cost, Clock(0.3 * time_limit))
     parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
@@ -109,8 +112,9 @@ def minimum_cover(
         stop_reason="proven optimal" if bound >= total * (1 - 1e-9) else "time limit",
         clock=clock,
     )
-    if sets.n_sources * sets.n_targets <= _MAX_VERIFIED:
-        verify_cover(cover, sets, costs, raise_on_failure=True)
+    # To look for cheaper covers again would take longer than the search on large data.
+    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
+    verify_cover(cover, sets, costs, raise_on_failure=True, refute_bound=small)
     return cover
 
 
@@ -123,10 +127,6 @@ def _compile_kernels() -> None:
     search.local.run(Clock(), max_steps=2)
     search._raise_bound(Clock(), 1)
     search.useful_sources()
-
-
-# The independent verifier unpacks everything; beyond this it is left to the user.
-_MAX_VERIFIED = 4_000_000
 
 
 class CoreSearch:
