@@ -35,8 +35,8 @@ lowest_bit: Any = _lowest_bit
 
 
 @numba.njit(cache=True)
-def pack_rows(matrix, words):
-    """Pack rows of bytes 0 or 1 into 64-bit words."""
+def pack_rows(matrix, words, sizes):
+    """Pack rows of bytes 0 or 1 into 64-bit words, and count each row's ones."""
     # Eight bytes of 0 or 1 become eight bits by one multiplication: the magic
     # factor moves byte k's bit to position 56 + k and nothing else there.
     magic, top = np.uint64(0x0102040810204080), np.uint64(56)
@@ -51,8 +51,10 @@ def pack_rows(matrix, words):
                     eight |= np.uint64(row[w * 64 + b * 8 + k]) << np.uint64(8 * k)
                 word |= ((eight * magic) >> top) << np.uint64(8 * b)
             words[i, w] = word
+            sizes[i] += np.int64(popcount(word))
         for t in range(n_full * 64, matrix.shape[1]):
             words[i, t // 64] |= np.uint64(row[t]) << np.uint64(t % 64)
+            sizes[i] += row[t]
 
 
 @numba.njit(cache=True)

@@ -159,15 +159,13 @@ class PackedSets(TargetSets):
     @classmethod
     def from_bool(cls, matrix: ArrayLike) -> "PackedSets":
         """Pack a boolean matrix `(source, target)`."""
-        matrix = _as_bool_matrix(matrix)
-        return cls(_pack_bits(matrix), matrix.shape[1])
+        return _pack_bits(_as_bool_matrix(matrix))
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "PackedSets":
         """Pack blocks of rows as they arrive; only one block is held unpacked."""
-        words = [_pack_bits(_as_bool_matrix(block, n_targets)) for block in blocks]
-        empty = np.zeros((0, -(-n_targets // 64)), np.uint64)
-        return cls(np.concatenate(words) if words else empty, n_targets)
+        parts = [_pack_bits(_as_bool_matrix(block, n_targets)) for block in blocks]
+        return _join_packed(parts, n_targets)
 
     @property
     def n_sources(self) -> int:
@@ -384,17 +382,16 @@ def pack(
 
 
 def _pack_until_large(stream: Iterator[ArrayLike], n_targets: int) -> TargetSets:
-    packed: list[NDArray[np.uint64]] = []
+    parts: list[PackedSets] = []
     n_bytes = 0
     for block in stream:
-        packed.append(_pack_bits(_as_bool_matrix(block, n_targets)))
-        n_bytes += packed[-1].nbytes
+        parts.append(_pack_bits(_as_bool_matrix(block, n_targets)))
+        n_bytes += parts[-1].nbytes
         if n_bytes > MAX_PACKED_BYTES:
-            head = [PackedSets(words, n_targets).to_runs() for words in packed]
+            head = [part.to_runs() for part in parts]
             rest = RunSets.from_blocks(stream, n_targets)
             return RunSets.concatenate([*head, rest], n_targets)
-    empty = np.zeros((0, -(-n_targets // 64)), np.uint64)
-    return PackedSets(np.concatenate(packed) if packed else empty, n_targets)
+    return _join_packed(parts, n_targets)
 
 
 def _peek_width(
@@ -443,7 +440,18 @@ def _unpack(words: NDArray[np.uint64], n_targets: int) -> NDArray[np.bool_]:
     return bits.view(np.bool_)
 
 
-def _pack_bits(matrix: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    words = np.zeros((matrix.shape[0], -(-matrix.shape[1] // 64)), np.uint64)
-    kernels.pack_rows(matrix.view(np.uint8), words)
-    return words
+def _pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
+    n_sources, n_targets = matrix.shape
+    words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
+    sizes = np.zeros(n_sources, np.int64)
+    kernels.pack_rows(matrix.view(np.uint8), words, sizes)
+    packed = PackedSets(words, n_targets)
+    object.__setattr__(packed, "sizes", sizes)  # known: fill the cached property
+    return packed
+
+
+def _join_packed(parts: list[PackedSets], n_targets: int) -> PackedSets:
+    if len(parts) == 1:
+        return parts[0]
+    empty = np.zeros((0, -(-n_targets // 64)), np.uint64)
+    return PackedSets(np.concatenate([empty, *(p.words for p in parts)]), n_targets)

@@ -49,6 +49,7 @@ MAX_EXACT_PAIRS = 1_500_000
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
 _FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
+_CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
 _MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
@@ -175,14 +176,18 @@ class CoreSearch:
             clock: whose time limit counts.
             report: called with the name of the phase.
         """
-        small = int(self.core.sets.sizes.sum()) <= MAX_EXACT_PAIRS
+        n_pairs = int(self.core.sets.sizes.sum())
+        small = n_pairs <= MAX_EXACT_PAIRS
+        # Steps are cheap on small cores: make more of them there.
+        first_steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // n_pairs))
         early = Clock(clock.left * (0.4 if small else 0.5))
         for k in range(_N_ROUNDS if small else 30):
             if self.is_solved or early.left <= 0:
                 break
             report("local search")
-            steps = _FIRST_STEPS << k
-            self.local.run(early, max_steps=steps, target=self.lower)
+            if k and n_pairs <= _CHEAP_PAIRS:
+                self._begin_again(k)
+            self.local.run(early, max_steps=first_steps << k, target=self.lower)
             if not self.is_solved and not self._is_lp_done():
                 report("lower bounds")
                 self._raise_bound(early, _FIRST_ITERATIONS << k)
@@ -192,6 +197,12 @@ class CoreSearch:
             self._solve_exactly(clock, report)
         else:
             self._search_beside(clock, report)
+
+    def _begin_again(self, k: int) -> None:
+        """Leave the local search where it is stuck and begin another one."""
+        self._offer(self.local.best)
+        sets, costs = self.core.sets, self.core.costs
+        self.local = LocalSearch(sets, costs, seed=self.seed + k)
 
     def _is_lp_done(self) -> bool:
         """Whether even the exact LP value could not raise the bound."""
@@ -249,7 +260,7 @@ class CoreSearch:
         def on_bound(bound: float) -> bool:
             self._claim(min(bound + forced, incumbent))
             report("exact solver")
-            return self.lower >= self.local.best_cost
+            return self.is_solved
 
         def take(found: ExactResult) -> None:
             if found.sources is not None:
