@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.certificates.cells import certified_cover
 from taskspace.certificates.continuum import (
     CERTIFIED,
     OPEN,
     UNCOVERED,
     box_edges,
-    certified_cover,
     certify_cover,
 )
 from taskspace.certificates.enclosures import Boxes, LipschitzEnclosure

@@ -4,9 +4,9 @@ from taskspace.certificates.balls import check_balls as check_balls
 from taskspace.certificates.balls import inner_radius as inner_radius
 from taskspace.certificates.balls import outer_radius as outer_radius
 from taskspace.certificates.base import Certificate as Certificate
+from taskspace.certificates.cells import certified_cover as certified_cover
 from taskspace.certificates.continuum import ContinuumCover as ContinuumCover
 from taskspace.certificates.continuum import box_edges as box_edges
-from taskspace.certificates.continuum import certified_cover as certified_cover
 from taskspace.certificates.continuum import certify_cover as certify_cover
 from taskspace.certificates.enclosures import Boxes as Boxes
 from taskspace.certificates.enclosures import Enclosure as Enclosure

@@ -6,12 +6,11 @@ open are cut, and what is certified is every real context of the box, not a samp
 
 - `certify_cover` checks given sources: each box ends certified, uncovered (with a
   context as witness where every source fails), or open when the budget ends.
-- `certified_cover` chooses the sources: cells are the targets of the cover engine,
-  so the cover holds on the continuum by construction, and is then checked again.
+- `taskspace.certificates.cells.certified_cover` chooses the sources.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.cover import minimum_cover
 from taskspace.criteria import check_epsilon
-from taskspace.errors import InvalidInputError
-from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 
@@ -32,7 +28,6 @@ __all__ = [
     "UNCOVERED",
     "ContinuumCover",
     "box_edges",
-    "certified_cover",
     "certify_cover",
 ]
 
@@ -41,10 +36,8 @@ STATUS = ("certified", "open", "uncovered")
 
 # Cells on each axis to begin with, by number of axes that vary.
 FIRST_CELLS = {0: 1, 1: 1000, 2: 96, 3: 24}
-# Pairs of a source and a part of a cell that are worth a look.
-MAX_CUT_PAIRS = 2**25
-MAX_CANDIDATES = 1000
-"""Sources among which `certified_cover` chooses by default, at most."""
+# Pairs of a source and a box that a check looks at.
+MAX_CHECK_PAIRS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +145,8 @@ def certify_cover(
         edges: of the cells to begin with, see `box_edges`.
         epsilon: tolerance.
         axes: names of the system's axes.
-        max_boxes: budget; boxes that are open when it is spent stay open.
+        max_boxes: budget; boxes that are open when it is spent stay open. Less for
+            many sources.
         max_depth: how often a cell is cut in two along each axis at most.
 
     Returns:
@@ -161,6 +155,7 @@ def certify_cover(
     check_epsilon(epsilon, enclosure.criterion)
     chosen = np.asarray(sources, np.int64).reshape(-1)
     work = Boxes.from_edges(edges)
+    max_boxes = min(max_boxes, MAX_CHECK_PAIRS // max(1, len(chosen)))
     done: list[Boxes] = []
     results: list[tuple[NDArray, NDArray, NDArray]] = []
     witnesses: list[NDArray[np.float64]] = []
@@ -250,7 +245,7 @@ def _continuum_certificate(
     if holds:
         why = f"{where} {what}, by {whom}: {enclosure.basis}."
     elif values["n_uncovered"]:
-        place = _name(axes, live, witnesses[0])
+        place = name_context(axes, live, witnesses[0])
         some = "controllers" if enclosure.n_policies == 1 else "sources"
         why = (
             f"Not so that {where} {what}: none of these {len(chosen)} {some} manages "
@@ -276,7 +271,10 @@ def _statement(criterion: str, epsilon: float) -> str:
     }[criterion]
 
 
-def _name(axes: Sequence[str], live: Sequence[int], row: NDArray[np.float64]) -> str:
+def name_context(
+    axes: Sequence[str], live: Sequence[int], row: NDArray[np.float64]
+) -> str:
+    """A context for people: `k = 1.5, c = 2`, only the axes that vary."""
     shown = live or range(len(axes))
     return ", ".join(f"{axes[i]} = {row[i]:.6g}" for i in shown)
 
@@ -286,155 +284,3 @@ def _whom(enclosure: Enclosure, size: int) -> str:
         return f"these {size} controllers" if size != 1 else "this 1 controller"
     which = "whichever policy" if enclosure.family == "all" else "the best policy"
     return f"{which} of {f'these {size} sources' if size != 1 else 'this 1 source'}"
-
-
-def certified_cover(
-    enclosure: Enclosure,
-    system: System,
-    space: Space,
-    epsilon: float,
-    *,
-    time_limit: float = 20.0,
-    n_cells: int | None = None,
-    max_boxes: int = 200_000,
-    max_depth: int = 12,
-    candidates: ArrayLike | None = None,
-    suggestions: Sequence[ArrayLike] = (),
-    seed: int = 0,
-) -> ContinuumCover:
-    """Few sources whose tolerance sets certainly cover the whole box of a space.
-
-    Cells take the place of nodes: a source serves a cell if its loss is certainly
-    within `epsilon` on all of it. Cells that no source serves whole are cut.
-
-    Args:
-        enclosure: bounds on the losses of all candidate sources.
-        system: the tasks.
-        space: its box is what gets covered.
-        epsilon: tolerance.
-        time_limit: seconds for the search of a smallest cover.
-        n_cells: see `box_edges`.
-        max_boxes: see `certify_cover`.
-        max_depth: see `certify_cover`.
-        candidates: sources to choose from. By default all of them up to
-            `MAX_CANDIDATES`, beyond that as many, evenly spread, unless these leave
-            a cell that no single one serves.
-        suggestions: selections to try as well, such as covers of the grid for a
-            smaller tolerance; their sources become candidates too.
-        seed: of the cover engine.
-
-    Returns:
-        The cover, checked by `certify_cover`, with a lower bound that holds for
-        every cover of the box by these candidates: no fewer cover its nodes and the
-        corners of its cells.
-    """
-    check_epsilon(epsilon, enclosure.criterion)
-    if enclosure.n_sources == 0:
-        raise InvalidInputError("There must be at least one source, but got none.")
-    axes = tuple(axis.name for axis in system.axes)
-    edges = box_edges(system, space, n_cells)
-    tries = [np.asarray(t, np.int64).reshape(-1) for t in suggestions]
-    pool = np.unique(np.concatenate([_candidates(enclosure, candidates), *tries]))
-    cells, n_left = _cell_sets(enclosure.subset(pool), edges, epsilon, max_depth=4)
-    if n_left and candidates is None and len(pool) < enclosure.n_sources:
-        pool = np.arange(enclosure.n_sources)
-        cells, n_left = _cell_sets(enclosure, edges, epsilon, max_depth=4)
-    cover = minimum_cover(cells, time_limit=0.7 * time_limit, seed=seed)
-    nodes = pack(enclosure.subset(pool).may_serve_nodes(edges, epsilon))
-    at_nodes = minimum_cover(nodes, time_limit=0.3 * time_limit, seed=seed)
-    found: ContinuumCover | None = None
-    for chosen in sorted([pool[cover.sources], *tries], key=len):
-        checked = certify_cover(
-            enclosure,
-            chosen,
-            edges,
-            epsilon,
-            axes=axes,
-            max_boxes=max_boxes,
-            max_depth=max_depth,
-        )
-        if found is None or checked.share(CERTIFIED) > found.share(CERTIFIED):
-            found = checked
-        if checked.certificate.holds:
-            found = checked
-            break
-    assert found is not None
-    bound = int(at_nodes.lower_bound)
-    values = found.certificate.values | {
-        "n_sources": enclosure.n_sources,
-        "n_candidates": len(pool),
-        "lower_bound": bound,
-        "optimal": found.certificate.holds and bound >= found.size,
-    }
-    why = found.certificate.why
-    hopeless = _hopeless(enclosure, found, epsilon)
-    live = [i for i, e in enumerate(edges) if len(e) > 1]
-    if hopeless is not None:
-        values["uncoverable_context"] = dict(zip(axes, hopeless.tolist(), strict=True))
-        why = (
-            f"No cover of the whole box exists: none of the {enclosure.n_sources} "
-            f"sources manages {_name(axes, live, hopeless)}. These {found.size} "
-            f"certainly serve {found.share(CERTIFIED):.2%} of it."
-        )
-    certificate = replace(found.certificate, why=why, values=values)
-    return replace(found, certificate=certificate, lower_bound=bound)
-
-
-def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
-    if given is not None:
-        return np.unique(np.asarray(given, np.int64))
-    n = enclosure.n_sources
-    if n <= MAX_CANDIDATES:
-        return np.arange(n)
-    # An irrational step spreads over both axes of a grid; a whole one need not.
-    places = np.arange(MAX_CANDIDATES) * (n / MAX_CANDIDATES)
-    jitter = (np.arange(MAX_CANDIDATES) * 0.6180339887498949) % 1.0
-    return np.unique((places + jitter * (n / MAX_CANDIDATES)).astype(np.int64))
-
-
-def _hopeless(
-    enclosure: Enclosure, found: ContinuumCover, epsilon: float
-) -> NDArray[np.float64] | None:
-    """A context at which every candidate certainly exceeds epsilon, if one is known."""
-    centre = found.boxes[found.status == UNCOVERED].centre
-    centre = centre[:: max(1, len(centre) // 200)]
-    if not len(centre):
-        return None
-    low, _ = enclosure.bounds(Boxes(centre, centre), epsilon=epsilon)
-    failing = np.flatnonzero((low > epsilon).all(0))
-    return centre[failing[0]] if len(failing) else None
-
-
-def _cell_sets(
-    enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
-    epsilon: float,
-    max_depth: int,
-) -> tuple[TargetSets, int]:
-    """Which source serves which cell; cells that none serves whole are cut.
-
-    Returns:
-        The sets over all cells and parts of cells that some source serves, and how
-        many are left that none does.
-    """
-    sets = pack(enclosure.serves_cells(edges, epsilon))
-    if sets.coverable.all():
-        return sets, 0
-    parts = [sets.to_bool()[:, sets.coverable]]
-    left = Boxes.from_edges(edges)[~sets.coverable]
-    n_hopeless = 0
-    for _ in range(max_depth):
-        if not len(left) or len(left) * 4 * enclosure.n_sources > MAX_CUT_PAIRS:
-            break
-        left = left.split()
-        served = enclosure.serves(left, epsilon)
-        coverable = served.any(0)
-        parts.append(served[:, coverable])
-        left = left[~coverable]
-        # A part whose centre no source serves will never be served.
-        centre = left.centre
-        low, _ = enclosure.bounds(Boxes(centre, centre), epsilon=epsilon)
-        hopeless = (low > epsilon).all(0)
-        n_hopeless += int(hopeless.sum())
-        left = left[~hopeless]
-    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(left) + n_hopeless

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.balls import Balls, check_balls
 from taskspace.certificates.base import Certificate
+from taskspace.certificates.cells import certified_cover
 from taskspace.certificates.continuum import (
     CERTIFIED,
     ContinuumCover,
     box_edges,
-    certified_cover,
     certify_cover,
 )
 from taskspace.certificates.enclosures import Enclosure, LipschitzEnclosure
@@ -246,7 +246,12 @@ def _geometry(
         "largest_lower": check.balls.rates.lower.max(initial=-np.inf),
     }
     why = "Slopes from each source to the targets within r: exact on these targets."
-    if isinstance(system, MassSpringDamper) and policies is not None and sources:
+    if (
+        isinstance(system, MassSpringDamper)
+        and not np.isfinite(system.horizon)
+        and policies is not None
+        and sources is not None
+    ):
         slopes = local_slopes(system, policies, sources)
         values |= {"largest_slope": slopes.max(), "median_slope": np.median(slopes)}
         why += " largest_slope is the limit r → 0, by automatic differentiation."

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from taskspace.certificates.base import Certificate
+from taskspace.certificates.base import Certificate, plain
 from taskspace.certificates.report import CertifyResult
 from taskspace.certificates.report import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
@@ -90,7 +90,7 @@ def certify(
         print_json(
             {
                 "path": str(path),
-                "epsilon": epsilon,
+                "epsilon": plain(epsilon),
                 "criterion": criterion,
                 "family": family,
                 "certificates": [c.to_dict() for c in result.certificates],
@@ -142,7 +142,7 @@ def _show(result: CertifyResult) -> None:
     last = result.certificates[-1]
     colour = "green" if last.holds and last.kind == "proof" else "yellow"
     console.print(f"[bold {colour}]{last.kind}[/]: {last.why}")
-    if result.continuum is not None and "lower_bound" in last.values:
+    if last.holds and "lower_bound" in last.values:
         console.print(_how_few(last.values))
 
 
