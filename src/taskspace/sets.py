@@ -93,11 +93,8 @@ class TargetSets(ABC):
     @cached_property
     def inverse(self) -> "RunSets":
         """For each target, the sources that serve it, as runs of sources."""
-        runs = self.to_runs()
         return RunSets(
-            *kernels.transpose_runs(
-                runs.offsets, runs.starts, runs.stops, self.n_targets
-            ),
+            *kernels.transpose_runs(*self.to_runs().arrays, self.n_targets),
             n_targets=self.n_sources,
         )
 
@@ -236,6 +233,11 @@ class RunSets(TargetSets):
     stops: NDArray[np.int32]
     n_targets: int
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Offsets, starts and stops, as the compiled kernels take them."""
+        return self.offsets, self.starts, self.stops
+
     @classmethod
     def from_runs(
         cls, offsets: ArrayLike, starts: ArrayLike, stops: ArrayLike, n_targets: int
@@ -292,7 +294,7 @@ class RunSets(TargetSets):
         return len(self.offsets) - 1
 
     def _count(self) -> NDArray[np.int64]:
-        return kernels.count_run_targets(self.offsets, self.starts, self.stops)
+        return kernels.count_run_targets(*self.arrays)
 
     def _unite(self) -> NDArray[np.bool_]:
         # +1 where a run starts, -1 where it stops: each run is looked at, not walked.
@@ -311,9 +313,7 @@ class RunSets(TargetSets):
     def subset(self, sources: ArrayLike) -> "RunSets":
         """Only these sources, in this order."""
         return RunSets(
-            *kernels.take_runs(
-                self.offsets, self.starts, self.stops, self._indices(sources)
-            ),
+            *kernels.take_runs(*self.arrays, self._indices(sources)),
             n_targets=self.n_targets,
         )
 
@@ -322,7 +322,7 @@ class RunSets(TargetSets):
         new_index = np.zeros(self.n_targets + 1, np.int32)
         np.cumsum(kept, out=new_index[1:])
         return RunSets(
-            *kernels.renumber_runs(self.offsets, self.starts, self.stops, new_index),
+            *kernels.renumber_runs(*self.arrays, new_index),
             n_targets=int(new_index[-1]),
         )
 
@@ -330,13 +330,13 @@ class RunSets(TargetSets):
         """Targets that at least one of `sources` serves."""
         covered = np.zeros(self.n_targets, bool)
         indices = self._indices(sources)
-        kernels.mark_runs(self.offsets, self.starts, self.stops, indices, covered)
+        kernels.mark_runs(*self.arrays, indices, covered)
         return covered
 
     def to_packed(self) -> "PackedSets":
         """The same sets as bits."""
         words = np.zeros((self.n_sources, -(-self.n_targets // 64)), np.uint64)
-        kernels.runs_to_bits(self.offsets, self.starts, self.stops, words)
+        kernels.runs_to_bits(*self.arrays, words)
         return PackedSets(words, self.n_targets)
 
     def to_runs(self) -> "RunSets":

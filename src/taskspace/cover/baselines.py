@@ -107,8 +107,7 @@ def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int6
     if isinstance(sets, PackedSets):
         n = _count_served_bits(sets.words, order, n_servable, counts)
     else:
-        runs = sets.to_runs()
-        arrays = runs.offsets, runs.starts, runs.stops
+        arrays = sets.to_runs().arrays
         served = np.zeros(sets.n_targets, np.bool_)
         n = _count_served_runs(*arrays, order, n_servable, served, counts)
     return counts[:n]

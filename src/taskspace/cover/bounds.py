@@ -100,7 +100,7 @@ def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
     """
     inverse = sets.inverse
     order = np.argsort(inverse.sizes, kind="stable")
-    prices = _pack_targets(*_arrays(sets), *_arrays(inverse), costs, order)
+    prices = _pack_targets(*sets.arrays, *inverse.arrays, costs, order)
     units, shift = certified_prices(sets, costs, prices)
     return price_total(units, shift, costs)
 
@@ -137,7 +137,7 @@ def ascend(
 ) -> NDArray[np.int64]:
     """Feasible integer prices raised, in the given order of targets, to the limit."""
     slack = cost_units(costs, shift) - run_loads(sets, units)
-    return _ascend(*_arrays(sets.inverse), slack, units.copy(), order)
+    return _ascend(*sets.inverse.arrays, slack, units.copy(), order)
 
 
 def lp_prices(
@@ -189,10 +189,6 @@ BOUND_KINDS: dict[str, BoundMethod] = {
     "primal-dual": _primal_dual_bound,
     "lp": _lp_bound,
 }
-
-
-def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
-    return runs.offsets, runs.starts, runs.stops
 
 
 @numba.njit(cache=True)

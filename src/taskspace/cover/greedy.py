@@ -131,8 +131,7 @@ def _unicost_order(
     if isinstance(sets, PackedSets):
         found = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
     else:
-        runs = sets.to_runs()
-        arrays = runs.offsets, runs.starts, runs.stops
+        arrays = sets.to_runs().arrays
         found = _greedy_runs(*arrays, sets.sizes, uncovered, needed, budget)
     return found[0], float(found[1])
 
@@ -152,8 +151,7 @@ def _weighted_order(
     budget: int,
 ) -> tuple[NDArray[np.int64], float]:
     """Lazy greedy on a heap of (-gain / cost, source)."""
-    runs = sets.to_runs()
-    arrays = runs.offsets, runs.starts, runs.stops
+    arrays = sets.to_runs().arrays
     left = np.ones(sets.n_targets) if weights is None else weights.copy()
     gains = _run_sums(*arrays, left) / costs
     heap = [(-gain, source) for source, gain in enumerate(gains.tolist()) if gain > 0]

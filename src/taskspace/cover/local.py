@@ -27,7 +27,7 @@ from taskspace.cover.bounds import quick_bound
 from taskspace.cover.greedy import greedy_cover, greedy_order
 from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.errors import InvalidInputError
-from taskspace.sets import RunSets, TargetSets
+from taskspace.sets import TargetSets
 
 DEFAULT_SECONDS = 10.0
 # Beyond this many (source, target) pairs even the inverse sets take minutes.
@@ -133,7 +133,7 @@ class LocalSearch:
         runs = sets.to_runs()
         if not sets.coverable.all():
             runs = runs.keep_targets(sets.coverable)
-        self._graph = (*_arrays(runs), *_arrays(runs.inverse))
+        self._graph = (*runs.arrays, *runs.inverse.arrays)
         self._costs = costs
         n, m = runs.n_sources, runs.n_targets
         # Sources that alone serve some target are in every cover: never remove them.
@@ -233,10 +233,6 @@ class LocalSearch:
                 order = given
         state = *self._state, self._counters, self._cost
         _install(*self._graph, self._costs, *state, order)
-
-
-def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
-    return runs.offsets, runs.starts, runs.stops
 
 
 # --- compiled kernels -------------------------------------------------------------

@@ -82,7 +82,7 @@ def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
     """For each source the sum of the prices of its targets; exact for integers."""
     prefix = np.zeros(runs.n_targets + 1, prices.dtype)
     np.cumsum(prices, out=prefix[1:])
-    return sum_runs(runs.offsets, runs.starts, runs.stops, prefix)
+    return sum_runs(*runs.arrays, prefix)
 
 
 def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> float:
@@ -134,7 +134,7 @@ def knapsack_bound(
     return math.ceil(spent - 1e-9) if has_whole_costs(costs) else spent
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def sum_runs(offsets, starts, stops, prefix):
     """Sum over each source's runs of `prefix[stop] - prefix[start]`."""
     sums = np.zeros(len(offsets) - 1, prefix.dtype)
@@ -144,3 +144,13 @@ def sum_runs(offsets, starts, stops, prefix):
             total += prefix[stops[r]] - prefix[starts[r]]
         sums[s] = total
     return sums
+
+
+@numba.njit(cache=True, nogil=True)
+def multiply_runs(offsets, starts, stops, values):
+    """For each source the sum of `values` over its targets, in floats."""
+    prefix = np.empty(len(values) + 1)
+    prefix[0] = 0.0
+    for i in range(len(values)):
+        prefix[i + 1] = prefix[i] + values[i]
+    return sum_runs(offsets, starts, stops, prefix)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
+from taskspace.cover.prices import multiply_runs
 from taskspace.sets import RunSets
 
 _CHUNK = 40  # iterations between looks at the gap
@@ -32,13 +33,12 @@ class PrimalDual:
 
     def __init__(self, sets: RunSets, costs: NDArray[np.float64]):
         inverse = sets.inverse
-        self._sources = (sets.offsets, sets.starts, sets.stops)
-        self._targets = (inverse.offsets, inverse.starts, inverse.stops)
+        self._sources, self._targets = sets.arrays, inverse.arrays
         # In z = c x every cost is 1.
         self._scale = 1.0 / costs
         self._weight = _FIRST_WEIGHT
         self._column_sums = np.maximum(sets.sizes * self._scale, 1e-300)
-        self._row_sums = np.maximum(_multiply(*self._targets, self._scale), 1e-300)
+        self._row_sums = np.maximum(multiply_runs(*self._targets, self._scale), 1e-300)
         self._z = np.full(sets.n_sources, 1 / max(1.0, float(sets.sizes.mean() or 1)))
         self._y = np.zeros(sets.n_targets)
         self._sum_z, self._sum_y = np.zeros_like(self._z), np.zeros_like(self._y)
@@ -98,10 +98,12 @@ class PrimalDual:
 
     def _look(self, z: NDArray[np.float64], y: NDArray[np.float64]) -> float:
         """Gap between the bounds that a pair of points gives; keeps the best."""
-        load = float(np.max(_multiply(*self._sources, y) * self._scale, initial=0.0))
+        load = float(
+            np.max(multiply_runs(*self._sources, y) * self._scale, initial=0.0)
+        )
         lower = float(y.sum()) / load if load > 0 else 0.0
         x = z * self._scale
-        least = float(np.min(_multiply(*self._targets, x), initial=np.inf))
+        least = float(np.min(multiply_runs(*self._targets, x), initial=np.inf))
         upper = float(z.sum()) / least if least > 1e-12 else np.inf
         if lower > self.lower:
             self.lower, self.prices = lower, y / load
@@ -118,34 +120,19 @@ class PrimalDual:
 
 
 @numba.njit(cache=True, nogil=True)
-def _multiply(offsets, starts, stops, values):
-    prefix = np.empty(len(values) + 1)
-    prefix[0] = 0.0
-    for i in range(len(values)):
-        prefix[i + 1] = prefix[i] + values[i]
-    sums = np.empty(len(offsets) - 1)
-    for s in range(len(sums)):
-        total = 0.0
-        for r in range(offsets[s], offsets[s + 1]):
-            total += prefix[stops[r]] - prefix[starts[r]]
-        sums[s] = total
-    return sums
-
-
-@numba.njit(cache=True, nogil=True)
 def _iterate(
     s_off, s_sta, s_sto, t_off, t_sta, t_sto, scale, step_z, step_y,
     z, y, sum_z, sum_y, n_iterations,
 ):  # fmt: skip
     x = np.empty_like(z)
     for _ in range(n_iterations):
-        loads = _multiply(s_off, s_sta, s_sto, y)
+        loads = multiply_runs(s_off, s_sta, s_sto, y)
         for j in range(len(z)):
             new = max(0.0, z[j] - step_z[j] * (1.0 - loads[j] * scale[j]))
             x[j] = (2 * new - z[j]) * scale[j]
             z[j] = new
             sum_z[j] += new
-        served = _multiply(t_off, t_sta, t_sto, x)
+        served = multiply_runs(t_off, t_sta, t_sto, x)
         for t in range(len(y)):
             y[t] = max(0.0, y[t] + step_y[t] * (1.0 - served[t]))
             sum_y[t] += y[t]

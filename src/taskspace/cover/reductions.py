@@ -133,7 +133,7 @@ def _drop_dominated_sources(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
     words = sets.to_packed().words
     dropped = _find_contained(
-        *_arrays(sets), *_arrays(inverse), words, sets.sizes, inverse.sizes, core.costs
+        *sets.arrays, *inverse.arrays, words, sets.sizes, inverse.sizes, core.costs
     )
     return core.keep(~dropped, np.ones(sets.n_targets, bool))
 
@@ -142,13 +142,9 @@ def _drop_dominated_targets(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
     words = inverse.to_packed().words
     dropped = _find_containing(
-        *_arrays(inverse), *_arrays(sets), words, inverse.sizes, sets.sizes
+        *inverse.arrays, *sets.arrays, words, inverse.sizes, sets.sizes
     )
     return core.keep(np.ones(sets.n_sources, bool), ~dropped)
-
-
-def _arrays(runs: RunSets) -> tuple[NDArray, NDArray, NDArray]:
-    return runs.offsets, runs.starts, runs.stops
 
 
 # --- compiled kernels -------------------------------------------------------------

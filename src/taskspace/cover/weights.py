@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
-from taskspace.cover.prices import run_loads
+from taskspace.cover.prices import multiply_runs, run_loads
 from taskspace.sets import RunSets
 
 _STEP = 0.3  # over the value of the game; larger ones diverge on grids
@@ -44,9 +44,7 @@ def multiplicative_weights(
     total, n_summed = np.zeros(m), 0
     for done in range(0, max_iterations, _CHUNK):
         _play(
-            sets.offsets, sets.starts, sets.stops,
-            inverse.offsets, inverse.starts, inverse.stops,
-            scale, *state, total, _CHUNK, done == 0,
+            *sets.arrays, *inverse.arrays, scale, *state, total, _CHUNK, done == 0,
         )  # fmt: skip
         n_summed += _CHUNK
         value = float(total.sum() / np.max(run_loads(sets, total) * scale))
@@ -58,18 +56,6 @@ def multiplicative_weights(
         if clock.left <= 0:
             break
     return best
-
-
-@numba.njit(cache=True)
-def _products(offsets, starts, stops, values):
-    prefix = np.zeros(len(values) + 1)
-    for i in range(len(values)):
-        prefix[i + 1] = prefix[i] + values[i]
-    sums = np.zeros(len(offsets) - 1)
-    for s in range(len(sums)):
-        for r in range(offsets[s], offsets[s + 1]):
-            sums[s] += prefix[stops[r]] - prefix[starts[r]]
-    return sums
 
 
 @numba.njit(cache=True)
@@ -85,8 +71,8 @@ def _play(
 ):  # fmt: skip
     for k in range(n_rounds):
         x, y = _softmax(log_x), _softmax(log_y)
-        load = _products(s_off, s_sta, s_sto, y) * scale
-        serve = _products(t_off, t_sta, t_sto, x * scale)
+        load = multiply_runs(s_off, s_sta, s_sto, y) * scale
+        serve = multiply_runs(t_off, t_sta, t_sto, x * scale)
         if is_first and k == 0:
             old_load[:], old_serve[:] = load, serve
         step = _STEP / max((serve * y).sum(), 1e-9)
