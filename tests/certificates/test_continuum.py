@@ -160,13 +160,54 @@ def test_budgets_leave_boxes_open_never_certified():
     assert not none.certificate.holds
 
 
-def test_minimum_is_claimed_only_when_the_bound_meets_it():
-    space = SPACES["plane"]
-    found = certified_cover(
-        msd_enclosure(space, "signed"), MSD, space, 3.0, time_limit=2, n_cells=24
-    )
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.5])
+def test_the_minimum_for_the_continuum_is_that_of_a_dense_sample(epsilon):
+    space = ts.Grid(k=(0.1, 8.0, 30))
+    found = certified_cover(msd_enclosure(space), MSD, space, epsilon, time_limit=4)
+    assert found.certificate.holds
     values = found.certificate.values
     assert values["optimal"] == (values["lower_bound"] >= found.size)
+    rows = np.c_[np.linspace(0.1, 8.0, 4001), np.ones((4001, 2))]
+    loss = msd_loss(space, msd_family(space), rows, "regret", "all")
+    dense = ts.minimum_cover(ts.tolerance_sets(loss, epsilon), time_limit=4)
+    assert values["optimal"]
+    assert dense.size == found.size
+
+
+def test_no_sample_needs_more_sources_than_the_cover():
+    space = ts.Grid(k=(0.1, 8.0, 12), c=(0.1, 8.0, 12))
+    found = certified_cover(msd_enclosure(space), MSD, space, 0.5, time_limit=6)
+    assert found.certificate.holds
+    rng = np.random.default_rng(5)
+    rows = np.c_[0.1 + rng.random((3000, 2)) * 7.9, np.ones(3000)]
+    loss = msd_loss(space, msd_family(space), rows, "regret", "all")
+    sample = ts.minimum_cover(ts.tolerance_sets(loss, 0.5), time_limit=4)
+    assert sample.lower_bound <= found.size
+
+
+def test_candidates_and_suggestions():
+    space = SPACES["plane"]
+    enclosure = msd_enclosure(space)
+    every = certified_cover(enclosure, MSD, space, 1.0, time_limit=2, n_cells=20)
+    assert every.certificate.holds
+    few = certified_cover(
+        enclosure, MSD, space, 1.0, time_limit=2, n_cells=20, candidates=every.sources
+    )
+    assert few.certificate.holds
+    assert set(few.sources) <= set(every.sources)
+    assert few.certificate.values["n_candidates"] == every.size
+    told = certified_cover(
+        enclosure,
+        MSD,
+        space,
+        1.0,
+        time_limit=2,
+        n_cells=20,
+        candidates=[0],
+        suggestions=[every.sources],
+    )
+    assert told.certificate.holds
+    assert told.size <= every.size
 
 
 def test_bad_tolerances_are_refused():

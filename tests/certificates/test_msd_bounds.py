@@ -1,3 +1,5 @@
+from decimal import Decimal, localcontext
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,6 +139,45 @@ def test_closed_form_of_the_optimum_is_that_of_the_riccati_equation():
         low, high = msd_bounds.best_cost(box, (3.0, 7.0, 2.0))
         assert low - 1e-10 * cost <= cost <= high + 1e-10 * cost
         assert high - low < 1e-10 * cost
+
+
+def exact_losses(context, gain, weights):
+    """Regret, ratio and cost with 60 digits."""
+    with localcontext() as digits:
+        digits.prec = 60
+        k, c, m = (Decimal(float(x)) for x in context)
+        k1, k2 = (Decimal(float(x)) for x in gain)
+        q_x, q_v, r = (Decimal(w) for w in weights)
+
+        def cost(k1, k2):
+            a, b = k + k1, c + k2
+            u2 = (q_x + r * k1 * k1) / (2 * a)
+            u3 = (q_v + r * k2 * k2 + 2 * m * u2) / (2 * b)
+            return b * u2 + (m + a) * u3 - r * k1 * k2
+
+        s1 = -k + (k * k + q_x / r).sqrt()
+        s2 = -c + (c * c + 2 * m * s1 + q_v / r).sqrt()
+        best, own = cost(s1, s2), cost(k1, k2)
+        return own - best, own / best - 1, own
+
+
+def test_points_contain_the_value_of_sixty_digits():
+    rng = np.random.default_rng(6)
+    weights = (10.0, 4.0, 1.0)
+    for trial in range(300):
+        context = rng.random(3) * [8, 8, 2] + [0.0, 0.0, 0.3]
+        plant = msd_bounds.plant(*(point(float(x)) for x in context), weights)
+        if trial % 3:
+            gain = tuple(float(x) for x in rng.random(2) * 4)
+        else:  # next to the optimum, where a difference of costs would cancel
+            gain = plant[5][0] * (1 + 1e-9), plant[6][0] * (1 - 1e-9)
+        exact = exact_losses(context, gain, weights)
+        kinds = (msd_bounds.REGRET, msd_bounds.RATIO, msd_bounds.COST)
+        for kind, value in zip(kinds, exact, strict=True):
+            loop = msd_bounds.closed_loop(gain, plant)
+            low, high = msd_bounds.value(kind, gain, plant, loop, weights)
+            assert Decimal(low) <= value <= Decimal(high)
+            assert high - low <= 1e-12 * float(exact[2])
 
 
 def test_unstable_loops_are_never_certified():

@@ -84,7 +84,6 @@ def certified_cover(
     check_epsilon(epsilon, enclosure.criterion)
     if enclosure.n_sources == 0:
         raise InvalidInputError("There must be at least one source, but got none.")
-    clock = Clock(time_limit)
     axes = tuple(axis.name for axis in system.axes)
     tries = [np.asarray(t, np.int64).reshape(-1) for t in suggestions]
     pool = np.unique(np.concatenate([_candidates(enclosure, candidates), *tries]))
@@ -121,7 +120,16 @@ def certified_cover(
     bound = int(at_nodes.lower_bound)
     if found.certificate.holds and found.size > bound:
         found, bound = _close_gaps(
-            found, bound, part, pool, edges, nodes, epsilon, check, clock, seed
+            found,
+            bound,
+            part,
+            pool,
+            edges,
+            nodes,
+            epsilon,
+            check,
+            Clock(0.4 * time_limit),
+            seed,
         )
     optimal = found.certificate.holds and bound >= found.size
     values = found.certificate.values | {
@@ -131,6 +139,10 @@ def certified_cover(
         "optimal": optimal,
     }
     why = found.certificate.why
+    if optimal and len(pool) < enclosure.n_sources:
+        why += f" No fewer of {len(pool)} candidates do."
+    elif optimal:
+        why += f" No fewer of the {len(pool)} sources do."
     hopeless = _hopeless(enclosure, found, epsilon)
     live = [i for i, e in enumerate(edges) if len(e) > 1]
     if hopeless is not None:

@@ -147,8 +147,6 @@ def _show(result: CertifyResult) -> None:
 
 
 def _how_few(values: dict[str, Any]) -> str:
-    if values["optimal"] and values["n_candidates"] == values["n_sources"]:
-        return "No fewer of these sources do."
     text = f"At least {values['lower_bound']} of {values['n_candidates']:,} candidates"
     if values["n_candidates"] < values["n_sources"]:
         lower = number(values["grid_lower_bound"])
