@@ -53,9 +53,11 @@ def loss(table: xr.Dataset, criterion: str, family: str = "all") -> xr.DataArray
     Returns:
         Loss with dims `(source, target)`, +inf where a policy fails.
     """
-    blocks = [block for _, block in loss_blocks(table, criterion, family)]
+    losses = np.empty((table.sizes["source"], table.sizes["target"]))
+    for rows, block in loss_blocks(table, criterion, family):
+        losses[rows] = block
     return xr.DataArray(
-        blocks[0] if len(blocks) == 1 else np.concatenate(blocks),
+        losses,
         dims=("source", "target"),
         coords={n: c for n, c in table.coords.items() if c.dims != ("policy",)},
         name="loss",
