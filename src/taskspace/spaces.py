@@ -219,16 +219,13 @@ class Grid:
             raise InvalidInputError(
                 f"subgrid needs one count an axis ({len(self.axes)}), got {counts}."
             )
-        keep = []
         for axis, count in zip(self.axes, counts, strict=True):
             if not 1 <= count <= axis.n:
                 raise InvalidInputError(
                     f"1 <= count <= {axis.n} must hold on axis {axis.name!r}, "
                     f"but got {count}."
                 )
-            keep.append((2 * np.arange(count) + 1) * axis.n // (2 * count))
-        mesh = np.meshgrid(*keep, indexing="ij")
-        return np.ravel_multi_index(tuple(m.ravel() for m in mesh), self.shape)
+        return subgrid_indices(self.shape, counts)
 
     def to_dict(self) -> dict[str, Any]:
         """`{name: [low, high, n, scale]}`, which `space_from_dict` reads."""
@@ -306,6 +303,24 @@ class Points:
 
     def __repr__(self) -> str:
         return f"Points({list(self.names)}, <{self.size} contexts>)"
+
+
+def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.intp]:
+    """Evenly spread points of a grid: the middle of each of `counts` stretches.
+
+    Args:
+        shape: points on each axis of the grid, last axis fastest.
+        counts: points to keep on each axis.
+
+    Returns:
+        Ascending indices, `prod(counts)` of them.
+    """
+    kept = [
+        (2 * np.arange(count) + 1) * n // (2 * count)
+        for n, count in zip(shape, counts, strict=True)
+    ]
+    mesh = np.meshgrid(*kept, indexing="ij")
+    return np.ravel_multi_index(tuple(mesh), tuple(shape)).ravel()
 
 
 def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:

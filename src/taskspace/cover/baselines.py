@@ -11,6 +11,7 @@ from taskspace.cover.base import Clock, Cover, check_costs, make_cover
 from taskspace.cover.prices import knapsack_bound, size_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
+from taskspace.spaces import subgrid_indices
 
 
 def uniform_cover(sets: TargetSets, shape: Sequence[int]) -> Cover:
@@ -59,12 +60,7 @@ def uniform_grids(
     longest = max(shape)
     for resolution in range(1, longest + 1):
         counts = [-(-n * resolution // longest) for n in shape]
-        axes = [
-            (2 * np.arange(m) + 1) * n // (2 * m)
-            for n, m in zip(shape, counts, strict=True)
-        ]
-        corners = np.meshgrid(*axes, indexing="ij")
-        yield np.ravel_multi_index(corners, shape).ravel().astype(np.int64)
+        yield subgrid_indices(shape, counts).astype(np.int64)
 
 
 def random_cover(sets: TargetSets, seed: int) -> Cover:
