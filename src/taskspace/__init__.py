@@ -26,6 +26,7 @@ from taskspace.criteria import table_sets as table_sets
 from taskspace.criteria import tolerance_sets as tolerance_sets
 from taskspace.errors import TaskspaceError as TaskspaceError
 from taskspace.performance import evaluate as evaluate
+from taskspace.performance import evaluate_policies as evaluate_policies
 from taskspace.performance import read_matrix as read_matrix
 from taskspace.performance import table_from as table_from
 from taskspace.performance import table_from_matrix as table_from_matrix

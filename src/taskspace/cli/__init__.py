@@ -10,6 +10,8 @@ from taskspace import __version__
 from taskspace.cli.archive import archive
 from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
+from taskspace.cli.doctor import doctor
+from taskspace.cli.init import init
 from taskspace.cli.profile import profile
 from taskspace.cli.report import report
 from taskspace.cli.run import run
@@ -26,7 +28,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (run, cover, profile, verify, certify, report, archive, systems):
+for command in (
+    run,
+    cover,
+    profile,
+    verify,
+    certify,
+    report,
+    archive,
+    systems,
+    doctor,
+    init,
+):
     app.command()(command)
 
 

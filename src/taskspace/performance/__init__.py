@@ -7,6 +7,7 @@ from taskspace.performance.evaluate import (
     kept_variables,
 )
 from taskspace.performance.files import read_matrix, table_from, write_matrix
+from taskspace.performance.given import evaluate_policies
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -22,6 +23,7 @@ __all__ = [
     "best_known",
     "evaluate",
     "evaluate_block",
+    "evaluate_policies",
     "family_rows",
     "kept_variables",
     "make_table",

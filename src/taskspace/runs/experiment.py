@@ -14,6 +14,7 @@ import numpy as np
 from taskspace.cover import COVER_METHODS
 from taskspace.criteria import check_criterion, check_epsilon
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.runs.objects import build_object, is_reference, takes_settings
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
 from taskspace.trainers import TRAINERS, Trainer
@@ -81,10 +82,12 @@ class Experiment:
     Args:
         name: what to call it.
         seed: seed of the trainer.
-        system: `id` of a built-in system, and its settings.
+        system: `id` of a built-in system, or `package.module:object` for one of your
+            own, and its settings.
         space: axes of the source grid, `name = [low, high, n]`, or `names` and
             `points`.
-        trainer: `id` of a built-in trainer, and its settings.
+        trainer: `id` of a built-in trainer, or `package.module:object`, and its
+            settings.
         criteria: what to cover for.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
@@ -110,12 +113,12 @@ class Experiment:
     @cached_property
     def built_system(self) -> System:
         """The system."""
-        return _build("system", SYSTEMS, self.system)
+        return _build("system", SYSTEMS, self.system, System)
 
     @cached_property
     def built_trainer(self) -> Trainer:
         """The trainer."""
-        return _build("trainer", TRAINERS, self.trainer)
+        return _build("trainer", TRAINERS, self.trainer, Trainer)
 
     @cached_property
     def sources(self) -> Grid | Points:
@@ -139,7 +142,9 @@ class Experiment:
             ("system", self.built_system),
             ("trainer", self.built_trainer),
         ):
-            values[key] = {"id": values[key]["id"], **_plain(built.settings())}
+            name = values[key]["id"]
+            if not is_reference(name) or takes_settings(name):
+                values[key] = {"id": name, **_plain(built.settings())}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values)
@@ -323,9 +328,13 @@ def _cover(spec: Mapping[str, Any]) -> CoverSpec:
         ) from None
 
 
-def _build(kind: str, registry: Mapping[str, type], spec: Mapping[str, Any]) -> Any:
+def _build(
+    kind: str, registry: Mapping[str, type], spec: Mapping[str, Any], base: type
+) -> Any:
     settings = dict(spec)
     name = settings.pop("id", None)
+    if is_reference(name):
+        return build_object(kind, name, settings, base)
     if name not in registry:
         raise UnknownNameError(kind, name, registry)
     cls = registry[name]

@@ -5,6 +5,8 @@ A new system is one file beside these and one line in `SYSTEMS`.
 
 from taskspace.systems.base import ContextAxis, FamilyReduction, System
 from taskspace.systems.cartpole import CartPole
+from taskspace.systems.function import FunctionSystem, PythonPolicies
+from taskspace.systems.gymnasium import GymnasiumSystem
 from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
 from taskspace.systems.msd import MassSpringDamper
 from taskspace.systems.pendulum import Pendulum
@@ -21,11 +23,14 @@ __all__ = [
     "ContextAxis",
     "DirectionalityToy",
     "FamilyReduction",
+    "FunctionSystem",
+    "GymnasiumSystem",
     "LinearFamily",
     "LinearMatrices",
     "LinearSystem",
     "MassSpringDamper",
     "Pendulum",
+    "PythonPolicies",
     "SimulatedSystem",
     "System",
     "TabularFamily",

@@ -1,0 +1,96 @@
+"""`taskspace doctor`: is a system sound, before hours are spent on it?"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from taskspace.cli.output import Format, FormatOption, console, print_json
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.runs import builtin_experiments, load_experiment
+from taskspace.runs.objects import build_object, is_reference
+from taskspace.systems import SYSTEMS, System
+from taskspace.testing import check_system
+from taskspace.trainers import TRAINERS, Trainer
+
+
+def doctor(
+    system: Annotated[
+        str,
+        typer.Argument(
+            help="A system (msd-v1, ...), package.module:object, or an experiment.",
+            metavar="SYSTEM",
+        ),
+    ],
+    trainer: Annotated[
+        str | None,
+        typer.Option(
+            help="A trainer to try with it: an id, or package.module:object.",
+            show_default=False,
+        ),
+    ] = None,
+    sources: Annotated[
+        int, typer.Option(help="Sources of the run whose time is estimated.")
+    ] = 400,
+    targets: Annotated[
+        int, typer.Option(help="Targets of the run whose time is estimated.")
+    ] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the trials.")] = 0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Check that every axis is alive, J is sound and repeatable, and what it costs.
+
+    Exit code 1 if a check fails.
+    """
+    if sources < 1 or targets < 1:
+        raise InvalidInputError(
+            f"sources >= 1 and targets >= 1 must hold, but got {sources} and {targets}."
+        )
+    context = None
+    if Path(system).suffix == ".toml" or system in builtin_experiments():
+        experiment = load_experiment(system)
+        built: System = experiment.built_system
+        chosen: Trainer | None = experiment.built_trainer
+        sources, targets = experiment.sources.size, experiment.target_space.size
+        rows = built.contexts(experiment.sources)
+        context = rows[len(rows) // 2]
+    else:
+        built, chosen = _system(system), None
+    if trainer is not None:
+        chosen = _trainer(trainer)
+    checks = check_system(
+        built, chosen, seed=seed, n_sources=sources, n_targets=targets, context=context
+    )
+    failed = [check for check in checks if not check.ok]
+    if output == Format.JSON:
+        print_json([asdict(check) for check in checks])
+    else:
+        table = Table("check", "", "what was found")
+        for check in checks:
+            mark = "[green]ok[/green]" if check.ok else "[red]no[/red]"
+            table.add_row(check.check, mark, check.detail)
+        console.print(table)
+        if failed:
+            console.print(f"[red]![/red] {len(failed)} of {len(checks)} checks failed.")
+        else:
+            console.print("All is well. Next: taskspace init, taskspace run FILE.toml")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _system(name: str) -> System:
+    if is_reference(name):
+        return build_object("system", name, {}, System)
+    if name not in SYSTEMS:
+        raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
+    return SYSTEMS[name]()
+
+
+def _trainer(name: str) -> Trainer:
+    if is_reference(name):
+        return build_object("trainer", name, {}, Trainer)
+    if name not in TRAINERS:
+        raise UnknownNameError("trainer", name, TRAINERS)
+    return TRAINERS[name]()

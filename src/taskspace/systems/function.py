@@ -1,0 +1,190 @@
+"""A plain Python function J(context, policy), for everything else."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy
+from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.parallel import parallel_map
+
+__all__ = ["FunctionSystem", "PythonPolicies", "each_policy"]
+
+Performance = Callable[[dict[str, float], Any], float]
+
+
+@dataclass(frozen=True, eq=False)
+class PythonPolicies(Policy):
+    """A stack of Python objects: anything that a system can play.
+
+    Args:
+        objects: nested lists or an object array with dims `(source, policy)`; a flat
+            list is one policy a source.
+    """
+
+    objects: Any
+    kind: ClassVar[str] = "python"
+
+    def __post_init__(self):
+        given = self.objects
+        if not isinstance(given, np.ndarray):
+            rows = [row if isinstance(row, list | tuple) else [row] for row in given]
+            sizes = {len(row) for row in rows}
+            if len(sizes) != 1 or 0 in sizes:
+                raise InvalidInputError(
+                    "Every source must have the same number of policies, at least "
+                    f"one, but the numbers are {sorted(sizes)}."
+                )
+            given = np.empty((len(rows), sizes.pop()), object)
+            for i, row in enumerate(rows):
+                for j, policy in enumerate(row):
+                    given[i, j] = policy
+        object.__setattr__(self, "objects", given)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The objects."""
+        return {"objects": self.objects}
+
+    def settings(self) -> dict[str, Any]:
+        """Refused: Python objects are not written to files."""
+        raise InvalidInputError(
+            "Python objects cannot be stored in a run directory. Use evaluate_policies "
+            "in memory, or a trainer whose policies are arrays (Mlp, LinearGain)."
+        )
+
+    def act(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """What the one object does at an observation."""
+        return np.asarray(self.objects.item()(observation))
+
+    def __getitem__(self, index: Any) -> Self:
+        """Select along the leading dims."""
+        chosen = np.empty((), object)
+        chosen[()] = self.objects[index]
+        picked = self.objects[index]
+        return type(self)(picked if isinstance(picked, np.ndarray) else chosen)
+
+    @classmethod
+    def concatenate(cls, stacks: Sequence[Any]) -> Self:
+        """Join stacks along `source`."""
+        return cls(np.concatenate([stack.objects for stack in stacks]))
+
+
+def each_policy(policies: Policy) -> tuple[list[Any], tuple[int, ...]]:
+    """The policies of a stack one by one, and the stack's shape.
+
+    Args:
+        policies: a stack with leading dims `(source, policy)`.
+
+    Returns:
+        The objects of `PythonPolicies`, otherwise single policies; sources first.
+    """
+    if isinstance(policies, PythonPolicies):
+        return list(policies.objects.reshape(-1)), policies.objects.shape
+    shape = next(iter(policies.arrays().values())).shape[:2]
+    return [policies[index] for index in np.ndindex(*shape)], shape
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionSystem(System):
+    """A family of tasks given by one Python function.
+
+    Args:
+        function: J of a policy in a context, larger is better: it gets the context as
+            a dict `{name: value}` and the policy, and gives a number (−inf for a
+            failure).
+        context_axes: the parameters of a context.
+        workers: processes that share the evaluation; 0 for none.
+        examples: policies to try the function with, for `taskspace doctor`.
+        homes: the context that each example is made for, by name.
+        name: what to call it in reports.
+
+    Example:
+        >>> system = FunctionSystem(
+        ...     lambda context, policy: -abs(context["x"] - policy),
+        ...     [ContextAxis("x", 0.0)],
+        ... )
+        >>> policies = PythonPolicies([1.0, 4.0])
+        >>> system.performance(policies, np.array([[0.0], [4.0]]))[:, 0].tolist()
+        [[-1.0, -3.0], [-4.0, 0.0]]
+    """
+
+    function: Performance
+    context_axes: Sequence[ContextAxis]
+    workers: int = 0
+    examples: Sequence[Any] = ()
+    homes: Sequence[Mapping[str, float]] = ()
+    name: str = "function"
+    id: ClassVar[str] = "function"
+
+    def __post_init__(self):
+        if self.homes and len(self.homes) != len(self.examples):
+            raise InvalidInputError(
+                "There must be one home an example, but there are "
+                f"{len(self.examples)} examples and {len(self.homes)} homes."
+            )
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """The context axes given by the user."""
+        return tuple(self.context_axes)
+
+    def performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every policy at every context, dims `(source, policy, target)`."""
+        members, shape = each_policy(policies)
+        names = [axis.name for axis in self.axes]
+        rows = [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
+        # One item a policy: it is sent to a process once, with all contexts.
+        work = partial(_row, self.function, rows)
+        values = parallel_map(work, members, self.workers)
+        return np.array(values, np.float64).reshape(*shape, len(rows))
+
+    def home_performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every policy at its own source, dims `(source, policy)`."""
+        members, shape = each_policy(policies)
+        names = [axis.name for axis in self.axes]
+        rows = np.repeat(contexts, shape[1], axis=0).tolist()
+        pairs = [
+            (dict(zip(names, row, strict=True)), policy)
+            for row, policy in zip(rows, members, strict=True)
+        ]
+        values = parallel_map(partial(_cell, self.function), pairs, self.workers)
+        return np.array(values, np.float64).reshape(shape)
+
+    def settings(self) -> dict[str, Any]:
+        """What can be written down: functions cannot."""
+        return {"name": self.name, "workers": self.workers}
+
+
+def _cell(function: Performance, pair: tuple[dict[str, float], Any]) -> float:
+    context, policy = pair
+    return _row(function, [context], policy)[0]
+
+
+def _row(
+    function: Performance, contexts: Sequence[dict[str, float]], policy: Any
+) -> list[float]:
+    row = []
+    for context in contexts:
+        value = function(dict(context), policy)
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"The function must give a number, but at {context} it gave {value!r}."
+            ) from error
+        if np.isnan(number) or number == np.inf:
+            raise InvalidInputError(
+                "The function must give a number, −inf for a failure, but at "
+                f"{context} it gave {number}."
+            )
+        row.append(number)
+    return row

@@ -1,0 +1,300 @@
+"""Any Gymnasium environment as a system, with contexts set in one of three ways.
+
+| `apply` | a context reaches the environment by |
+|---|---|
+| `"attributes"` | attributes of the unwrapped environment, then `derived` ones anew |
+| `"arguments"` | arguments of `gymnasium.make` or of the function that makes it |
+| a function | `apply(environment, context)`, which does whatever is needed |
+
+Environments compute some fields once, when they are made (a total mass, bounds of a
+space). A context that is set afterwards does not reach them, unless they are in
+`derived`; `taskspace doctor` finds axes that are dead for this reason.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
+from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
+from taskspace.systems.base import ContextAxis
+from taskspace.systems.function import each_policy
+from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.parallel import parallel_map
+from taskspace.systems.simulated import SimulatedSystem
+
+if TYPE_CHECKING:
+    import gymnasium
+
+__all__ = ["GymnasiumSystem"]
+
+APPLY = ("attributes", "arguments")
+
+
+@dataclass(frozen=True, eq=False)
+class GymnasiumSystem(SimulatedSystem):
+    """A family of Gymnasium environments, played as they are.
+
+    Policies may be our own (`Mlp`, `LinearGain`, `TabularPolicy`), Stable-Baselines3
+    models, or any callable from an observation to an action (in `PythonPolicies`);
+    one with a method `reset` has it called before every episode. Episode `e` starts
+    with `reset(seed=episode_seed + e)` for every policy and context.
+
+    Train with `Sb3`; `Ppo` needs a system in JAX.
+
+    Args:
+        make: an id of Gymnasium, e.g. `"Acrobot-v1"`, or a function that makes an
+            environment.
+        context_axes: the parameters of a context. May be left out for the ids in
+            `READY`, which also say how to apply them.
+        apply: how a context reaches the environment; see this module.
+        attributes: attribute (or argument) of each axis whose name differs from the
+            axis; dots lead into objects, as in `"model.opt.timestep"`.
+        derived: attributes that depend on others, as functions of the unwrapped
+            environment; set again, in order, after those of the context.
+        arguments: further arguments for making an environment.
+        horizon: steps after which an episode is cut.
+        n_episodes: episodes that make up one performance.
+        episode_seed: seed of the first episode.
+        workers: processes that share the evaluation; 0 for none.
+        name: what to call it in reports.
+
+    Example:
+        >>> system = GymnasiumSystem("Acrobot-v1", n_episodes=2, horizon=50)
+        >>> [axis.name for axis in system.axes][:2]
+        ['link_length_1', 'link_length_2']
+    """
+
+    make: "str | Callable[..., gymnasium.Env]"
+    context_axes: Sequence[ContextAxis] = ()
+    apply: "str | Callable[[Any, dict[str, float]], None]" = "attributes"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    horizon: int = 500
+    n_episodes: int = 10
+    episode_seed: int = 0
+    workers: int = 0
+    name: str = "gymnasium"
+    id: ClassVar[str] = "gymnasium"
+    # Nothing here reads these; with them `Ppo` gets as far as `reset`, which says
+    # what to do instead.
+    n_observations: ClassVar[int] = 1
+    n_actions: ClassVar[int] = 1
+
+    def __post_init__(self):
+        super().__post_init__()
+        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        if not self.context_axes:
+            if ready is None:
+                raise InvalidInputError(
+                    "context_axes must be given, unless make is one of "
+                    f"{', '.join(READY)}, but got make={self.make!r}."
+                )
+            object.__setattr__(self, "context_axes", ready.axes)
+            object.__setattr__(self, "apply", ready.apply)
+        if not callable(self.apply) and self.apply not in APPLY:
+            raise UnknownNameError("way to apply a context", self.apply, APPLY)
+        known = [axis.name for axis in self.context_axes]
+        for name in self.attributes:
+            if name not in known:
+                raise UnknownNameError("axis in attributes:", name, known)
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """The context axes."""
+        return tuple(self.context_axes)
+
+    def settings(self) -> dict[str, Any]:
+        """What can be written down: functions cannot."""
+        plain = ("horizon", "n_episodes", "episode_seed", "workers", "name")
+        values = {name: getattr(self, name) for name in plain}
+        return {"make": self.make, **values} if isinstance(self.make, str) else values
+
+    def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
+        """The environment of one context.
+
+        Args:
+            context: full context row, in the order of `axes`.
+            kwargs: further arguments for making it.
+        """
+        try:
+            import gymnasium
+        except ImportError as error:
+            raise MissingExtraError("A Gymnasium environment", "rl") from error
+        names = [axis.name for axis in self.axes]
+        values = np.asarray(context, float).tolist()
+        named = dict(zip(names, values, strict=True))
+        arguments = {**self.arguments, **kwargs}
+        if self.apply == "arguments":
+            arguments |= {self.attributes.get(n, n): v for n, v in named.items()}
+        if isinstance(self.make, str):
+            # The checker would compare actions with the bounds of the default.
+            arguments.setdefault("disable_env_checker", True)
+            arguments.setdefault("max_episode_steps", self.horizon)
+            environment = gymnasium.make(self.make, **arguments)
+        else:
+            made = self.make(**arguments)
+            environment = gymnasium.wrappers.TimeLimit(made, self.horizon)
+        if callable(self.apply):
+            self.apply(environment, named)
+        elif self.apply == "attributes":
+            physics: Any = environment.unwrapped
+            for name, value in named.items():
+                _set_attribute(physics, self.attributes.get(name, name), value)
+        for name, function in self.derived.items():
+            _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
+        return environment
+
+    def returns(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Return of every policy at every context in every episode.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            Sums of rewards, dims `(source, policy, target, episode)`; −inf where one
+            is not a number.
+        """
+        members, shape = each_policy(policies)
+        work = [(row, members) for row in np.asarray(contexts, float)]
+        played = parallel_map(partial(_play_context, self), work, self.workers)
+        stack = np.stack(played).reshape(len(contexts), *shape, self.n_episodes)
+        return np.moveaxis(stack, 0, 2).astype(np.float32)
+
+    def home_performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Mean return of every policy at its own source, dims `(source, policy)`."""
+        members, shape = each_policy(policies)
+        work = [
+            (row, members[i * shape[1] : (i + 1) * shape[1]])
+            for i, row in enumerate(np.asarray(contexts, float))
+        ]
+        played = parallel_map(partial(_play_context, self), work, self.workers)
+        returns = np.stack(played).astype(np.float32)  # as in `performance`
+        return returns.mean(-1, dtype=np.float64)
+
+    def reset(self, key: Any, context: Any) -> NoReturn:
+        """Refused: the environment is not in JAX."""
+        del key, context
+        raise InvalidInputError(
+            f"{self.name} is a Gymnasium environment, not JAX functions. Train it with "
+            "the trainer 'sb3', or write it in JAX as a SimulatedSystem for 'ppo'."
+        )
+
+    def step(self, state: Any, action: Any, context: Any, key: Any) -> NoReturn:
+        """Refused: the environment is not in JAX."""
+        del state, action
+        return self.reset(key, context)
+
+    def observe(self, state: Any, context: Any) -> NoReturn:
+        """Refused: the environment is not in JAX."""
+        return self.reset(state, context)
+
+
+def _set_attribute(physics: Any, path: str, value: Any) -> None:
+    """Set an attribute that is there; a misspelt one would have no effect."""
+    *way, last = path.split(".")
+    for part in way:
+        physics = _attribute(physics, part)
+    _attribute(physics, last)
+    setattr(physics, last, value)
+
+
+def _attribute(physics: Any, name: str) -> Any:
+    if not hasattr(physics, name):
+        known = [n for n in dir(physics) if not n.startswith("_")]
+        kind = type(physics).__name__
+        error = UnknownNameError(f"attribute of {kind}", name, known)
+        raise error
+    return getattr(physics, name)
+
+
+def _play_context(
+    system: GymnasiumSystem, work: tuple[NDArray[np.float64], Sequence[Any]]
+) -> NDArray[np.float64]:
+    """Returns of some policies in one context, dims `(policy, episode)`."""
+    context, policies = work
+    n = system.n_episodes
+    environments = [system.environment(context) for _ in range(n)]
+    totals = np.empty((len(policies), n))
+    for i, policy in enumerate(policies):
+        batched = _batched(policy, environments[0])
+        if batched is None:  # one episode after the other: it may have a memory
+            for e, environment in enumerate(environments):
+                if hasattr(policy, "reset"):
+                    policy.reset()
+                act = partial(_one, policy)
+                totals[i, e] = _play(system, [environment], e, act)[0]
+        else:
+            totals[i] = _play(system, environments, 0, batched)
+    for environment in environments:
+        environment.close()
+    return np.where(np.isnan(totals), -np.inf, totals)
+
+
+def _play(
+    system: GymnasiumSystem,
+    environments: Sequence[Any],
+    first: int,
+    act: Callable[[list[Any]], Any],
+) -> NDArray[np.float64]:
+    """Sums of rewards of some environments that are stepped side by side."""
+    seeds = range(
+        system.episode_seed + first, system.episode_seed + first + len(environments)
+    )
+    seen = [env.reset(seed=s)[0] for env, s in zip(environments, seeds, strict=True)]
+    total = np.zeros(len(environments))
+    alive = list(range(len(environments)))
+    for _ in range(system.horizon):
+        actions = act([seen[e] for e in alive])
+        going = []
+        for action, e in zip(actions, alive, strict=True):
+            seen[e], reward, terminated, truncated, _ = environments[e].step(action)
+            total[e] += float(reward)
+            if not (terminated or truncated):
+                going.append(e)
+        alive = going
+        if not alive:
+            break
+    return total
+
+
+def _one(policy: Any, observations: list[Any]) -> list[Any]:
+    return [policy(observation) for observation in observations]
+
+
+def _batched(policy: Any, environment: Any) -> Callable[[list[Any]], Any] | None:
+    """Actions at many observations in one call, where the policy can do that."""
+    from gymnasium.spaces import Box
+
+    space = environment.action_space
+
+    def fit(actions: NDArray[Any]) -> Any:
+        if isinstance(space, Box):
+            shaped = np.asarray(actions, space.dtype).reshape(-1, *space.shape)
+            return np.clip(shaped, space.low, space.high)
+        return [int(action) for action in np.reshape(actions, -1)]
+
+    if isinstance(policy, Mlp):
+        return lambda seen: fit(policy.act(np.stack([np.ravel(o) for o in seen])))
+    if isinstance(policy, LinearGain):
+        return lambda seen: fit(np.stack([policy.act(np.ravel(o)) for o in seen]))
+    if isinstance(policy, TabularPolicy):
+        return lambda seen: fit(np.stack([policy.act(o) for o in seen]))
+    if hasattr(policy, "predict"):  # Stable-Baselines3
+        return lambda seen: policy.predict(np.stack(seen), deterministic=True)[0]
+    if not callable(policy):
+        raise InvalidInputError(
+            "A policy must be one of ours, a Stable-Baselines3 model or a callable "
+            f"from observation to action, but got {type(policy).__name__}."
+        )
+    return None

@@ -1,0 +1,122 @@
+"""Context axes of Gymnasium's own environments, with their derived fields.
+
+Each entry sets every field that follows from the context, so no axis is dead.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskspace.systems.base import ContextAxis
+
+__all__ = ["READY", "ReadyAxes"]
+
+
+class ReadyAxes(NamedTuple):
+    """Axes of an environment, and how a context is applied to it."""
+
+    axes: tuple[ContextAxis, ...]
+    apply: Callable[[Any, dict[str, float]], None]
+
+
+def _positive(
+    name: str, default: float, unit: str = "", description: str = ""
+) -> ContextAxis:
+    return ContextAxis(
+        name, default, unit, low=0.0, low_open=True, description=description
+    )
+
+
+def _apply_cartpole(environment: Any, context: dict[str, float]) -> None:
+    physics = environment.unwrapped
+    physics.length = context["pole_length"]
+    physics.masscart = context["cart_mass"]
+    physics.masspole = context["pole_mass"]
+    physics.gravity = context["gravity"]
+    physics.force_mag = context["force"]
+    physics.tau = context["time_step"]
+    physics.total_mass = physics.masscart + physics.masspole
+    physics.polemass_length = physics.masspole * physics.length
+
+
+def _apply_pendulum(environment: Any, context: dict[str, float]) -> None:
+    from gymnasium.spaces import Box
+
+    physics = environment.unwrapped
+    physics.m, physics.l = context["mass"], context["length"]
+    physics.g, physics.dt = context["gravity"], context["time_step"]
+    physics.max_torque = torque = context["max_torque"]
+    physics.action_space = Box(-torque, torque, (1,), np.float32)
+
+
+def _apply_acrobot(environment: Any, context: dict[str, float]) -> None:
+    physics = environment.unwrapped
+    for link in (1, 2):
+        length = context[f"link_length_{link}"]
+        setattr(physics, f"LINK_LENGTH_{link}", length)
+        # The centre of mass is in the middle of a link, as in the original.
+        setattr(physics, f"LINK_COM_POS_{link}", length / 2)
+        setattr(physics, f"LINK_MASS_{link}", context[f"link_mass_{link}"])
+    physics.LINK_MOI = context["moment_of_inertia"]
+    physics.dt = context["time_step"]
+    torque = context["torque"]
+    physics.AVAIL_TORQUE = [-torque, 0.0, torque]
+
+
+def _apply_mountain_car(environment: Any, context: dict[str, float]) -> None:
+    from gymnasium.spaces import Box
+
+    physics = environment.unwrapped
+    physics.power = context["power"]
+    physics.goal_position = context["goal_position"]
+    physics.max_speed = speed = context["max_speed"]
+    physics.low_state = np.array([physics.min_position, -speed], np.float32)
+    physics.high_state = np.array([physics.max_position, speed], np.float32)
+    physics.observation_space = Box(physics.low_state, physics.high_state)
+
+
+READY: dict[str, ReadyAxes] = {
+    "CartPole-v1": ReadyAxes(
+        (
+            _positive("pole_length", 0.5, "m", "half of the pole (length)"),
+            _positive("cart_mass", 1.0, "kg", "masscart"),
+            _positive("pole_mass", 0.1, "kg", "masspole"),
+            _positive("gravity", 9.8, "m/s²"),
+            _positive("force", 10.0, "N", "force_mag"),
+            _positive("time_step", 0.02, "s", "tau"),
+        ),
+        _apply_cartpole,
+    ),
+    "Pendulum-v1": ReadyAxes(
+        (
+            _positive("mass", 1.0, "kg", "of the rod"),
+            _positive("length", 1.0, "m", "of the rod"),
+            _positive("gravity", 10.0, "m/s²"),
+            _positive("time_step", 0.05, "s", "time between two actions"),
+            _positive("max_torque", 2.0, "N·m", "limit in both directions"),
+        ),
+        _apply_pendulum,
+    ),
+    "Acrobot-v1": ReadyAxes(
+        (
+            _positive("link_length_1", 1.0, "m", "upper link"),
+            _positive("link_length_2", 1.0, "m", "lower link"),
+            _positive("link_mass_1", 1.0, "kg", "upper link"),
+            _positive("link_mass_2", 1.0, "kg", "lower link"),
+            _positive("moment_of_inertia", 1.0, "kg m²", "of each link"),
+            _positive("torque", 1.0, "N·m", "size of the torque at the joint"),
+            _positive("time_step", 0.2, "s", "time between two actions"),
+        ),
+        _apply_acrobot,
+    ),
+    "MountainCarContinuous-v0": ReadyAxes(
+        (
+            _positive("power", 0.0015, "", "acceleration of full throttle"),
+            _positive("max_speed", 0.07, "1/step", "limit in both directions"),
+            ContextAxis("goal_position", 0.45, low=-0.3, high=0.6),
+        ),
+        _apply_mountain_car,
+    ),
+}
+"""By Gymnasium's id."""

@@ -1,0 +1,169 @@
+"""The doctor finds what is planted, and nothing where all is well."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.systems import SYSTEMS, ContextAxis, GymnasiumSystem
+from taskspace.testing import assert_system, check_environment, check_system
+from taskspace.trainers import Lqr
+from tests.byo import own
+from tests.byo.helpers import refused, taskspace
+
+CHECKS = [
+    "shapes", "axes alive", "deterministic", "common random numbers", "no NaN",
+    "larger is better", "trainer", "time and memory",
+]  # fmt: skip
+
+
+def failures(system, trainer=None) -> dict[str, str]:
+    checks = check_system(system, trainer)
+    assert [check.check for check in checks] == CHECKS
+    return {check.check: check.detail for check in checks if not check.ok}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_built_in_systems_are_well(name):
+    assert failures(SYSTEMS[name]()) == {}
+
+
+def test_systems_of_ones_own_are_well():
+    assert_system(own.good)
+    assert_system(own.pendulum)
+    assert_system(own.fresh_cartpole())
+
+
+def test_dead_axis_of_a_function():
+    found = failures(own.dead)
+    assert list(found) == ["axes alive"]
+    assert "Moving colour changes nothing" in found["axes alive"]
+    with pytest.raises(AssertionError, match="axes alive: Moving colour"):
+        assert_system(own.dead)
+
+
+def test_dead_axis_of_carl():
+    found = failures(own.stale_cartpole())
+    assert list(found) == ["axes alive"]
+    assert "Moving masscart changes nothing" in found["axes alive"]
+    checks = check_environment(own.stale_cartpole().environment, own.CART_AXES)
+    assert [c.ok for c in checks] == [False, True]
+
+
+def test_noise_without_a_seed():
+    found = failures(own.random)
+    assert "deterministic" in found
+    assert "differ by up to" in found["deterministic"]
+
+
+def test_not_a_number():
+    found = failures(own.not_a_number)
+    assert "it gave nan" in found["no NaN"]
+
+
+def test_flipped_sign_of_a_function():
+    assert "flipped" in failures(own.flipped)["larger is better"]
+
+
+class CostNotPerformance(ts.systems.LinearFamily):
+    """A linear family that gives its cost as it is."""
+
+    def performance(self, policies, contexts):
+        return -super().performance(policies, contexts)
+
+
+def test_flipped_sign_of_a_linear_family():
+    system = CostNotPerformance(
+        [ContextAxis("k", 1.0)],
+        A=lambda k: [[-k]],
+        B=lambda k: [[1.0]],
+        Q=[[1.0]],
+        R=[[1.0]],
+    )
+    assert "flipped" in failures(system)["larger is better"]
+
+
+@dataclass(frozen=True, eq=False)
+class WrongShape(ts.systems.FunctionSystem):
+    """Gives targets before policies."""
+
+    def performance(self, policies, contexts):
+        return super().performance(policies, contexts).swapaxes(1, 2)
+
+
+def test_wrong_shape():
+    system = WrongShape(own.hit, [own.AXIS_X], examples=[0.0, 1.0])
+    assert "shape (2, 1, 3)" in failures(system)["shapes"]
+
+
+class Stateful:
+    """A Gymnasium CartPole that ignores its seed after the first reset."""
+
+    def __new__(cls):
+        import gymnasium
+
+        class Careless(gymnasium.Wrapper):
+            def reset(self, *, seed=None, options=None):
+                del seed
+                return self.env.reset(seed=None, options=options)
+
+        return Careless(gymnasium.make("CartPole-v1"))
+
+
+def test_environment_that_ignores_its_seed():
+    system = GymnasiumSystem(
+        Stateful, [ContextAxis("tau", 0.02, low=0.0)], horizon=50, n_episodes=2
+    )
+    found = failures(system)
+    assert "deterministic" in found
+    checks = check_environment(system.environment, system.axes)
+    assert "self.np_random" in checks[1].detail
+
+
+@dataclass(frozen=True)
+class Careless(Lqr):
+    """A trainer with randomness of its own."""
+
+    def train(self, system, contexts, *, seed, progress=None):
+        del seed
+        seed = int(np.random.default_rng().integers(2**31))
+        return super().train(system, contexts, seed=seed, progress=progress)
+
+
+def test_trainer_without_a_seed():
+    found = failures(own.pendulum, Careless(n_policies=2, noise=0.1))
+    assert list(found) == ["trainer"]
+
+
+@pytest.mark.slow
+def test_learned_policy_is_compared_with_chance():
+    trainer = ts.trainers.Ppo(total_steps=2**18, n_policies=1)
+    checks = {c.check: c for c in check_system(ts.systems.CartPole(), trainer)}
+    assert checks["larger is better"].ok
+    assert "A trained policy has" in checks["larger is better"].detail
+    assert "training" in checks["time and memory"].detail
+
+
+def test_command():
+    done = taskspace("doctor", "msd-v1", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    records = json.loads(done.stdout)
+    assert [set(record) for record in records] == [{"check", "ok", "detail"}] * 8
+    assert all(record["ok"] for record in records)
+    done = taskspace("doctor", "tests.byo.own:stale_cartpole")
+    assert done.returncode == 1
+    assert "masscart" in done.stdout
+    done = taskspace("doctor", "msd", "--format", "json")
+    assert "10,000 sources x 10 policies" in json.loads(done.stdout)[-1]["detail"]
+
+
+def test_command_with_bad_input():
+    assert "Did you mean 'msd-v1'?" in refused("doctor", "msd-v2")
+    assert "cannot be imported" in refused("doctor", "nothing_here:x")
+    assert "Did you mean 'pendulum'?" in refused("doctor", "tests.byo.own:pendlum")
+    assert "must be a system" in refused("doctor", "tests.byo.own:CART_AXES")
+    assert "must make a System" in refused("doctor", "builtins:dict")
+    assert "Unknown trainer" in refused("doctor", "msd-v1", "--trainer", "lqg")
+    assert "sources >= 1" in refused("doctor", "msd-v1", "--sources", 0)

@@ -1,0 +1,99 @@
+"""Plain functions and lists of policies, equal to the same problem built in."""
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
+from tests.byo import own
+
+SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
+
+
+def msd_gains():
+    msd = ts.systems.MassSpringDamper()
+    contexts = msd.contexts(SPACE)
+    trained = ts.trainers.Lqr(n_policies=2, noise=0.2).train(msd, contexts, seed=0)
+    assert isinstance(trained.policies, LinearGain)
+    return trained.policies.gain
+
+
+def test_a_function_equals_the_built_in_system():
+    trainer = ts.trainers.Lqr(n_policies=2, noise=0.2)
+    expected = ts.evaluate(ts.systems.MassSpringDamper(), trainer, SPACE, seed=0)
+    gains = msd_gains()
+    sources = ts.Points(SPACE.names, np.repeat(SPACE.points, 2, axis=0))
+    table = ts.evaluate_policies(
+        own.msd_performance, list(gains.reshape(-1, 1, 2)), SPACE, sources=sources
+    )
+    for name in ("performance", "home_performance"):
+        np.testing.assert_allclose(table[name], expected[name], rtol=1e-9)
+    expected["best_known"] = table["best_known"]  # a function knows no optimum
+    for criterion in ("signed", "regret"):
+        mine, theirs = (
+            ts.greedy_cover(ts.table_sets(t, criterion, "all", 0.3))
+            for t in (table, expected)
+        )
+        assert mine.sources.tolist() == theirs.sources.tolist()
+
+
+def test_lambdas_travel_to_processes():
+    power = 2
+    arguments = [lambda x: x, lambda x: -x], ts.Grid(x=(-1.0, 1.0, 3))
+    here, there = (
+        ts.evaluate_policies(
+            lambda context, policy: policy(context["x"]) ** power, *arguments,
+            workers=workers,
+        )
+        for workers in (0, 2)
+    )  # fmt: skip
+    np.testing.assert_array_equal(here["performance"], there["performance"])
+
+
+def test_families_may_have_different_sizes():
+    table = ts.evaluate_policies(
+        lambda context, policy: -abs(context["x"] - policy),
+        [0.0, 1.0, 5.0],
+        ts.Points(["x"], [0.0, 5.0]),
+        sources=ts.Points(["x"], [0.0, 0.0, 5.0]),
+    )
+    assert table["performance"].values.tolist() == [
+        [[0, -5], [-1, -4]],
+        [[-5, 0], [-5, 0]],
+    ]
+
+
+def test_without_sources_there_are_covers_but_no_signed_ones():
+    table = ts.evaluate_policies(
+        lambda context, policy: -abs(context["x"] - policy), [0.0, 4.0], SPACE_X
+    )
+    assert ts.greedy_cover(ts.table_sets(table, "regret", "all", 2.0)).coverage == 1.0
+    with pytest.raises(InvalidInputError, match="signed"):
+        ts.loss(table, "signed")
+
+
+SPACE_X = ts.Grid(x=(0.0, 4.0, 5))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda context, policy: np.nan, "it gave nan"),
+        (lambda context, policy: "good", "it gave 'good'"),
+        (lambda context, policy: np.inf, "it gave inf"),
+    ],
+)
+def test_what_a_function_may_not_give(function, says):
+    with pytest.raises(InvalidInputError, match=says):
+        ts.evaluate_policies(function, [1], SPACE_X)
+
+
+def test_python_objects_stay_out_of_files():
+    with pytest.raises(InvalidInputError, match="cannot be stored"):
+        PythonPolicies([1, 2]).settings()
+    with pytest.raises(InvalidInputError, match="same number"):
+        PythonPolicies([[1, 2], [3]])
+    with pytest.raises(InvalidInputError, match="one home an example"):
+        FunctionSystem(max, [ContextAxis("x", 0.0)], examples=[1], homes=[{}, {}])

@@ -1,0 +1,182 @@
+"""Gymnasium environments, against our own physics and Stable-Baselines3."""
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import LinearGain, Mlp
+from taskspace.systems import ContextAxis, GymnasiumSystem, PythonPolicies
+from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.liveness import dead_axes, environment_outcomes
+from taskspace.testing import never_alive
+from taskspace.trainers.sb3 import mlp_from_sb3
+from tests.byo import own
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'rl'")
+
+
+def networks(n_in: int, n_out: int, head, n: int = 3, seed: int = 0) -> Mlp:
+    rng = np.random.default_rng(seed)
+    sizes = [(n_in, 8), (8, n_out)]
+    return Mlp(
+        weights=tuple(rng.normal(size=(n, 1, *s)).astype(np.float32) for s in sizes),
+        biases=tuple(np.zeros((n, 1, s[1]), np.float32) for s in sizes),
+        head=head,
+    )
+
+
+@pytest.mark.parametrize("name", READY)
+def test_every_ready_axis_is_alive(name):
+    system = GymnasiumSystem(name)
+    outcomes = environment_outcomes(system.environment, n_steps=100)
+    assert never_alive(outcomes, system.axes) == []
+
+
+@pytest.mark.parametrize("name", READY)
+def test_default_context_is_the_original_environment(name):
+    system = GymnasiumSystem(name)
+    row = np.array([axis.default for axis in system.axes])
+    outcomes = [
+        environment_outcomes(make, n_steps=40)(row)
+        for make in (system.environment, lambda _: gymnasium.make(name))
+    ]
+    np.testing.assert_array_equal(*outcomes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "name", "policies"),
+    [
+        (ts.systems.CartPole(), "CartPole-v1", networks(4, 2, "argmax")),
+        (ts.systems.Pendulum(), "Pendulum-v1", networks(3, 1, "clip")),
+    ],
+)
+def test_environment_equals_that_of_the_built_in_system(ours, name, policies):
+    theirs = GymnasiumSystem(name, n_episodes=4, horizon=ours.horizon)
+    assert [a.name for a in theirs.axes] == [a.name for a in ours.axes]
+    row = np.array([axis.default * 1.3 for axis in ours.axes])
+    outcomes = [
+        environment_outcomes(s.environment, n_steps=40)(row) for s in (ours, theirs)
+    ]
+    np.testing.assert_array_equal(*outcomes)
+    # Other initial states, the same law: the means agree within their spread.
+    mine = ours.returns(policies, row[None])[:, 0, 0]
+    played = theirs.returns(policies, row[None])[:, 0, 0]
+    error = np.hypot(
+        mine.std(1) / np.sqrt(mine.shape[1]), played.std(1) / np.sqrt(played.shape[1])
+    )
+    assert (abs(mine.mean(1) - played.mean(1)) < 5 * error + 1).all()
+
+
+def test_a_forgotten_derived_field_is_a_dead_axis():
+    axes = own.CART_AXES
+    for system, expected in (
+        (own.stale_cartpole(), ["masscart"]),
+        (own.fresh_cartpole(), []),
+    ):
+        assert dead_axes(environment_outcomes(system.environment), axes) == expected
+
+
+def test_three_ways_to_apply_a_context():
+    axis = ContextAxis("gravity", 10.0, low=0.0)
+
+    def by_function(environment, context):
+        environment.unwrapped.g = context["gravity"]
+
+    systems = [
+        GymnasiumSystem(
+            "Pendulum-v1", [axis], attributes={"gravity": "g"}, horizon=200
+        ),
+        GymnasiumSystem(
+            "Pendulum-v1", [axis], apply="arguments", attributes={"gravity": "g"},
+            horizon=200,
+        ),
+        GymnasiumSystem("Pendulum-v1", [axis], apply=by_function, horizon=200),
+        GymnasiumSystem(
+            lambda g: gymnasium.make("Pendulum-v1", g=g), [axis], apply="arguments",
+            attributes={"gravity": "g"}, horizon=200,
+        ),
+    ]  # fmt: skip
+    policies = LinearGain(np.array([[[[0.0, 5.0, 1.0]]]]))
+    contexts = np.array([[4.0], [10.0]])
+    scores = [s.performance(policies, contexts)[0, 0] for s in systems]
+    assert scores[0][0] != scores[0][1]
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], rtol=1e-6)
+
+
+def test_sb3_models_callables_and_our_networks_score_the_same():
+    sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
+    system = GymnasiumSystem("CartPole-v1", n_episodes=3, horizon=100)
+    contexts = np.array([[a.default for a in system.axes]] * 2)
+    contexts[1, 1] = 4.0
+    model = sb3.PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
+    mlp = mlp_from_sb3(model)
+    given = [
+        model,
+        lambda seen: int(model.predict(seen, deterministic=True)[0]),
+        mlp,
+    ]
+    scores = system.performance(PythonPolicies(given), contexts)
+    stacked = system.performance(mlp[None, None], contexts)
+    for score in scores:
+        np.testing.assert_array_equal(score, stacked[0])
+
+
+def test_processes_give_the_same_returns():
+    system = GymnasiumSystem("CartPole-v1", n_episodes=3)
+    contexts = np.array([[a.default for a in system.axes]] * 3)
+    contexts[:, 0] = [0.3, 0.5, 2.0]
+    policies = networks(4, 2, "argmax")
+    shared = GymnasiumSystem("CartPole-v1", n_episodes=3, workers=2)
+    expected = system.returns(policies, contexts)
+    assert expected.shape == (3, 1, 3, 3)
+    np.testing.assert_array_equal(shared.returns(policies, contexts), expected)
+
+
+def test_training_with_sb3_end_to_end():
+    system = GymnasiumSystem("CartPole-v1", n_episodes=3, horizon=60)
+    trainer = ts.trainers.Sb3(
+        n_policies=1, total_steps=256, evaluate_every=256, n_evaluation_episodes=2,
+        options={"n_steps": 128, "n_epochs": 1},
+    )  # fmt: skip
+    table = ts.evaluate(system, trainer, ts.Grid(pole_length=(0.3, 1.0, 2)), seed=0)
+    assert table["performance"].shape == (2, 1, 2)
+    assert (table["performance"].values > 5).all()
+    with pytest.raises(InvalidInputError, match="not JAX"):
+        ts.trainers.Ppo(total_steps=1000).train(
+            system, system.contexts(ts.Grid(pole_length=(0.3, 0.3, 1))), seed=0
+        )
+
+
+def test_policies_with_a_memory_are_reset():
+    class Counter:
+        def reset(self):
+            self.n = 0
+
+        def __call__(self, seen):
+            self.n += 1
+            return self.n % 2
+
+    system = GymnasiumSystem("CartPole-v1", n_episodes=4)
+    row = np.array([[a.default for a in system.axes]])
+    first = system.returns(PythonPolicies([Counter()]), row)
+    again = system.returns(PythonPolicies([Counter()]), row)
+    np.testing.assert_array_equal(first, again)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(InvalidInputError, match="context_axes must be given"):
+        GymnasiumSystem("Blackjack-v1")
+    axes = [ContextAxis("mass_cart", 1.0)]
+    row = np.array([1.0])
+    with pytest.raises(UnknownNameError, match="Did you mean 'masscart'"):
+        GymnasiumSystem("CartPole-v1", axes).environment(row)
+    with pytest.raises(UnknownNameError, match="way to apply"):
+        GymnasiumSystem("CartPole-v1", axes, apply="magic")
+    with pytest.raises(UnknownNameError, match="axis in attributes"):
+        GymnasiumSystem("CartPole-v1", axes, attributes={"mas": "masscart"})
+    system = GymnasiumSystem("CartPole-v1", n_episodes=1)
+    full = np.array([[a.default for a in system.axes]])
+    with pytest.raises(InvalidInputError, match="callable"):
+        system.performance(PythonPolicies([3.0]), full)
