@@ -15,7 +15,6 @@ SMALL = [
     "trainer.n_policies=2",
     "trainer.total_steps=2048",
     "trainer.evaluate_every=1024",
-    "trainer.stop_return=50.0",
     "cover.n_repeats=5",
     "cover.time_limit=2.0",
 ]

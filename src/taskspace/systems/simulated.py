@@ -65,10 +65,6 @@ class SimulatedSystem(System):
     """Smallest continuous action that a policy gives."""
     action_high: ClassVar[float] = np.inf
     """Largest continuous action that a policy gives."""
-    solved_return: ClassVar[float | None] = None
-    """Mean return from which a task counts as solved, where that is agreed."""
-    stop_return: ClassVar[float | None] = None
-    """Mean return from which training need not go on; `None` uses the budget up."""
 
     horizon: int
     """Steps after which an episode is cut (truncated, not terminated)."""
@@ -84,6 +80,16 @@ class SimulatedSystem(System):
                 raise InvalidInputError(
                     f"{name} >= 1 must hold in {self.id}, but got {name}={value!r}."
                 )
+
+    @property
+    def solved_return(self) -> float | None:
+        """Mean return from which a task counts as solved, where that is agreed."""
+        return None
+
+    @property
+    def stop_return(self) -> float | None:
+        """Mean return from which training need not go on; `None` for no such end."""
+        return None
 
     @abstractmethod
     def reset(self, key: jax.Array, context: jax.Array) -> Any:
