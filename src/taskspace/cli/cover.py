@@ -7,6 +7,13 @@ import typer
 from rich.table import Table
 
 from taskspace.cli.inputs import load_set_cover, load_table
+from taskspace.cli.options import (
+    ContextsOption,
+    CriterionOption,
+    FamilyOption,
+    LowerIsBetterOption,
+    SeedOption,
+)
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -16,7 +23,7 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cover import Cover
-from taskspace.criteria import CRITERIA, check_criterion, table_sets
+from taskspace.criteria import check_criterion, table_sets
 from taskspace.runs.covers import cover_record, find_cover
 
 SHOWN_SOURCES = 12
@@ -33,29 +40,17 @@ def cover(
         float | None,
         typer.Option(help="Tolerance; not for set-cover files.", show_default=False),
     ] = None,
-    criterion: Annotated[
-        str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
-    ] = "regret",
-    family: Annotated[
-        str, typer.Option(help="Worst (all) or best (any) policy of each family.")
-    ] = "all",
+    criterion: CriterionOption = "regret",
+    family: FamilyOption = "all",
     method: Annotated[
         str, typer.Option(help="greedy, local, minimum, uniform or random.")
     ] = "greedy",
     time_limit: Annotated[
         float, typer.Option(help="Seconds for local and minimum.")
     ] = 60.0,
-    seed: Annotated[int, typer.Option(help="Seed of local, minimum, random.")] = 0,
-    lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
-    ] = False,
-    contexts: Annotated[
-        Path | None,
-        typer.Option(
-            help="A CSV or Parquet file with the contexts of a matrix, one a target.",
-            show_default=False,
-        ),
-    ] = None,
+    seed: SeedOption = 0,
+    lower_is_better: LowerIsBetterOption = False,
+    contexts: ContextsOption = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
@@ -90,9 +85,10 @@ def cover(
             time_limit=time_limit,
             seed=seed,
             progress=lambda p: report(
-                f"{p.phase[:20]} [{p.lower_bound:g}, {p.best:g}]",
+                "search",
                 int(p.seconds),
                 int(time_limit),
+                f"[{p.lower_bound:g}, {p.best:g}] {p.phase}",
             ),
         )
     record = cover_record(

@@ -62,7 +62,8 @@ def stage_progress() -> Iterator[Any]:
     """A progress bar a stage, with ETA, on stderr.
 
     Yields:
-        A function of a stage's name, how many pieces are done, and of how many.
+        A function of a stage's name, how many pieces are done, of how many, and a
+        note on what is going on.
     """
     columns = (
         TextColumn("{task.description:<9}"),
@@ -71,13 +72,14 @@ def stage_progress() -> Iterator[Any]:
         TimeElapsedColumn(),
         TextColumn("ETA"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=progress_console) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int) -> None:
+        def report(stage: str, done: int, total: int, note: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
-            progress.update(tasks[stage], completed=done, total=total)
+                tasks[stage] = progress.add_task(stage, total=total, note=note)
+            progress.update(tasks[stage], completed=done, total=total, note=note)
 
         yield report

@@ -8,6 +8,12 @@ import typer
 from rich.table import Table
 
 from taskspace.cli.inputs import load_table
+from taskspace.cli.options import (
+    CriterionOption,
+    FamilyOption,
+    LowerIsBetterOption,
+    SeedOption,
+)
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -17,7 +23,7 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cover import complexity_profile
-from taskspace.criteria import CRITERIA, check_criterion, check_epsilon, loss
+from taskspace.criteria import check_criterion, check_epsilon, loss
 
 
 def profile(
@@ -32,17 +38,11 @@ def profile(
     n_epsilons: Annotated[
         int, typer.Option("--n", help="How many tolerances to choose.")
     ] = 20,
-    criterion: Annotated[
-        str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
-    ] = "regret",
-    family: Annotated[
-        str, typer.Option(help="Worst (all) or best (any) policy of each family.")
-    ] = "all",
+    criterion: CriterionOption = "regret",
+    family: FamilyOption = "all",
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
-    seed: Annotated[int, typer.Option(help="Seed of the searches.")] = 0,
-    lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
-    ] = False,
+    seed: SeedOption = 0,
+    lower_is_better: LowerIsBetterOption = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -67,7 +67,9 @@ def profile(
             n_epsilons=n_epsilons,
             time_limit=time_limit,
             seed=seed,
-            progress=lambda p: report("search", int(p.seconds), int(time_limit)),
+            progress=lambda p: report(
+                "search", int(p.seconds), int(time_limit), p.phase
+            ),
         )
     if plot is None and path.is_dir():
         plot = path / "figures" / f"profile-{criterion}-{family}"
