@@ -17,6 +17,8 @@ from taskspace.show.certificates import (
     save_certificate_figures,
     tolerance_plot,
 )
+from taskspace.systems import MassSpringDamper
+from taskspace.systems.cartpole import CartPole
 from tests.certificates.worlds import MSD, Sawtooth, line_table, msd_family, msd_loss
 from tests.helpers import four_states
 
@@ -142,6 +144,30 @@ def test_a_linear_family_is_certified_only_by_given_constants():
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     result = certify(table, 0.5, system=system, policies=policies, time_limit=2)
     assert result["continuum cover"].kind == "estimate"
+
+
+def test_means_over_episodes_are_never_proofs():
+    space = ts.Grid(pole_length=(0.25, 5.0, 3), cart_mass=(0.5, 10.0, 3))
+    table = ts.table_from_matrix(np.full((9, 9), 100.0), sources=space, targets=space)
+    options = {"targets": space, "rates": [1.0, 1.0], "time_limit": 1}
+    sure = certify(table, 20.0, **options)["continuum cover"]
+    assert sure.kind == "proof"
+    assert sure.holds
+    sampled = certify(table, 20.0, system=CartPole(), **options)["continuum cover"]
+    assert sampled.kind == "estimate"
+    assert "mean over episodes" in sampled.why
+
+
+def test_a_finite_horizon_is_not_certified_by_the_closed_form():
+    system = MassSpringDamper(horizon=4.0)
+    space = ts.Grid(k=(1.0, 4.0, 4))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(system, trainer, space, seed=0)
+    policies = trainer.train(system, system.contexts(space), seed=0).policies
+    options = {"system": system, "policies": policies, "sources": space}
+    result = certify(table, 0.5, criterion="signed", time_limit=1, **options)
+    assert result["continuum cover"].kind == "estimate"
+    assert result["inner balls"].kind == "estimate"
 
 
 def test_grids_are_recognised():

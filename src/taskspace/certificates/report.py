@@ -40,6 +40,7 @@ from taskspace.sets import PackedSets, TargetSets
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import System
 from taskspace.systems.msd import MassSpringDamper
+from taskspace.systems.simulated import SimulatedSystem
 
 __all__ = ["CertifyResult", "certify", "grid_of"]
 
@@ -201,11 +202,12 @@ def _grid_cover(
     }
     complete = len(cover.uncoverable) == 0 and cover.coverage == 1.0
     exact = "the fewest possible" if cover.optimal else f"at least {cover.lower_bound}"
-    why = f"{cover.size} sources serve every target of the table, {exact}."
+    who = "1 source serves" if cover.size == 1 else f"{cover.size} sources serve"
+    why = f"{who} every target of the table, {exact}."
     if not complete:
         why = (
             f"{len(cover.uncoverable)} targets are served by no source; "
-            f"{cover.size} sources serve the others, {exact}."
+            f"{who} the others, {exact}."
         )
     if criterion == "signed" and values["worst_regret"] > epsilon:
         why += (
@@ -321,7 +323,11 @@ def _continuum(
             system, policies, system.contexts(sources), criterion, family, rates
         )
     if enclosure is None or system is None or targets is None:
-        return None, [_margin(table, cover, epsilon, criterion, family, targets, rates)]
+        rule = _margin(table, cover, epsilon, criterion, family, targets, rates)
+        if isinstance(system, SimulatedSystem) and rule.kind == "proof":
+            why = f"{rule.why} J is a mean over episodes, so this is an estimate."
+            rule = replace(rule, kind="estimate", why=why)
+        return None, [rule]
     axes = tuple(axis.name for axis in system.axes)
     edges = box_edges(system, targets)
     on_grid = certify_cover(enclosure, cover.sources, edges, epsilon, axes=axes)
@@ -369,6 +375,8 @@ def _enclosure(
         return MsdEnclosure(
             system, policies, contexts, criterion=criterion, family=family
         )
+    if isinstance(system, SimulatedSystem):
+        return None
     knows = criterion in ("signed", "floor") or system.optimum(contexts[:1]) is not None
     if rates is None or not knows:
         return None

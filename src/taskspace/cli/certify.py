@@ -123,7 +123,11 @@ def _of_run(loaded: TableInput) -> dict[str, Any]:
 
 
 def _show(result: CertifyResult) -> None:
-    bounds = Table(title="How many sources: bounds", title_justify="left")
+    bounds = Table(
+        title=f"How many sources? cover: for {result.criterion} on the grid; volume: "
+        "for signed",
+        title_justify="left",
+    )
     for name in ("bound", "side", "value", "kind", "why"):
         bounds.add_column(name, justify="right" if name == "value" else "left")
     other = Table(title="Certificates", title_justify="left")
