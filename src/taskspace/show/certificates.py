@@ -287,7 +287,14 @@ def draw_box_map(record: BoxMap) -> Figure:
                 else to_rgba(STATUS_COLOURS[name])
             )
         axes.add_collection(
-            PolyCollection(list(corners), facecolors=colours, edgecolors="none")
+            PolyCollection(
+                list(corners),
+                facecolors=colours,
+                edgecolors="none",
+                antialiased=False,
+                # Thousands of polygons make a PDF that no viewer likes.
+                rasterized=len(corners) > 2000,
+            )
         )
         axes.set_xlim(low[:, 0].min(), high[:, 0].max())
         axes.set_ylim(low[:, 1].min(), high[:, 1].max())
