@@ -10,6 +10,7 @@ from taskspace.systems.gymnasium import GymnasiumSystem
 from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
 from taskspace.systems.msd import MassSpringDamper
 from taskspace.systems.pendulum import Pendulum
+from taskspace.systems.preiss import Quadrotor, ScalarLqr
 from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import (
     DirectionalityToy,
@@ -31,6 +32,8 @@ __all__ = [
     "MassSpringDamper",
     "Pendulum",
     "PythonPolicies",
+    "Quadrotor",
+    "ScalarLqr",
     "SimulatedSystem",
     "System",
     "TabularFamily",
@@ -45,6 +48,8 @@ SYSTEMS: dict[str, type[System]] = {
         Pendulum,
         DirectionalityToy,
         UnreachableState,
+        ScalarLqr,
+        Quadrotor,
     )
 }
 """Built-in systems by id."""

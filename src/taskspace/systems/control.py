@@ -1,0 +1,213 @@
+"""python-control: state-space models in, gain schedules out (extra `control`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.spaces import Space
+from taskspace.systems.base import ContextAxis
+from taskspace.systems.linear import LinearFamily, LinearSystem
+
+if TYPE_CHECKING:
+    import control
+
+__all__ = ["GainSchedule", "control_family", "gain_schedule"]
+
+FAR = 1e6
+"""Where the outermost gains of a one-dimensional schedule end, in its widths."""
+
+
+def control_family(
+    plant: "Callable[..., control.StateSpace]",
+    context_axes: Sequence[ContextAxis],
+    *,
+    Q: ArrayLike | Callable[..., ArrayLike],
+    R: ArrayLike | Callable[..., ArrayLike],
+    x0_covariance: ArrayLike | None = None,
+    horizon: float = np.inf,
+    name: str = "python-control family",
+) -> LinearFamily:
+    """A linear family from a function that gives a `control.StateSpace`.
+
+    Only A and B are used: the policies are full-state feedback.
+
+    Args:
+        plant: function of the context, by name, giving the model; all of them in
+            continuous time (`dt = 0`), or all with the same time step.
+        context_axes: the parameters that it takes.
+        Q: state weight, or a function of the context.
+        R: input weight, or a function of the context.
+        x0_covariance: second moment of the initial state; the identity if left out.
+        horizon: time or number of steps; infinite by default.
+        name: what to call it in reports.
+
+    Example:
+        >>> import control
+        >>> family = control_family(
+        ...     lambda k: control.ss([[0, 1], [-k, -1]], [[0], [1]], np.eye(2), 0),
+        ...     [ContextAxis("k", 1.0)],
+        ...     Q=np.eye(2),
+        ...     R=[[1.0]],
+        ... )
+        >>> family.time
+        'continuous'
+    """
+    ct = _control()
+    first = plant(**{axis.name: axis.default for axis in context_axes})
+
+    @lru_cache(maxsize=1)
+    def model(context: tuple[tuple[str, float], ...]) -> Any:
+        found = plant(**dict(context))
+        if not isinstance(found, ct.StateSpace):
+            raise InvalidInputError(
+                "plant(context) must give a control.StateSpace, but at "
+                f"{dict(context)} it gave {type(found).__name__}."
+            )
+        if found.dt != first.dt:
+            raise InvalidInputError(
+                "All models must have the same time step, but dt is "
+                f"{first.dt} in one and {found.dt} at {dict(context)}."
+            )
+        return found
+
+    discrete = isinstance(first, ct.StateSpace) and first.isdtime(strict=True)
+    return LinearFamily(
+        context_axes=context_axes,
+        A=lambda **context: model(tuple(context.items())).A,
+        B=lambda **context: model(tuple(context.items())).B,
+        Q=Q,
+        R=R,
+        x0_covariance=x0_covariance,
+        time="discrete" if discrete else "continuous",
+        horizon=horizon,
+        name=name,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GainSchedule:
+    """Which gain to use in which context, as a cover assigned them.
+
+    Args:
+        names: names of the context axes, one a column of `points`.
+        points: the targets of the cover, shape `(target, len(names))`.
+        gains: the gain assigned to each, u = −K x, shape
+            `(target, n_inputs, n_states)`.
+    """
+
+    names: tuple[str, ...]
+    points: NDArray[np.float64]
+    gains: NDArray[np.float64]
+
+    def gain(self, context: Mapping[str, float]) -> NDArray[np.float64]:
+        """The gain of the target nearest to a context, ties to the first.
+
+        Args:
+            context: value of every axis, by name.
+        """
+        row = np.array([context[name] for name in self.names])
+        return self.gains[np.linalg.norm(self.points - row, axis=1).argmin()]
+
+    def statefbk(
+        self,
+        plant: "control.NonlinearIOSystem",
+        signals: Sequence[str | int],
+        *,
+        states: Sequence[int] | None = None,
+        extend: bool = True,
+        **options: Any,
+    ) -> tuple[Any, Any]:
+        """The controller and the closed loop, from `create_statefbk_iosystem`.
+
+        python-control takes the gain of the nearest target (`gainsched_method` is
+        `"nearest"`), so at every target the loop is the one that the cover vouches
+        for. Between targets, and with another method that blends gains, nothing
+        follows from the cover alone. Beyond the targets the outermost gains are held,
+        which the cover does not vouch for either. Left to itself python-control
+        raises ValueError there for a schedule on one signal (SciPy's `interp1d`), even
+        in simulations that stay inside: connecting the loop first tries zeros.
+
+        Args:
+            plant: the process, whose outputs are its states.
+            signals: the controller's inputs that carry the context, one an axis of
+                `names`: names or numbers in `[x_d, u_d, x]`.
+            states: places of the family's states among the plant's; the others get
+                a gain of zero. The same states in the same order if left out.
+            extend: hold the outermost gains beyond the range of a schedule on one
+                signal; `False` leaves it to python-control.
+            options: further arguments of `create_statefbk_iosystem`.
+        """
+        ct = _control()
+        n_states = self.gains.shape[2]
+        columns = list(range(n_states) if states is None else states)
+        if len(columns) != n_states or len(signals) != len(self.names):
+            raise InvalidInputError(
+                f"There must be {n_states} states and {len(self.names)} signals (for "
+                f"{', '.join(self.names)}), but got {len(columns)} and {len(signals)}."
+            )
+        gains = np.zeros((*self.gains.shape[:2], plant.nstates or n_states))
+        gains[:, :, columns] = self.gains
+        points = self.points
+        if len(self.names) == 1:
+            order = np.argsort(points[:, 0], kind="stable")
+            points, gains = points[order], gains[order]
+            if extend:
+                far = FAR * max(1.0, float(np.abs(points).max()))
+                points = np.concatenate([[[-far]], points, [[far]]])
+                gains = np.concatenate([gains[:1], gains, gains[-1:]])
+        options = {"gainsched_method": "nearest", **options}
+        return ct.create_statefbk_iosystem(
+            plant,
+            (list(gains), points),
+            gainsched_indices=list(signals),
+            **options,
+        )
+
+
+def gain_schedule(
+    system: LinearSystem,
+    sources: Space,
+    assignment: ArrayLike,
+    *,
+    targets: Space | None = None,
+    gains: NDArray[np.float64] | None = None,
+) -> GainSchedule:
+    """The schedule of a cover: every target with the gain of its source.
+
+    Args:
+        system: the linear family.
+        sources: the sources of the table.
+        assignment: source of each target, `cover.assignment`.
+        targets: the targets of the table; the sources if left out.
+        gains: gain of each source, `(source, n_inputs, n_states)`; the optimal ones
+            if left out.
+    """
+    chosen = np.asarray(assignment, np.intp)
+    space = sources if targets is None else targets
+    if len(chosen) != space.size:
+        raise InvalidInputError(
+            f"There must be one source a target, but there are {space.size} targets "
+            f"and {len(chosen)} assignments."
+        )
+    unserved = np.flatnonzero(chosen < 0)
+    if len(unserved):
+        raise InvalidInputError(
+            f"A schedule needs a source for every target, but {len(unserved)} have "
+            f"none, the first is number {unserved[0]}. Use a larger epsilon."
+        )
+    if gains is None:
+        gains, _ = system.optimal_gain(system.contexts(sources))
+    return GainSchedule(tuple(space.names), space.points.copy(), gains[chosen])
+
+
+def _control() -> Any:
+    try:
+        import control
+    except ImportError as error:
+        raise MissingExtraError("The python-control bridge", "control") from error
+    return control

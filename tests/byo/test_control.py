@@ -1,0 +1,146 @@
+"""python-control, both ways, with the real library."""
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.systems import ContextAxis
+from taskspace.systems.control import control_family, gain_schedule
+
+ct = pytest.importorskip("control", reason="needs the extra 'control'")
+
+AXES = [
+    ContextAxis("k", 1.0, "N/m", low=0.0),
+    ContextAxis("c", 1.0, "N s/m", low=0.0),
+]
+Q, R = np.diag([10.0, 4.0]), [[1.0]]
+
+
+def plant(k, c, dt=0):
+    return ct.ss([[0, 1], [-k, -c]], [[0], [1]], np.eye(2), np.zeros((2, 1)), dt)
+
+
+def test_family_equals_the_built_in_one():
+    space = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
+    trainer = ts.trainers.Lqr(n_policies=2, noise=0.1)
+    family = control_family(plant, AXES, Q=Q, R=R)
+    mine = ts.evaluate(family, trainer, space, seed=0)
+    theirs = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=1)
+    np.testing.assert_allclose(mine["best_known"], theirs["best_known"], rtol=1e-9)
+    exact = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    tables = [
+        ts.evaluate(system, exact, space, seed=0)
+        for system in (family, ts.systems.MassSpringDamper())
+    ]
+    np.testing.assert_allclose(
+        tables[0]["performance"], tables[1]["performance"], rtol=1e-8
+    )
+    covers = [ts.greedy_cover(ts.table_sets(t, "regret", "all", 0.3)) for t in tables]
+    assert covers[0].sources.tolist() == covers[1].sources.tolist()
+
+
+@pytest.mark.parametrize("dt", [0, 0.1])
+def test_gains_equal_those_of_python_control(dt):
+    def discrete(k, c):
+        model = plant(k, c)
+        return ct.c2d(model, dt) if dt else model
+
+    family = control_family(discrete, AXES, Q=Q, R=R)
+    assert family.time == ("discrete" if dt else "continuous")
+    contexts = np.array([[0.5, 0.2], [4.0, 3.0]])
+    gains, solved = family.optimal_gain(contexts)
+    assert solved.all()
+    for row, gain in zip(contexts, gains, strict=True):
+        expected, cost, _ = (ct.dlqr if dt else ct.lqr)(discrete(*row), Q, R)
+        np.testing.assert_allclose(gain, expected, rtol=1e-6)
+        best = family.optimum(row[None])
+        assert best is not None
+        assert best[0] == pytest.approx(-np.trace(cost), rel=1e-6)
+
+
+def steering(t, x, u, params):
+    """A car of constant speed: offset, heading, speed; input: steering angle."""
+    return np.array([x[2] * np.sin(x[1]), x[2] * np.tan(u[0]) / 3.0 - 9 * x[1], 0.0])
+
+
+def car(speed):
+    return ct.ss([[0, speed], [0, -9]], [[0], [speed / 3]], np.eye(2), np.zeros((2, 1)))
+
+
+def schedule_of_the_car():
+    axes = [ContextAxis("speed", 10.0, "m/s", low=0.0, low_open=True)]
+    family = control_family(car, axes, Q=np.eye(2), R=[[10.0]])
+    space = ts.Grid(speed=(5.0, 30.0, 26))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(family, trainer, space, seed=0)
+    cover = ts.minimum_cover(ts.table_sets(table, "ratio", "all", 0.01))
+    assert cover.coverage == 1.0
+    return family, space, cover, gain_schedule(family, space, cover.assignment)
+
+
+def test_gain_schedule_drives_a_plant_of_python_control():
+    family, space, cover, schedule = schedule_of_the_car()
+    assert 1 < cover.size < space.size
+    process = ct.nlsys(
+        steering, None, states=["y", "h", "v"], inputs=["steer"],
+        outputs=["y", "h", "v"], name="car",
+    )  # fmt: skip
+    _, loop = schedule.statefbk(process, ["v"], states=[0, 1])
+    time = np.linspace(0, 8, 81)
+    for target in (0, 12, 25):
+        speed = space.points[target, 0]
+        assigned = cover.assignment[target]
+        gain, _ = family.optimal_gain(space.points[assigned][None])
+        np.testing.assert_array_equal(schedule.gain({"speed": speed}), gain[0])
+        start = [0.05, 0.0, speed]
+        wanted = np.vstack([np.zeros((2, 81)), np.full((1, 81), speed)])
+        response = ct.input_output_response(
+            loop, time, np.vstack([wanted, np.zeros((1, 81))]), X0=start
+        )
+        linear = ct.ss(
+            car(speed).A - car(speed).B @ gain[0], np.zeros((2, 1)), np.eye(2), 0
+        )
+        expected = ct.initial_response(linear, time, [0.05, 0.0])
+        np.testing.assert_allclose(
+            response.outputs[:2], expected.outputs, atol=1e-3
+        )  # small angles
+
+
+def test_beyond_the_range():
+    _, _, _, schedule = schedule_of_the_car()
+    process = ct.nlsys(
+        steering, None, states=["y", "h", "v"], inputs=["steer"],
+        outputs=["y", "h", "v"], name="car",
+    )  # fmt: skip
+    inputs = np.array([0, 0, 0, 0, 0.1, 0, 99.0])
+    strict, _ = schedule.statefbk(process, ["v"], states=[0, 1], extend=False)
+    with pytest.raises(ValueError, match="interpolation range"):
+        strict.output(0, [], inputs)
+    extended, _ = schedule.statefbk(process, ["v"], states=[0, 1])
+    np.testing.assert_allclose(
+        extended.output(0, [], inputs), -schedule.gains[-1] @ [0.1, 0]
+    )
+
+
+def test_mistakes_are_named(monkeypatch):
+    family, space, cover, schedule = schedule_of_the_car()
+    process = ct.ss(np.eye(3), np.ones((3, 1)), np.eye(3), 0)
+    with pytest.raises(InvalidInputError, match="2 states and 1 signals"):
+        schedule.statefbk(process, [0, 1])
+    assignment = cover.assignment.copy()
+    assignment[3] = -1
+    with pytest.raises(InvalidInputError, match="the first is number 3"):
+        gain_schedule(family, space, assignment)
+    with pytest.raises(InvalidInputError, match="26 targets and 2"):
+        gain_schedule(family, space, [0, 0])
+    with pytest.raises(InvalidInputError, match=r"but at .* it gave list"):
+        control_family(lambda k, c: [1], AXES, Q=Q, R=R)
+    mixed = control_family(
+        lambda k, c: plant(k, c, 0 if k < 2 else 0.1), AXES, Q=Q, R=R
+    )
+    with pytest.raises(InvalidInputError, match="same time step"):
+        mixed.matrices(np.array([[1.0, 1.0], [3.0, 1.0]]))
+    monkeypatch.setitem(__import__("sys").modules, "control", None)
+    with pytest.raises(MissingExtraError, match=r"taskspace\[control\]"):
+        control_family(plant, AXES, Q=Q, R=R)
