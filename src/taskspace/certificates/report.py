@@ -343,7 +343,22 @@ def _continuum(
         as_it_is.values,
     )
     if as_it_is.holds and cover.optimal:
-        return on_grid, [between, as_it_is]
+        values = {
+            "n_sources": cover.n_sources,
+            "n_candidates": cover.n_sources,
+            "lower_bound": cover.lower_bound,
+            "grid_lower_bound": cover.lower_bound,
+            "optimal": True,
+        }
+        certificate = replace(
+            as_it_is,
+            why=f"{as_it_is.why} No fewer serve the targets of the table.",
+            values=as_it_is.values | values,
+        )
+        whole = replace(
+            on_grid, certificate=certificate, lower_bound=int(cover.lower_bound)
+        )
+        return whole, [between, certificate]
     tightened = [
         minimum_cover(sets, time_limit=time_limit / 16, seed=seed).sources
         for sets in tighter

@@ -146,7 +146,7 @@ def _show(result: CertifyResult) -> None:
     last = result.certificates[-1]
     colour = "green" if last.holds and last.kind == "proof" else "yellow"
     console.print(f"[bold {colour}]{last.kind}[/]: {last.why}")
-    if last.holds and "lower_bound" in last.values:
+    if last.holds and "lower_bound" in last.values and not last.values["optimal"]:
         console.print(_how_few(last.values))
 
 
