@@ -170,6 +170,7 @@ def _executor(workers: int, scheduler: str | None) -> Iterator[Executor | None]:
             "NUMBA_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
+            "NPROC": "1",  # XLA's pool of threads
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
             + " --xla_cpu_multi_thread_eigen=false",
         }
