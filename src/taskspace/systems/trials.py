@@ -59,7 +59,10 @@ def random_policies(system: System, n: int, seed: int = 0) -> Policy | None:
     if isinstance(system, LinearSystem):
         gain, _ = system.optimal_gain(row)
         noise = rng.standard_normal((n, 1, *gain.shape[1:]))
-        return LinearGain(gain + np.maximum(abs(gain).max(), 0.1) * noise)
+        # From as large as the gain to a hundredth of it: of a plant with many states
+        # hardly any large one is stable.
+        scale = np.maximum(abs(gain).max(), 0.1) * np.geomspace(1, 0.01, n)
+        return LinearGain(gain + scale[:, None, None, None] * noise)
     if isinstance(system, TabularFamily):
         actions = rng.integers(system.n_actions, size=(n, 1, system.n_states))
         return TabularPolicy(np.eye(system.n_actions)[actions])

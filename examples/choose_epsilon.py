@@ -1,0 +1,29 @@
+"""Choosing ε: how many policies each tolerance costs, and where more buys much.
+
+python examples/choose_epsilon.py
+"""
+
+import taskspace as ts
+
+
+def main(n: int = 20, n_epsilons: int = 12, time_limit: float = 20.0) -> None:
+    space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    loss = ts.loss(table, criterion="regret")
+    points = ts.complexity_profile(loss, n_epsilons=n_epsilons, time_limit=time_limit)
+    print("   ε      policies needed")
+    for point in points:
+        known = (
+            f"{point.upper}"
+            if point.lower == point.upper
+            else (f"{point.lower} to {point.upper}")
+        )
+        print(f"{point.epsilon:7.3f}   {known:>9}  {'#' * min(point.upper, 60)}")
+    # A good place to stop is before the last policies that save little tolerance.
+    few = next(point for point in points if point.upper <= 5)
+    print(f"Five policies or fewer suffice from ε = {few.epsilon:.3g} on.")
+
+
+if __name__ == "__main__":
+    main()

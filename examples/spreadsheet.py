@@ -1,0 +1,45 @@
+"""A transfer matrix from a spreadsheet: several policies a source, costs, contexts.
+
+    python examples/spreadsheet.py
+
+The same on the command line, once the file is there:
+
+    taskspace cover scores.csv --epsilon 0.2 --criterion ratio --lower-is-better
+"""
+
+import tempfile
+from pathlib import Path
+
+import taskspace as ts
+
+# Energy per metre of walking controllers, tuned at three slopes with two seeds each,
+# on slopes of −10° to 20°. Rows of the same source form a family.
+SHEET = """\
+source,source_slope,policy,slope=-10,slope=0,slope=10,slope=20
+downhill,-10,seed 0,2.1,3.2,5.9,9.8
+downhill,-10,seed 1,2.2,3.0,6.4,11.0
+flat,0,seed 0,2.9,2.5,3.6,6.1
+flat,0,seed 1,2.8,2.6,3.5,6.6
+uphill,20,seed 0,6.5,4.4,3.4,4.0
+uphill,20,seed 1,6.0,4.6,3.5,4.1
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scores.csv"
+        path.write_text(SHEET)
+        table = ts.read_matrix(path, lower_is_better=True)
+        # Any other format holds the same: .parquet, .npz, .nc, .zarr.
+        again = ts.read_matrix(ts.write_matrix(table, Path(folder) / "scores.npz"))
+        assert again["performance"].equals(table["performance"])
+    for family, meaning in (("all", "whichever seed"), ("any", "the best seed")):
+        loss = ts.loss(table, criterion="ratio", family=family)
+        cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.2))
+        names = table["source"].values[cover.sources].tolist()
+        text = f"{', '.join(names)} serve {100 * cover.coverage:.0f} % of the slopes"
+        print(f"{meaning}: {text} within 20 % of the least energy")
+
+
+if __name__ == "__main__":
+    main()

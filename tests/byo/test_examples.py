@@ -1,0 +1,40 @@
+"""Every example runs, at a small size."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SMALL = {
+    "choose_epsilon": ({"n": 8, "n_epsilons": 6, "time_limit": 3.0}, "policies needed"),
+    "gymnasium_sb3": ({"n": 2, "total_steps": 128, "horizon": 40}, "of 4 trainings"),
+    "jax_system": ({"n": 2, "total_steps": 2048}, "of 4 policies are enough"),
+    "own_plant": ({"n": 6}, "gains serve all 36 pendulums"),
+    "quadrotor_grid": ({"n": 2, "n_samples": 20}, "LQR gains serve all 16 points"),
+    "spreadsheet": ({}, "flat, uphill"),
+    "transfer_matrix": ({}, "within 5 of the best"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_example(name, capsys):
+    options, says = SMALL[name]
+    if name == "gymnasium_sb3":
+        pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, name, module)
+        spec.loader.exec_module(module)
+        module.main(**options)
+    printed = capsys.readouterr().out
+    assert says in printed
+    assert "NO  " not in printed
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in FOLDER.glob("*.py")} >= set(SMALL)
