@@ -34,7 +34,7 @@ lowest_bit: Any = _lowest_bit
 """Position of the lowest bit set in a 64-bit word; 64 for zero."""
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def pack_rows(matrix, words, sizes):
     """Pack rows of bytes 0 or 1 into 64-bit words, and count each row's ones."""
     # Eight bytes of 0 or 1 become eight bits by one multiplication: the magic

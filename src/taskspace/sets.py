@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace import _bits as kernels
+from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 Encoding = Literal["auto", "bits", "runs"]
@@ -444,7 +445,10 @@ def _pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
     n_sources, n_targets = matrix.shape
     words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
     sizes = np.zeros(n_sources, np.int64)
-    kernels.pack_rows(matrix.view(np.uint8), words, sizes)
+    rows = matrix.view(np.uint8)
+    over_rows(
+        lambda a, b: kernels.pack_rows(rows[a:b], words[a:b], sizes[a:b]), n_sources
+    )
     packed = PackedSets(words, n_targets)
     object.__setattr__(packed, "sizes", sizes)  # known: fill the cached property
     return packed

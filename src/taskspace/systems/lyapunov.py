@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from taskspace.systems.threads import over_rows
+from taskspace._threads import over_rows
 
 LANES = 8
 MAX_DOUBLINGS = 64

@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import ContextAxis, FamilyReduction
 from taskspace.systems.linear import LinearMatrices, LinearSystem, check_horizon
-from taskspace.systems.threads import over_rows
 
 __all__ = ["MassSpringDamper"]
 
