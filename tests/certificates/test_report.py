@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 import taskspace as ts
-from taskspace.certificates import Certificate, certify, policy_table
+from taskspace.certificates import Certificate, certify
 from taskspace.certificates.report import grid_of
 from taskspace.cli.certify import certify as certify_command
 from taskspace.errors import TaskspaceError, UnknownNameError
@@ -23,7 +23,14 @@ from taskspace.show.certificates import (
 )
 from taskspace.systems import MassSpringDamper
 from taskspace.systems.cartpole import CartPole
-from tests.certificates.worlds import MSD, Sawtooth, line_table, msd_family, msd_loss
+from tests.certificates.worlds import (
+    MSD,
+    Sawtooth,
+    line_table,
+    msd_family,
+    msd_loss,
+    policy_table,
+)
 from tests.helpers import four_states
 
 SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))

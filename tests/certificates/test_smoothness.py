@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates.policy_table import policy_table
 from taskspace.certificates.smoothness import (
     compare_covers,
     model_sets,
@@ -22,6 +21,7 @@ from taskspace.systems.tabular import (
     deterministic_policies,
 )
 from tests.certificates.test_tabular import random_family, random_policies
+from tests.certificates.worlds import policy_table
 
 
 @given(

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates.policy_table import policy_table
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, TabularPolicy
 from taskspace.systems.tabular import (
@@ -13,6 +12,7 @@ from taskspace.systems.tabular import (
     UnreachableState,
     deterministic_policies,
 )
+from tests.certificates.worlds import policy_table
 
 
 def random_family(seed, *, n=4, n_states=3, n_actions=2, fixed_start=True, **time):
@@ -170,7 +170,7 @@ def test_bad_questions_are_refused():
         family.performance(random_policies(0, n_states=5), contexts(family))
     with pytest.raises(InvalidInputError, match="whole numbers from 0 to 1"):
         deterministic_policies([[0, 2]], n_actions=2)
-    with pytest.raises(InvalidInputError, match="one row of policies a source"):
+    with pytest.raises(InvalidInputError, match="one source a policy"):
         policy_table(
             family, random_policies(0, n=3), ts.Points(["theta"], family.values)
         )

@@ -14,7 +14,6 @@ from taskspace.certificates.grid_rules import (
     radius_rule,
 )
 from taskspace.certificates.loss_rates import loss_rates
-from taskspace.certificates.policy_table import policy_table
 from taskspace.certificates.volume import (
     ball_volume,
     inflated_box_volume,
@@ -29,7 +28,7 @@ from taskspace.systems.tabular import (
     TabularFamily,
     deterministic_policies,
 )
-from tests.certificates.worlds import line_table
+from tests.certificates.worlds import line_table, policy_table
 
 
 def loss_of(table, criterion="signed", family="all"):

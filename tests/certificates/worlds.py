@@ -79,3 +79,8 @@ class Sawtooth(System):
     @staticmethod
     def policies(centres):
         return LinearGain(np.asarray(centres, float).reshape(-1, 1, 1, 1))
+
+
+def policy_table(system, policies, space):
+    """A table of given policies, each at home in the context of its row."""
+    return ts.evaluate_policies(system, policies, space, sources=space)

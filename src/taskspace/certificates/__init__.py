@@ -19,7 +19,6 @@ from taskspace.certificates.loss_rates import local_slopes as local_slopes
 from taskspace.certificates.loss_rates import loss_rates as loss_rates
 from taskspace.certificates.loss_rates import rate_bounds as rate_bounds
 from taskspace.certificates.msd_enclosure import MsdEnclosure as MsdEnclosure
-from taskspace.certificates.policy_table import policy_table as policy_table
 from taskspace.certificates.report import CertifyResult as CertifyResult
 from taskspace.certificates.report import certify as certify
 from taskspace.certificates.smoothness import compare_covers as compare_covers

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._threads import over_rows
 from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.certificates.intervals import check_magnitude
 from taskspace.certificates.msd_bounds import (
@@ -27,7 +28,6 @@ from taskspace.criteria import check_criterion
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.msd import MassSpringDamper
-from taskspace.systems.threads import over_rows
 
 __all__ = ["MsdEnclosure"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.base import Certificate
-from taskspace.certificates.policy_table import policy_table
 from taskspace.cover import Cover, minimum_cover
 from taskspace.criteria import check_epsilon, table_sets
 from taskspace.errors import InvalidInputError
+from taskspace.performance import evaluate_policies
 from taskspace.policies import Policy
 from taskspace.sets import TargetSets, pack
 from taskspace.spaces import Points
@@ -205,7 +205,7 @@ def compare_covers(
     """
     by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)
     space = Points(["theta"], np.asarray(family.values))
-    table = policy_table(family, policies, space)
+    table = evaluate_policies(family, policies, space, sources=space)
     by_performance = table_sets(table, "signed", "all", epsilon)
     return CoverComparison(
         minimum_cover(by_model, time_limit=time_limit),

@@ -10,6 +10,12 @@ from taskspace.certificates.base import Certificate, plain
 from taskspace.certificates.report import CertifyResult
 from taskspace.certificates.report import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.options import (
+    CriterionOption,
+    FamilyOption,
+    LowerIsBetterOption,
+    SeedOption,
+)
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -18,8 +24,7 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
 )
-from taskspace.criteria import CRITERIA, check_criterion, check_epsilon
-from taskspace.show.certificates import save_certificate_figures
+from taskspace.criteria import check_criterion, check_epsilon
 
 MARKS = {"proof": "green", "estimate": "yellow", "vacuous": "dim"}
 
@@ -27,12 +32,8 @@ MARKS = {"proof": "green", "estimate": "yellow", "vacuous": "dim"}
 def certify(
     path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")],
     epsilon: Annotated[float, typer.Option(help="Tolerance.")],
-    criterion: Annotated[
-        str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
-    ] = "regret",
-    family: Annotated[
-        str, typer.Option(help="Worst (all) or best (any) policy of each family.")
-    ] = "all",
+    criterion: CriterionOption = "regret",
+    family: FamilyOption = "all",
     radius: Annotated[
         float | None,
         typer.Option(
@@ -51,14 +52,12 @@ def certify(
     time_limit: Annotated[
         float, typer.Option(help="Seconds for the search of covers and bounds.")
     ] = 20.0,
-    seed: Annotated[int, typer.Option(help="Seed of the cover engine.")] = 0,
+    seed: SeedOption = 0,
     figures: Annotated[
         Path | None,
         typer.Option(help="Write figures and their data into this directory."),
     ] = None,
-    lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
-    ] = False,
+    lower_is_better: LowerIsBetterOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
@@ -84,6 +83,10 @@ def certify(
         )
         written = []
         if figures is not None:
+            from taskspace.show.certificates import (  # matplotlib loads slowly
+                save_certificate_figures,
+            )
+
             status.update("draw")
             written = save_certificate_figures(result, loaded.table, figures)
     if output == Format.JSON:
