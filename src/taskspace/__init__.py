@@ -2,13 +2,17 @@
 
 The pieces in the order in which data flows through them: `spaces` (contexts),
 `systems` (physics and performance), `trainers` (policies), `performance` (the
-table), `criteria` (losses and tolerance sets), `cover` (fewest sources).
+table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
+`certificates` (what is proven between and around the grid points).
 """
 
 from taskspace import cover as cover
 from taskspace import spaces as spaces
 from taskspace import systems as systems
 from taskspace import trainers as trainers
+from taskspace.certificates import Certificate as Certificate
+from taskspace.certificates import certified_cover as certified_cover
+from taskspace.certificates import certify as certify
 from taskspace.cover import Cover as Cover
 from taskspace.cover import complexity_profile as complexity_profile
 from taskspace.cover import coverage_curve as coverage_curve
