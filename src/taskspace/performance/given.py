@@ -43,12 +43,12 @@ def evaluate_policies(
     Example:
         >>> from taskspace.spaces import Grid
         >>> table = evaluate_policies(
-        ...     lambda context, policy: -abs(context["x"] - policy),
+        ...     lambda context, policy: 1 - abs(context["x"] - policy),
         ...     [0.0, 3.0],
         ...     Grid(x=(0.0, 3.0, 4)),
         ... )
         >>> table["best_known"].values.tolist()
-        [0.0, -1.0, -1.0, 0.0]
+        [1.0, 0.0, 0.0, 1.0]
     """
     if not isinstance(system, System):
         axes = [

@@ -105,12 +105,12 @@ class FunctionSystem(System):
 
     Example:
         >>> system = FunctionSystem(
-        ...     lambda context, policy: -abs(context["x"] - policy),
+        ...     lambda context, policy: 1 - abs(context["x"] - policy),
         ...     [ContextAxis("x", 0.0)],
         ... )
         >>> policies = PythonPolicies([1.0, 4.0])
         >>> system.performance(policies, np.array([[0.0], [4.0]]))[:, 0].tolist()
-        [[-1.0, -3.0], [-4.0, 0.0]]
+        [[0.0, -2.0], [-3.0, 1.0]]
     """
 
     function: Performance
