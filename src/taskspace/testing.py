@@ -17,7 +17,7 @@ maximises a flipped reward learns the wrong thing perfectly well.
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import TabularFamily
 from taskspace.systems.trials import never_alive, random_policies
 from taskspace.trainers import Lqr, Trainer
+from taskspace.trainers.short import shortened
 
 __all__ = [
     "Check",
@@ -48,7 +49,11 @@ __all__ = [
 ]
 
 TRIAL_STEPS = 20_000
-"""Environment steps of a training that only serves to try things out."""
+"""Environment steps of a training that only serves to try things out; a fourth in
+Gymnasium, which is slower."""
+
+LONG_TRAINING = 60.0
+"""Seconds from which a training is not done twice."""
 
 
 @dataclass(frozen=True)
@@ -183,9 +188,10 @@ class _Trial:
     ):
         self.system, self.row, self.seed = system, row, seed
         self.full_trainer = trainer
-        self.trainer = _short(trainer)
+        self.trainer = _short(trainer, system)
         self._random: Policy | None = None
         self._trained: tuple[Policy, float] | None = None
+        self._again: tuple[Policy, float] | None = None
 
     def random(self) -> Policy:
         if self._random is None:
@@ -205,6 +211,13 @@ class _Trial:
             trained = self.trainer.train(self.system, self.row[None], seed=self.seed)
             self._trained = trained.policies, time.perf_counter() - began
         return self._trained
+
+    def trained_again(self) -> tuple[Policy, float]:
+        """The same once more; what is compiled is compiled by now."""
+        if self._again is None:
+            self._again, self._trained = self._trained or self.trained(), None
+            self._again, self._trained = self.trained(), self._again
+        return self._again
 
     def policies(self) -> Policy:
         """Something to evaluate: random policies, else trained ones."""
@@ -397,11 +410,10 @@ class _Trial:
         if self.trainer is None:
             return Check("trainer", True, "Not checked: none was given.")
         first, seconds = self.trained()
-        if seconds > 60:
+        if seconds > LONG_TRAINING:
             say = f"Not checked: one training took {seconds:.0f} s."
             return Check("trainer", True, say)
-        again = self.trainer.train(self.system, self.row[None], seed=self.seed).policies
-        return _compare_policies(first, again)
+        return _compare_policies(first, self.trained_again()[0])
 
     def cost(self, n_sources: int, n_targets: int) -> Check:
         policies, contexts = self.policies(), self.contexts()
@@ -416,10 +428,9 @@ class _Trial:
         evaluation = cells * each
         training = 0.0
         if self.trainer is not None:
-            _, first = self.trained()
-            began = time.perf_counter()
-            self.trainer.train(self.system, self.row[None], seed=self.seed + 1)
-            once = min(first, time.perf_counter() - began)  # the second is compiled
+            _, once = self.trained()
+            if once < LONG_TRAINING:
+                once = min(once, self.trained_again()[1])
             training = once * n_sources * self._budget_ratio()
         # J of every policy where it fits, otherwise four reductions.
         kept = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
@@ -437,22 +448,23 @@ class _Trial:
         )
 
     def _budget_ratio(self) -> float:
-        full = getattr(self.full_trainer, "total_steps", None)
-        return full / getattr(self.trainer, "total_steps", full) if full else 1.0
+        """How much longer the full training of a source is than the trial's."""
+        ratio = 1.0
+        for name in ("total_steps", "n_policies"):
+            full, trial = (
+                getattr(t, name, None) for t in (self.full_trainer, self.trainer)
+            )
+            ratio *= full / trial if full and trial else 1.0
+        return ratio
 
 
-def _short(trainer: Trainer | None) -> Trainer | None:
+def _short(trainer: Trainer | None, system: System) -> Trainer | None:
     """The trainer with a trial's budget."""
-    if trainer is None or not is_dataclass(trainer):
-        return trainer
-    names = {f.name for f in fields(trainer)}
-    changes: dict[str, Any] = {}
-    if getattr(trainer, "total_steps", 0) > TRIAL_STEPS:
-        changes["total_steps"] = TRIAL_STEPS
-        if "n_policies" in names:
-            changes["n_policies"] = 1
-    copied: Any = trainer
-    return replace(copied, **changes)
+    slow = isinstance(system, GymnasiumSystem)
+    most = {"total_steps": TRIAL_STEPS // 4 if slow else TRIAL_STEPS, "n_policies": 1}
+    if slow:
+        most["n_evaluation_episodes"] = 5
+    return None if trainer is None else shortened(trainer, most)
 
 
 def _both(*parts: Outcomes) -> Outcomes:
