@@ -43,7 +43,6 @@ __all__ = [
     "assert_system",
     "check_environment",
     "check_system",
-    "check_trainer",
     "never_alive",
     "random_policies",
 ]
@@ -158,22 +157,6 @@ def check_environment(
             "numbers from self.np_random only, which reset(seed=...) sets.",
         ),
     ]
-
-
-def check_trainer(
-    trainer: Trainer, system: System, context: NDArray[np.float64], *, seed: int = 0
-) -> Check:
-    """Whether a trainer is a pure function of context and seed.
-
-    Args:
-        trainer: the trainer.
-        system: the system.
-        context: full context row of one source.
-        seed: seed of the training.
-    """
-    first = trainer.train(system, context[None], seed=seed).policies
-    again = trainer.train(system, context[None], seed=seed).policies
-    return _compare_policies(first, again)
 
 
 class _Trial:
