@@ -11,6 +11,7 @@ from taskspace.certificates.report import CertifyResult
 from taskspace.certificates.report import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
+    ContextsOption,
     CriterionOption,
     FamilyOption,
     LowerIsBetterOption,
@@ -58,6 +59,7 @@ def certify(
         typer.Option(help="Write figures and their data into this directory."),
     ] = None,
     lower_is_better: LowerIsBetterOption = False,
+    contexts: ContextsOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
@@ -68,7 +70,7 @@ def certify(
     check_criterion(criterion, family)
     check_epsilon(epsilon, criterion)
     with progress_console.status("load") as status:
-        loaded = load_table(path, lower_is_better=lower_is_better)
+        loaded = load_table(path, lower_is_better=lower_is_better, contexts=contexts)
         result = certify_table(
             loaded.table,
             epsilon,

@@ -110,6 +110,7 @@ def cover(
                 "family": record["family"],
                 "epsilon": epsilon,
                 "lower_is_better": lower_is_better,
+                "contexts": None if contexts is None else str(contexts),
                 "unicost": unicost,
             },
         )

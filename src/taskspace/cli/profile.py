@@ -9,6 +9,7 @@ from rich.table import Table
 
 from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
+    ContextsOption,
     CriterionOption,
     FamilyOption,
     LowerIsBetterOption,
@@ -43,6 +44,7 @@ def profile(
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
+    contexts: ContextsOption = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +60,7 @@ def profile(
         check_epsilon(value, criterion)
     with stage_progress() as report:
         report("load", 0, 1)
-        loaded = load_table(path, lower_is_better=lower_is_better)
+        loaded = load_table(path, lower_is_better=lower_is_better, contexts=contexts)
         losses = loss(loaded.table, criterion, family)
         report("load", 1, 1)
         points = complexity_profile(

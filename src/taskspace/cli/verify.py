@@ -57,7 +57,12 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
         if question["epsilon"] is None:
             problem = load_set_cover(path, unicost=question["unicost"])
             return problem.sets, problem.costs
-        loaded = load_table(path, lower_is_better=question["lower_is_better"])
+        contexts = question["contexts"]
+        loaded = load_table(
+            path,
+            lower_is_better=question["lower_is_better"],
+            contexts=None if contexts is None else Path(contexts),
+        )
         return (
             table_sets(
                 loaded.table,
