@@ -93,11 +93,10 @@ def next_bit(row, position, inverted):
     return n_bits
 
 
-@numba.njit(cache=True)
-def find_runs(words):
-    """Runs of set bits: offsets, starts, stops."""
+@numba.njit(cache=True, nogil=True)
+def count_runs(words, counts):
+    """Number of runs of set bits in each row."""
     n_sources, n_words = words.shape
-    offsets = np.zeros(n_sources + 1, np.int64)
     for i in range(n_sources):
         n_runs = np.uint64(0)
         carry = np.uint64(0)
@@ -106,17 +105,19 @@ def find_runs(words):
             # A run starts where a bit is set and the one below it is not.
             n_runs += popcount(word & ~((word << np.uint64(1)) | carry))
             carry = word >> np.uint64(63)
-        offsets[i + 1] = offsets[i] + np.int64(n_runs)
-    starts = np.empty(offsets[-1], np.int32)
-    stops = np.empty(offsets[-1], np.int32)
-    for i in range(n_sources):
+        counts[i] = np.int64(n_runs)
+
+
+@numba.njit(cache=True, nogil=True)
+def find_runs(words, offsets, starts, stops):
+    """Write the runs of each row from its offset on."""
+    for i in range(len(words)):
         row = words[i]
         position = 0
         for r in range(offsets[i], offsets[i + 1]):
             starts[r] = next_bit(row, position, False)
             position = next_bit(row, starts[r] + 1, True)
             stops[r] = position
-    return offsets, starts, stops
 
 
 @numba.njit(cache=True)

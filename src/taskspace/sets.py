@@ -7,7 +7,7 @@ few dozen runs stand for thousands of bits.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, final
@@ -24,6 +24,8 @@ ENCODINGS: Final = ("auto", "bits", "runs")
 
 # Above this many bytes of bits, `encoding="auto"` goes over to runs.
 MAX_PACKED_BYTES: Final = 256 * 2**20
+# Below this many bytes of bits, a thread costs more than it gives.
+MIN_THREADED_BYTES: Final = 2**21
 
 
 class TargetSets(ABC):
@@ -208,7 +210,17 @@ class PackedSets(TargetSets):
 
     @cached_property
     def _runs(self) -> "RunSets":
-        return RunSets(*kernels.find_runs(self.words), n_targets=self.n_targets)
+        words = self.words
+        offsets = np.zeros(len(words) + 1, np.int64)
+        counts = offsets[1:]
+        _over_rows(lambda a, b: kernels.count_runs(words[a:b], counts[a:b]), words)
+        np.cumsum(offsets, out=offsets)
+        starts, stops = (np.empty(offsets[-1], np.int32) for _ in range(2))
+        _over_rows(
+            lambda a, b: kernels.find_runs(words[a:b], offsets[a:], starts, stops),
+            words,
+        )
+        return RunSets(offsets, starts, stops, n_targets=self.n_targets)
 
     def __repr__(self) -> str:
         return f"PackedSets({self.n_sources} sources, {self.n_targets} targets)"
@@ -441,14 +453,20 @@ def _unpack(words: NDArray[np.uint64], n_targets: int) -> NDArray[np.bool_]:
     return bits.view(np.bool_)
 
 
+def _over_rows(kernel: Callable[[int, int], None], words: NDArray[np.uint64]) -> None:
+    """A kernel over all rows, in threads where that is worth their start."""
+    if words.nbytes < MIN_THREADED_BYTES:
+        kernel(0, len(words))
+    else:
+        over_rows(kernel, len(words))
+
+
 def _pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
     n_sources, n_targets = matrix.shape
     words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
     sizes = np.zeros(n_sources, np.int64)
     rows = matrix.view(np.uint8)
-    over_rows(
-        lambda a, b: kernels.pack_rows(rows[a:b], words[a:b], sizes[a:b]), n_sources
-    )
+    _over_rows(lambda a, b: kernels.pack_rows(rows[a:b], words[a:b], sizes[a:b]), words)
     packed = PackedSets(words, n_targets)
     object.__setattr__(packed, "sizes", sizes)  # known: fill the cached property
     return packed
