@@ -165,9 +165,6 @@ def print_summary(
             f"All {home['n_policies']} policies reach {home['solved_return']:g} at "
             "their own source."
         )
-    lost = max((len(c["uncoverable"]) for c in covers), default=0)
-    if lost:
-        console.print(f"[red]![/red] Up to {lost} targets are served by no source.")
     if closing:
         console.print(closing)
     for figure in figures:
@@ -185,6 +182,9 @@ def _summarise_covers(covers: list[dict[str, Any]], spent: dict[str, Any]) -> No
     lower = max(cover["lower_bound"] or 0 for cover in covers)
     upper = min(cover["size"] for cover in covers)
     answer = f"{upper}, proven" if upper == lower else f"in [{lower:g}, {upper}]"
+    n_lost, n_targets = len(first["uncoverable"]), first["n_targets"]
+    if n_lost:
+        answer += f", for the {n_targets - n_lost:,} targets that can be served"
     table = Table(
         title=(
             f"{first['criterion']} ≤ {epsilon:g} by {first['family']} of a family: "
@@ -220,6 +220,11 @@ def _summarise_covers(covers: list[dict[str, Any]], spent: dict[str, Any]) -> No
             f"{trained:,}",
         )
     console.print(table)
+    if n_lost:
+        console.print(
+            f"[red]![/red] No source serves {n_lost} of the {n_targets:,} targets "
+            f"within ε = {epsilon:g}."
+        )
     if misleading is not None:
         console.print(
             f"[red]![/red] A signed cover within ε = {epsilon:g} leaves a regret of up "
