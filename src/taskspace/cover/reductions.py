@@ -15,7 +15,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from taskspace.cover.base import Clock
-from taskspace.cover.exact import cover_matrix
 from taskspace.sets import RunSets, TargetSets
 
 # Comparing sets takes seconds beyond this many (source, target) pairs.
@@ -104,15 +103,22 @@ def components(core: Core) -> list[Core]:
     """The parts of a core that share neither sources nor targets."""
     if core.sets.n_targets == 0:
         return []
-    n = core.sets.n_targets
-    matrix = cover_matrix(core.sets)
-    graph = sparse.block_array([[None, matrix], [matrix.T, None]], format="csr")
-    n_parts, labels = connected_components(graph, directed=False)
-    if n_parts == 1:
+    n, n_sources = core.sets.n_targets, core.sets.n_sources
+    offsets, starts, stops = core.sets.arrays
+    # A run joins its targets in a chain, and its source to the first of them: so few
+    # edges say what one edge a (source, target) pair would.
+    begins = np.bincount(starts, minlength=n) - np.bincount(stops - 1, minlength=n)
+    chain = np.flatnonzero(np.cumsum(begins) > 0)
+    owners = n + np.repeat(np.arange(n_sources), np.diff(offsets))
+    rows, columns = np.append(chain, owners), np.append(chain + 1, starts)
+    graph = sparse.coo_array(
+        (np.ones(len(rows), bool), (rows, columns)), shape=(n + n_sources,) * 2
+    )
+    _, labels = connected_components(graph, directed=False)
+    parts = np.unique(labels[:n])
+    if len(parts) == 1 and (labels == parts[0]).all():
         return [core]
-    return [
-        core.keep(labels[n:] == part, labels[:n] == part) for part in range(n_parts)
-    ]
+    return [core.keep(labels[n:] == part, labels[:n] == part) for part in parts]
 
 
 def _take_forced(core: Core) -> tuple[Core, list[int]]:
