@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from taskspace.cover import ProfilePoint
 from taskspace.runs.store import write_atomically
@@ -34,11 +34,12 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             ("upper", "best found", METHOD_COLOURS["minimum"]),
             ("lower", "proven lower bound", "black"),
         ):
-            # A cover at ε is one at every larger ε: sizes hold to the right.
+            # A cover at ε is one at every larger ε, so sizes hold to the right; a
+            # lower bound at ε is one at every smaller ε, so bounds hold to the left.
             axes.step(
                 epsilon,
                 [getattr(point, name) for point in known],
-                where="post",
+                where="pre" if name == "lower" else "post",
                 color=colour,
                 linestyle=":" if name == "lower" else "-",
                 marker="o",
@@ -47,7 +48,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             )
         axes.fill_between(
             epsilon,
-            [point.lower or 0 for point in known],
+            [point.lower or 0 for point in [*known[1:], *known[-1:]]],
             [point.upper or 0 for point in known],
             step="post",
             color=METHOD_COLOURS["minimum"],
@@ -57,7 +58,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         if len(epsilon) and epsilon.min() > 0:
             axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         if known and max(point.greedy or 0 for point in known) < 10:
             axes.set_yscale("linear")
