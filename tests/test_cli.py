@@ -269,6 +269,9 @@ def test_bad_input_of_run(run_dir, tmp_path):
         "run", "msd", "--set", "space.n=0", cwd=tmp_path
     )
     assert "another experiment" in refused("run", "msd", "--out", run_dir)
+    assert "workers >= 0 must hold" in refused(
+        "run", "msd", "--workers", -1, "--out", "new", cwd=tmp_path
+    )
     (tmp_path / "broken.toml").write_text("name = ")
     assert "not valid TOML" in refused("run", tmp_path / "broken.toml")
     # Nothing half-written.

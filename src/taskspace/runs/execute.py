@@ -60,6 +60,8 @@ def run_experiment(
     Returns:
         The results, which are also in `results.json`.
     """
+    if workers is not None and workers < 0:
+        raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
     began = time.perf_counter()
     report = report or (lambda stage, done, total: None)
     store = RunStore.create(out, experiment)
@@ -71,8 +73,6 @@ def run_experiment(
     if workers is None:
         simulated = isinstance(store.experiment.built_system, SimulatedSystem)
         workers = (os.cpu_count() or 1) if simulated else 0
-    if workers < 0:
-        raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
     with _executor(workers, scheduler) as executor:
         for stage, work, has in (
             ("train", train_block, store.has_policies),
