@@ -50,5 +50,9 @@ class MissingExtraError(TaskspaceError, ImportError):
         self.extra = extra
 
 
+class RenamedWarning(DeprecationWarning):
+    """A name that was given has another one now; the old one still works."""
+
+
 class RunStoreError(TaskspaceError, RuntimeError):
     """A run directory is damaged, or belongs to another experiment."""

@@ -19,7 +19,7 @@ from taskspace.certificates.loss_rates import (
     distances,
     loss_rates,
 )
-from taskspace.criteria import check_epsilon
+from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
 

@@ -23,7 +23,7 @@ from taskspace.certificates.continuum import (
 from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.cover import minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import check_epsilon
+from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.spaces import Space

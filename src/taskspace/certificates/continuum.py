@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.criteria import check_epsilon
+from taskspace.certificates._old import check_epsilon
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 

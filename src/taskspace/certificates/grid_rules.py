@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from taskspace.certificates.base import Certificate, CertificateKind
 from taskspace.certificates.loss_rates import distances
-from taskspace.criteria import check_epsilon
+from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Grid
 

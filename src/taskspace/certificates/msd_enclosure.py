@@ -24,7 +24,7 @@ from taskspace.certificates.msd_bounds import (
     point,
     stability,
 )
-from taskspace.criteria import check_criterion
+from taskspace.certificates._old import check_criterion
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.msd import MassSpringDamper

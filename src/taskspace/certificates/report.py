@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.certificates._old import check_criterion, check_epsilon
 from taskspace.certificates.balls import Balls, check_balls
 from taskspace.certificates.base import Certificate
 from taskspace.certificates.cells import certified_cover
@@ -28,8 +29,6 @@ from taskspace.certificates.volume import engine_bounds, volume_bounds
 from taskspace.cover import Cover, minimum_cover
 from taskspace.criteria import (
     assigned_regret,
-    check_criterion,
-    check_epsilon,
     loss_blocks,
     loss_rows,
     table_sets,

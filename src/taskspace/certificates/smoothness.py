@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.base import Certificate
 from taskspace.cover import Cover, minimum_cover
-from taskspace.criteria import check_epsilon, table_sets
+from taskspace.certificates._old import check_epsilon
+from taskspace.criteria import table_sets
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
 from taskspace.policies import Policy

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
-from taskspace.systems.base import System
+from taskspace.systems.base import Provenance, System
 
 if TYPE_CHECKING:
     import gymnasium
@@ -55,6 +55,9 @@ class SimulatedSystem(System):
     and evaluation use float32.
     """
 
+    provenance: ClassVar[Provenance] = "sampled"
+    measures: ClassVar[tuple[str, ...]] = ("performance", "standard_error", "returns")
+    fills_processors: ClassVar[bool] = False
     n_observations: ClassVar[int]
     """Length of an observation."""
     n_actions: ClassVar[int] = 0
@@ -80,11 +83,6 @@ class SimulatedSystem(System):
                 raise InvalidInputError(
                     f"{name} >= 1 must hold in {self.id}, but got {name}={value!r}."
                 )
-
-    @property
-    def solved_return(self) -> float | None:
-        """Mean return from which a task counts as solved, where that is agreed."""
-        return None
 
     @property
     def stop_return(self) -> float | None:
@@ -184,6 +182,22 @@ class SimulatedSystem(System):
         """
         return self.returns(policies, contexts).mean(-1, dtype=np.float64)
 
+    def measure(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> dict[str, NDArray[Any]]:
+        """Mean return, its standard error, and the return of every episode.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        returns = self.returns(policies, contexts)
+        return {
+            "performance": returns.mean(-1, dtype=np.float64),
+            "standard_error": standard_error(returns),
+            "returns": returns,
+        }
+
     def _checked(self, policies: Policy) -> Mlp:
         """The stack as networks whose head and sizes fit this system."""
         if isinstance(policies, LinearGain):
@@ -205,6 +219,21 @@ class SimulatedSystem(System):
                 f"{got[0]} inputs, {got[1]} outputs and the head {policies.head!r}."
             )
         return policies
+
+
+def standard_error(returns: NDArray[Any]) -> NDArray[np.float64]:
+    """Standard error of the mean return, NaN where it cannot be known.
+
+    Args:
+        returns: dims `(..., episode)`; one episode, or one that failed (−inf), has
+            no spread to tell.
+    """
+    n = returns.shape[-1]
+    if n < 2:
+        return np.full(returns.shape[:-1], np.nan)
+    with np.errstate(invalid="ignore"):
+        spread = returns.std(-1, ddof=1, dtype=np.float64) / np.sqrt(n)
+    return spread
 
 
 def episode_keys(key: jax.Array, n_episodes: int) -> jax.Array:
