@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
-from taskspace.performance.files import (
+from taskspace.performance.io import (
     MATRIX_SUFFIXES,
     read_matrix,
     table_from,

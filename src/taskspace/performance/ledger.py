@@ -430,7 +430,11 @@ def table_notes(task: Task, kind: str) -> dict[str, Any]:
 
 
 def kept_variables(
-    system: System, n_sources: int, n_policies: int, n_targets: int, judges: Sequence[str]
+    system: System,
+    n_sources: int,
+    n_policies: int,
+    n_targets: int,
+    judges: Sequence[str],
 ) -> tuple[str, ...]:
     """What to keep of an evaluation: J itself if it fits, else reductions.
 
