@@ -94,10 +94,9 @@ def _print_covers(
         title_justify="left",
     )
     table.add_column("method")
-    for name in ("sources", "covered", f"worst {question.criterion}", "worst regret"):
-        if name != "worst regret" or question.criterion != "regret":
-            table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("trained", justify="right", no_wrap=True)
+    losses = dict.fromkeys((f"worst {question.criterion}", "worst regret"))
+    for name in ("sources", "covered", *losses, "trained"):
+        table.add_column(name, justify="right", no_wrap=True)
     for answer in answers:
         table.add_row(*_cells(question, answer, results.spent))
     console.print(table)

@@ -50,7 +50,8 @@ def verify(
     elif found.holds:
         console.print(
             f"[bold]The claim holds[/bold]: {claim.size} sources serve "
-            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of {shown(path)}."
+            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
+            f"{shown(path)}."
         )
         for sentence in found.not_checked:
             console.print(f"Not proven again: {shown(sentence)}.")
