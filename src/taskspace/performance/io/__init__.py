@@ -11,6 +11,7 @@
 | `contexts` | where sources and targets lie |
 | `parts` | what a matrix said, and the performance table it makes |
 | `limits` | what is refused before it fills the memory |
+| `seal` | the checksum by which a damaged file is found out |
 | `write` | a table back into a file |
 """
 

@@ -21,13 +21,22 @@ from taskspace.performance.io.cells import label
 from taskspace.performance.io.columns import Choices
 from taskspace.performance.io.limits import check_cells
 from taskspace.performance.io.parts import Parts
+from taskspace.performance.io.seal import check_seal
 from taskspace.spaces import Points
 from taskspace.systems.base import Provenance
 
-__all__ = ["NAMES", "Arrays", "arrays_of_dataset", "parts_from_arrays"]
+__all__ = [
+    "NAMES",
+    "Arrays",
+    "arrays_of_dataset",
+    "parts_from_arrays",
+    "sealed_contents",
+]
 
 NAMES = {"source": "name_of_source", "target": "name_of_target"}
 """Where names are kept beside dims of the same name."""
+
+SEALED = ("best_known_kind", "provenance", "n_episodes", *NAMES.values())
 
 NUMBERS = ("performance", "home", "home_performance", "best_known", "standard_error")
 
@@ -93,6 +102,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
         choices: what the user says.
     """
     arrays, attrs = _checked(given.arrays, origin), given.attrs
+    check_seal(attrs.get("crc32c"), sealed_contents(arrays, attrs), origin)
     cells = arrays["performance"]
     if cells.ndim not in (2, 3) or 0 in cells.shape:
         raise InvalidInputError(
@@ -126,6 +136,22 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
         provenance=_text(attrs.get("provenance")),
         n_episodes=_episodes(attrs.get("n_episodes"), origin),
     )
+
+
+def sealed_contents(
+    arrays: Mapping[str, NDArray[Any]], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the checksum of an array file is of.
+
+    Args:
+        arrays: the arrays that have a meaning.
+        attrs: notes and names.
+    """
+    return {**arrays, **{key: _plain(attrs.get(key)) for key in SEALED}}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _checked(

@@ -28,12 +28,14 @@ from taskspace.performance.io.limits import (
 )
 from taskspace.performance.io.long import is_long, read_long
 from taskspace.performance.io.parts import table_from_parts
+from taskspace.performance.io.seal import check_seal
 from taskspace.performance.io.text import read_text
 from taskspace.performance.io.wide import read_wide
 
 __all__ = [
     "FRAME_SUFFIXES",
     "MATRIX_SUFFIXES",
+    "SEAL_KEY",
     "matrix_suffix",
     "parquet",
     "read_matrix",
@@ -41,6 +43,9 @@ __all__ = [
 ]
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
+SEAL_KEY = b"taskspace.crc32c"
+"""Where a Parquet file has its checksum."""
+
 MATRIX_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz", ".nc", ".zarr")
 
 
@@ -194,7 +199,7 @@ def _read_npz(path: Path) -> Arrays:
                 arrays[name] = _read_array(file, member.file_size, str(path))
     attrs: dict[str, Any] = {
         key: arrays.pop(key).item()
-        for key in ("best_known_kind", "provenance", "n_episodes")
+        for key in ("best_known_kind", "provenance", "n_episodes", "crc32c")
         if key in arrays
     }
     for dim in ("source", "target"):
@@ -231,6 +236,8 @@ def _read_array(file: IO[bytes], n_bytes: int, origin: str) -> NDArray[Any]:
     if dtype.kind in "fiub":
         check_cells(count, origin)
     data = file.read(count * dtype.itemsize)
+    if file.read(1):  # to the end, where a zip file has its checksum
+        raise InvalidInputError(f"{origin} is not whole: an array has bytes behind it.")
     array = np.frombuffer(data, dtype, count)
     return array.reshape(shape, order="F" if fortran else "C")
 
@@ -303,7 +310,12 @@ def _read_parquet(path: Path) -> Frame:
         check_cells(meta.num_rows * meta.num_columns, str(path))
         groups = range(meta.num_row_groups)
         check_bytes(sum(meta.row_group(i).total_byte_size for i in groups), str(path))
-        return as_frame(file.read().to_pandas(), str(path))
+        frame = as_frame(file.read().to_pandas(), str(path))
+        notes = file.schema_arrow.metadata or {}
+        given = notes[SEAL_KEY].decode() if SEAL_KEY in notes else None
+        contents = dict(zip(frame.names, frame.columns, strict=True))
+        check_seal(given, contents, str(path))
+        return frame
 
 
 def parquet(doing: str) -> Any:

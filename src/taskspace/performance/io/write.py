@@ -12,10 +12,17 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.arrays import NAMES
+from taskspace.performance.io.arrays import NAMES, sealed_contents
+from taskspace.performance.io.cells import as_frame
 from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
 from taskspace.performance.io.contexts import contexts_of_names
-from taskspace.performance.io.files import FRAME_SUFFIXES, matrix_suffix, parquet
+from taskspace.performance.io.files import (
+    FRAME_SUFFIXES,
+    SEAL_KEY,
+    matrix_suffix,
+    parquet,
+)
+from taskspace.performance.io.seal import seal
 from taskspace.performance.io.text import escaped
 from taskspace.performance.io.wide import BEST_KNOWN
 from taskspace.performance.table import provenance_of, source_space, target_space
@@ -66,9 +73,12 @@ def _write(table: xr.Dataset, path: Path) -> None:
     elif path.suffix == ".npy":
         np.save(path, table["performance"].values, allow_pickle=False)
     elif path.suffix == ".npz":
-        arrays = {name: array.values for name, array in _arrays(table).items()}
-        notes = {name: np.array(value) for name, value in _notes(table).items()}
-        np.savez(path, allow_pickle=False, **arrays, **notes)
+        arrays, names = _arrays(table)
+        attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
+        texts = {dim: np.array(attrs.pop(NAMES[dim]), str) for dim in names}
+        notes = {name: np.array(value) for name, value in attrs.items()}
+        values = {name: array.values for name, array in arrays.items()}
+        np.savez(path, allow_pickle=False, **values, **texts, **notes)
     else:
         _write_dataset(table, path)
 
@@ -87,32 +97,40 @@ def _notes(table: xr.Dataset) -> dict[str, Any]:
 # --- arrays -------------------------------------------------------------------
 
 
-def _arrays(table: xr.Dataset) -> dict[str, xr.Variable]:
-    """Variables, contexts and names, in types that need no pickle."""
+def _arrays(
+    table: xr.Dataset,
+) -> tuple[dict[str, xr.Variable], dict[str, list[str]]]:
+    """Variables and contexts as numbers, and names of sources and targets."""
     kept = [name for name in VARIABLES if name in table]
-    coords = [str(n) for n in table.coords if str(n).startswith(("source", "target"))]
-    arrays = {}
-    for name in (*kept, *coords):
-        if table[name].ndim:
-            values = table[name].values
-            text = values.dtype.kind not in "fiub"
-            dims = tuple(map(str, table[name].dims))
-            arrays[name] = xr.Variable(dims, values.astype(str) if text else values)
-    return arrays
+    coords = [str(n) for n in table.coords if str(n).startswith(("source_", "target_"))]
+    arrays = {name: table[name].variable for name in (*kept, *coords)}
+    names = {
+        dim: [str(name) for name in table[dim].values]
+        for dim in NAMES
+        if dim in table.coords
+    }
+    return arrays, names
+
+
+def _sealed(
+    arrays: dict[str, xr.Variable], names: dict[str, list[str]], table: xr.Dataset
+) -> dict[str, Any]:
+    """Notes and names, with the checksum of all."""
+    attrs = {**_notes(table), **names}
+    numbers = {name: array.values for name, array in arrays.items()}
+    return {**attrs, "crc32c": seal(sealed_contents(numbers, attrs))}
 
 
 def _write_dataset(table: xr.Dataset, path: Path) -> None:
-    arrays = _arrays(table)
+    arrays, names = _arrays(table)
+    attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
     # `source` and `target` are dims too, and NetCDF 3 has no lists of strings, so
-    # names are attributes; nor does either format keep the order of variables.
-    names = {key: arrays.pop(dim) for dim, key in NAMES.items() if dim in arrays}
-    attrs = {
-        "format": "taskspace-matrix-1",
-        "order_of_variables": json.dumps(list(arrays)),
-        **{key: json.dumps(v.values.tolist()) for key, v in names.items()},
-        **_notes(table),
-    }
-    dataset = xr.Dataset(arrays, attrs=attrs)
+    # names are text; nor does either format keep the order of variables.
+    attrs |= {NAMES[dim]: json.dumps(v) for dim, v in names.items()}
+    attrs["format"] = "taskspace-matrix-1"
+    attrs["order_of_variables"] = json.dumps(list(arrays))
+    plain = {n: (tuple(map(str, v.dims)), v.values) for n, v in arrays.items()}
+    dataset = xr.Dataset(plain, attrs=attrs)
     if path.suffix == ".nc":
         dataset.to_netcdf(path, engine="scipy")
     else:
@@ -136,6 +154,17 @@ def _write_frame(frame: pd.DataFrame, path: Path) -> None:
     # 17 digits: every number comes back as it was.
     mark = "\t" if path.suffix == ".tsv" else ","
     frame.to_csv(path, sep=mark, index=False, float_format="%.17g")
+
+
+def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    library = parquet("Writing")
+    import pyarrow
+
+    cells = as_frame(frame)
+    total = seal(dict(zip(cells.names, cells.columns, strict=True)))
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    notes = {**(table.schema.metadata or {}), SEAL_KEY: total}
+    library.write_table(table.replace_schema_metadata(notes), path)
 
 
 def _frame(table: xr.Dataset) -> pd.DataFrame:
