@@ -94,6 +94,8 @@ def _points(contexts: Frame, named: str | None) -> Points:
 def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:
     """Contexts from names like `k=1.5;c=0.1`; None unless all are so.
 
+    A name behind `target:` is only a name.
+
     Args:
         names: names of targets.
         origin: what to call their table.
@@ -101,7 +103,7 @@ def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:
     rows: list[dict[str, float]] = []
     for name in names:
         pairs = [part.partition("=") for part in name.split(";")]
-        if not all(
+        if name.startswith("target:") or not all(
             axis.strip() and equals and is_number(value)
             for axis, equals, value in pairs
         ):
