@@ -142,12 +142,7 @@ def _write_dataset(table: xr.Dataset, path: Path) -> None:
 
 def _write_frame(frame: pd.DataFrame, path: Path) -> None:
     if path.suffix == ".parquet":
-        library = parquet("Writing")
-        import pyarrow
-
-        library.write_table(
-            pyarrow.Table.from_pandas(frame, preserve_index=False), path
-        )
+        _write_parquet(frame, path)
         return
     frame = frame.rename(columns=escaped)
     frame["source"] = frame["source"].map(escaped)
