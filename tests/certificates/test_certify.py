@@ -1,4 +1,3 @@
-import io
 import json
 
 import numpy as np
@@ -7,7 +6,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import Certificate, certify
 from taskspace.certificates.grid import axis_values
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import UnknownNameError
 from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import (
     MSD,

@@ -44,7 +44,7 @@ def msd():
 
 def test_records_hold_what_is_drawn(msd, tmp_path):
     table, result = msd
-    plot = tolerance_plot(table, result.balls, 0.5, 55)
+    plot = tolerance_plot(table, result.balls, result.question, 55)
     served = ts.loss(table, "signed").values[55] <= 0.5
     assert plot.served == served.tolist()
     inside = np.linalg.norm(np.array(plot.targets) - plot.source, axis=1) <= plot.inner
@@ -67,13 +67,17 @@ def test_one_axis_is_drawn_too():
     space = ts.Grid(k=(0.5, 8.0, 9))
     table = ts.evaluate(MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
     result = certify(
-        table, 0.5, system=MSD, policies=msd_family(space), sources=space, time_limit=1
+        table,
+        ts.Question("signed", epsilon=0.5),
+        system=MSD,
+        policies=msd_family(space),
+        time_limit=1,
     )
     assert result.certificates[-1].holds
     for figure in (
         draw_box_map(box_map(result.continuum, table)),
-        draw_rate_map(rate_map(result.balls.rates)),
-        draw_tolerance(tolerance_plot(table, result.balls, 0.5, 3)),
+        draw_rate_map(rate_map(result.rates)),
+        draw_tolerance(tolerance_plot(table, result.balls, result.question, 3)),
     ):
         figure.savefig(io.BytesIO(), dpi=40)
 
@@ -131,7 +135,7 @@ def test_command_takes_matrix_files(tmp_path):
         (["nowhere", "--epsilon", "1"], "does not exist"),
         (["RUN", "--epsilon", "-1"], "epsilon >= 0"),
         (["RUN", "--epsilon", "1", "--criterion", "regert"], "regret"),
-        (["RUN", "--epsilon", "1", "--family", "some"], "family"),
+        (["RUN", "--epsilon", "1", "--judge", "some"], "judge"),
     ],
 )
 def test_command_refuses_with_a_sentence(run, arguments, message):

@@ -237,6 +237,7 @@ def _outer_certificate(
     why = (
         f"{int(has.sum())} of {len(has)} sources have M > 0; for {int(whole.sum())} of "
         "them no target beyond r is within epsilon, so the ball holds the whole "
-        f"tolerance set; for the rest only its part within r. On the targets of {scope}."
+        "tolerance set; for the rest only its part within r. On the targets of "
+        f"{scope}."
     )
     return Certificate("outer balls", n_escaped == 0, "estimate", why, values, scope)

@@ -1,11 +1,9 @@
 """What every certificate says: whether it holds, how strongly, and why."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-import numpy as np
-
+from taskspace._files import plain
 from taskspace.errors import UnknownNameError
 
 __all__ = ["Bound", "Certificate", "CertificateKind"]
@@ -83,20 +81,3 @@ class Certificate:
             "why": self.why,
             "values": self.values,
         }
-
-
-def plain(value: Any) -> Any:
-    """Plain JSON values; numbers that JSON does not have become None.
-
-    Args:
-        value: numbers, strings, NumPy arrays, and lists and dicts of them.
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -125,10 +125,10 @@ def _refuse(
     with np.errstate(invalid="ignore", over="ignore"):
         slope = abs(losses[pair[0]] - losses[pair[1]]) / distance
     raise InvalidInputError(
-        f"A Lipschitz constant must bound every slope of the loss, but {rates.tolist()} "
-        f"does not: source {source} loses {losses[pair[0]]:.6g} at {places[0]} and "
-        f"{losses[pair[1]]:.6g} at {places[1]}, a slope of {slope:.6g}. Give one that "
-        "holds for every source, or none."
+        "A Lipschitz constant must bound every slope of the loss, but "
+        f"{rates.tolist()} does not: source {source} loses {losses[pair[0]]:.6g} at "
+        f"{places[0]} and {losses[pair[1]]:.6g} at {places[1]}, a slope of "
+        f"{slope:.6g}. Give one that holds for every source, or none."
     )
 
 

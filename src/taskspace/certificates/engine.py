@@ -59,7 +59,7 @@ from taskspace.performance.table import provenance_of
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
-from taskspace.spaces import Grid, Points
+from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import Provenance, System
 
 __all__ = ["CertifyResult", "certify"]
@@ -434,7 +434,7 @@ def _rates_certificate(
     return Certificate("loss rates", True, "estimate", why, values, scope)
 
 
-def _default_radius(targets: Points) -> float:
+def _default_radius(targets: Space) -> float:
     widths = np.ptp(targets.points, axis=0)
     steps = [np.diff(np.unique(column)).max(initial=0.0) for column in targets.points.T]
     radius = max(0.1 * float(np.linalg.norm(widths)), 1.5 * max(steps))
@@ -623,7 +623,7 @@ def _margin(setting: _Setting, cover: Cover, given: RateCheck | None) -> Certifi
     return Certificate(name, holds, kind, why, values, scope, bounds)
 
 
-def _points(table: xr.Dataset, side: int) -> Points | None:
+def _points(table: xr.Dataset, side: int) -> Grid | Points | None:
     try:
         return contexts_of(table)[side]
     except InvalidInputError:

@@ -22,7 +22,6 @@ __all__ = [
     "MarginRule",
     "cell_radii",
     "estimate_rates",
-    "grid_of",
     "margin_rule",
     "radius_rule",
 ]

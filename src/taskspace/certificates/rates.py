@@ -27,7 +27,7 @@ from taskspace.performance import (
 )
 from taskspace.performance.table import provenance_of
 from taskspace.policies import Policy
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import Provenance, System
 
 __all__ = ["LossRates", "local_slopes", "loss_rates", "rate_bounds"]
@@ -54,7 +54,7 @@ class LossRates:
     upper: NDArray[np.float64]
     lower: NDArray[np.float64]
     n_neighbours: NDArray[np.int64]
-    sources: Points
+    sources: Grid | Points
     provenance: Provenance = "given"
 
 
@@ -107,7 +107,7 @@ def distances(
     return np.sqrt(total)
 
 
-def contexts_of(table: xr.Dataset) -> tuple[Points, Points]:
+def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
     """Contexts of both sides of a table, or a sentence about which is missing."""
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None or sources.names != targets.names:

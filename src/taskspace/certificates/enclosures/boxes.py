@@ -98,9 +98,9 @@ class Boxes:
             axis: where to cut each box; by default its widest axis, in shares of
                 what all boxes span.
         """
-        if axis is None:
-            extent = self.extent
-            axis = ((self.high - self.low) / np.where(extent > 0, extent, 1)).argmax(1)
+        extent = np.where(self.extent > 0, self.extent, 1)
+        widest = ((self.high - self.low) / extent).argmax(1)
+        axis = widest if axis is None else axis
         rows = np.arange(len(self))
         low, high = self.low[rows, axis], self.high[rows, axis]
         middle = 0.5 * low + 0.5 * high
