@@ -38,8 +38,8 @@ from taskspace.policies import Policy
 from taskspace.sets import PackedSets, TargetSets
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import System
+from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.msd import MassSpringDamper
-from taskspace.systems.simulated import SimulatedSystem
 
 __all__ = ["CertifyResult", "certify", "grid_of"]
 
@@ -323,7 +323,7 @@ def _continuum(
         )
     if enclosure is None or system is None or targets is None:
         rule = _margin(table, cover, epsilon, criterion, family, targets, rates)
-        if isinstance(system, SimulatedSystem) and rule.kind == "proof":
+        if isinstance(system, EpisodicSystem) and rule.kind == "proof":
             why = f"{rule.why} J is a mean over episodes, so this is an estimate."
             rule = replace(rule, kind="estimate", why=why)
         return None, [rule]
@@ -389,7 +389,7 @@ def _enclosure(
         return MsdEnclosure(
             system, policies, contexts, criterion=criterion, family=family
         )
-    if isinstance(system, SimulatedSystem):
+    if isinstance(system, EpisodicSystem):
         return None
     knows = criterion in ("signed", "floor") or system.optimum(contexts[:1]) is not None
     if rates is None or not knows:
