@@ -35,6 +35,7 @@ from taskspace.performance import read_matrix as read_matrix
 from taskspace.performance import table_from as table_from
 from taskspace.performance import table_from_matrix as table_from_matrix
 from taskspace.performance import write_matrix as write_matrix
+from taskspace.questions import Question as Question
 from taskspace.spaces import Axis as Axis
 from taskspace.spaces import Grid as Grid
 from taskspace.spaces import Points as Points
