@@ -336,6 +336,8 @@ class _Trial:
         if isinstance(system, FunctionSystem):
             return self._homes_are_best(system)
         optimum = system.optimum(self.row[None])
+        if optimum is not None and np.isnan(optimum[0]):  # not known here
+            optimum = None
         random = system.performance(self.random(), self.row[None])[:, 0, 0]
         if optimum is not None:
             best = float(optimum[0])
