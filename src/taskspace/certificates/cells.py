@@ -93,14 +93,20 @@ def certified_cover(
     tries = [np.asarray(t, np.int64).reshape(-1) for t in suggestions]
     pool = np.unique(np.concatenate([_candidates(enclosure, candidates), *tries]))
     edges = box_edges(system, space, n_cells)
-    sets, n_left = _cell_sets(enclosure.subset(pool), edges, epsilon, 4, clock)
+    # Shares of the time: what is left at the end goes to fewer sources and bounds.
+    part = enclosure.subset(pool)
+    search = Clock(0.3 * clock.left)
+    sets, n_left = _cell_sets(part, edges, epsilon, 4, search)
     if n_left and candidates is None and len(pool) < enclosure.n_sources:
         everyone = np.arange(enclosure.n_sources)
-        if clock.left > clock.seconds * len(everyone) / len(pool):
-            pool = everyone
-            sets, _ = _cell_sets(enclosure, edges, epsilon, 4, clock)
+        if 0.3 * clock.left > clock.seconds * len(everyone) / len(pool):
+            pool, part = everyone, enclosure
+            search = Clock(0.5 * clock.left)
+            sets, _ = _cell_sets(part, edges, epsilon, 4, search)
 
-    def check(sources: NDArray[np.int64], share: float) -> ContinuumCover:
+    def check(
+        sources: NDArray[np.int64], share: float, until_failure: bool = True
+    ) -> ContinuumCover:
         return certify_cover(
             enclosure,
             sources,
@@ -110,21 +116,27 @@ def certified_cover(
             max_boxes=max_boxes,
             max_depth=max_depth,
             time_limit=share * clock.left,
+            until_failure=until_failure,
         )
 
-    cover = minimum_cover(sets, time_limit=0.4 * clock.left, seed=seed)
+    cover = minimum_cover(sets, time_limit=0.3 * clock.left, seed=seed)
     found: ContinuumCover | None = None
-    for chosen in sorted([pool[cover.sources], *tries], key=len):
+    selections = [pool[cover.sources], *tries]
+    if search.left <= 0 and tries:
+        selections = tries  # cells that were not looked at are missing in the cover
+    for chosen in sorted(selections, key=len):
         if found is not None and clock.left <= 0:
             break
         found = _better(found, check(chosen, 0.5))
         if found.certificate.holds:
             break
     assert found is not None
-    part = enclosure.subset(pool)
+    if not found.certificate.holds and clock.left > 0:
+        found = check(found.sources, 0.5, until_failure=False)
     bound = 1
     if clock.left > 0:
-        nodes = np.concatenate(list(may_serve_nodes(part, edges, epsilon)))
+        share = Clock(0.3 * clock.left)
+        nodes = np.concatenate(list(may_serve_nodes(part, edges, epsilon, clock=share)))
         at_nodes = minimum_cover(
             PackedSets.from_bool(nodes), time_limit=0.3 * clock.left, seed=seed
         )
@@ -149,8 +161,10 @@ def _bound_of_all(
     n_nodes = int(np.prod([len(e) for e in edges]))
     if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
         return 1
-    sets = pack(may_serve_nodes(enclosure, edges, epsilon))
-    quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=max(0.1, clock.left))
+    sets = pack(may_serve_nodes(enclosure, edges, epsilon, clock=clock))
+    if clock.left <= 0:
+        return 1
+    quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=clock.left)
     return max(1, *(int(found.value) for found in quick))
 
 
@@ -217,7 +231,7 @@ def _close_gaps(
     edges: Sequence[NDArray[np.float64]],
     nodes: NDArray[np.bool_],
     epsilon: float,
-    check: Callable[[NDArray[np.int64], float], ContinuumCover],
+    check: Callable[..., ContinuumCover],
     clock: Clock,
     seed: int,
 ) -> tuple[ContinuumCover, int]:
@@ -231,7 +245,8 @@ def _close_gaps(
         The smallest cover that holds, and a bound from all points gathered.
     """
     tight = epsilon - TIGHTEN * abs(epsilon)
-    wanted = np.concatenate(list(may_serve_nodes(part, edges, tight)))
+    share = Clock(0.2 * clock.left)
+    wanted = np.concatenate(list(may_serve_nodes(part, edges, tight, clock=share)))
     stop = 0.15 * clock.left  # what is kept for the bound at the end
     for _ in range(MAX_ROUNDS):
         if clock.left <= stop:
@@ -298,7 +313,7 @@ def _cell_sets(
         The sets over all cells and parts of cells that some source serves, and how
         many are left that none does.
     """
-    sets = pack(serves_cells(enclosure, edges, epsilon))
+    sets = pack(serves_cells(enclosure, edges, epsilon, clock=clock))
     if sets.coverable.all():
         return sets, 0
     parts = [sets.to_bool()[:, sets.coverable]]
