@@ -41,7 +41,7 @@ def serves_cells(
     Yields:
         Blocks of rows with dims `(source, cell)`, cells in C order.
     """
-    return _search(enclosure, edges, epsilon, clock or Clock(), nodes=False)
+    return _search(enclosure, edges, epsilon, clock or Clock(), False, nodes=False)
 
 
 def may_serve_nodes(
@@ -50,6 +50,7 @@ def may_serve_nodes(
     epsilon: float,
     *,
     clock: Clock | None = None,
+    undecided: bool = True,
 ) -> Iterator[NDArray[np.bool_]]:
     """Which sources are not shown to exceed `epsilon` at which nodes of a grid.
 
@@ -57,12 +58,15 @@ def may_serve_nodes(
         enclosure: bounds on the losses.
         edges: values of each axis.
         epsilon: tolerance.
-        clock: when to stop; nodes that are not decided by then may be served.
+        clock: when to stop.
+        undecided: what to say of nodes that are not decided by then. True is what a
+            lower bound needs.
 
     Yields:
         Blocks of rows with dims `(source, node)`, nodes in C order.
     """
-    return _search(enclosure, edges, epsilon, clock or Clock(), nodes=True)
+    clock = clock or Clock()
+    return _search(enclosure, edges, epsilon, clock, undecided, nodes=True)
 
 
 def _search(
@@ -70,6 +74,7 @@ def _search(
     edges: Sequence[NDArray[np.float64]],
     epsilon: float,
     clock: Clock,
+    undecided: bool,
     *,
     nodes: bool,
 ) -> Iterator[NDArray[np.bool_]]:
@@ -82,9 +87,11 @@ def _search(
     for first in range(0, enclosure.n_sources, step):
         rows = np.arange(first, min(first + step, enclosure.n_sources))
         if clock.left <= 0:
-            yield np.full((len(rows), n_items), nodes)
+            yield np.full((len(rows), n_items), undecided)
         elif probe is not None:
-            yield _descend(enclosure, rows, grid, counts, epsilon, clock, nodes)
+            yield _descend(
+                enclosure, rows, grid, counts, epsilon, clock, undecided, nodes
+            )
         elif nodes:
             yield enclosure.bounds(everything, rows, epsilon=epsilon)[0] <= epsilon
         else:
@@ -103,6 +110,7 @@ def _descend(
     counts: NDArray[np.int64],
     epsilon: float,
     clock: Clock,
+    undecided: bool,
     nodes: bool,
 ) -> NDArray[np.bool_]:
     """Decide all items of some sources, the whole grid as the first box."""
@@ -116,7 +124,7 @@ def _descend(
     )
     while len(row):
         if clock.left <= 0:
-            if nodes:
+            if undecided:
                 _mark(served, counts, row, first, stop)
             break
         # The hull of cells first .. stop − 1, or of nodes with these numbers.
