@@ -8,7 +8,7 @@ from taskspace.systems.baselines import Baselines, baseline_performance
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
 from taskspace.systems.function import FunctionSystem, PythonPolicies
-from taskspace.systems.gymnasium import GymnasiumSystem
+from taskspace.systems.gymnasium import GymnasiumSystem, gymnasium_system
 from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
 from taskspace.systems.msd import MassSpringDamper
 from taskspace.systems.pendulum import Pendulum
@@ -44,6 +44,7 @@ __all__ = [
     "UnreachableState",
     "baseline_performance",
     "fresh_episodes",
+    "gymnasium_system",
 ]
 
 SYSTEMS: dict[str, type[System]] = {
