@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from taskspace.errors import UnknownNameError
 from taskspace.library.regions import GridRegions, Regions
@@ -42,7 +42,7 @@ def assign(
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
     serves = loss <= epsilon
-    served = serves.any(0)
+    served = np.asarray(serves.any(0))
     policy = loss.argmin(0)
     policy[np.isposinf(loss).all(0)] = -1
     if served.any():
@@ -73,7 +73,7 @@ def _by_margin(
         if ok.all():
             row[:] = np.inf
         elif ok.any():
-            row[ok] = cKDTree(points[~ok]).query(points[ok])[0]
+            row[ok] = KDTree(points[~ok]).query(points[ok])[0]
     tied = serves & (depth == depth.max(0))
     return np.where(tied, loss, np.inf).argmin(0)
 
@@ -95,7 +95,7 @@ def _largest_first(
 ) -> NDArray[np.int64]:
     """Again and again the largest connected stretch that one policy can take."""
     policy = np.full(serves.shape[1], -1)
-    left = serves.any(0)
+    left = np.asarray(serves.any(0))
     # The largest stretch of each policy; only those that lost targets are redone.
     stretches: dict[int, NDArray[np.int64]] = {}
     while left.any():
@@ -151,7 +151,8 @@ def _labels(policy: NDArray[np.int64], graph: sparse.csr_array) -> NDArray[np.in
     kept = sparse.coo_array(
         (np.ones(int(same.sum())), (edges.row[same], edges.col[same])), graph.shape
     )
-    return connected_components(kept, directed=False)[1]
+    _, label = connected_components(kept, directed=False)
+    return np.asarray(label)
 
 
 def _n_regions(policy: NDArray[np.int64], graph: sparse.csr_array) -> int:
@@ -193,7 +194,7 @@ def neighbours(nodes: Regions) -> sparse.csr_array:
             return sparse.csr_array((n, n))
         width = nodes.high - nodes.low
         scaled = centres / np.where(width > 0, width, 1.0)
-        near = cKDTree(scaled).query(scaled, k=n_near + 1)[1][:, 1:]
+        near = KDTree(scaled).query(scaled, k=n_near + 1)[1][:, 1:]
         first, second = np.repeat(np.arange(n), n_near), near.ravel()
     graph = sparse.coo_array((np.ones(len(first)), (first, second)), (n, n))
     return sparse.csr_array(graph + graph.T)

@@ -280,11 +280,13 @@ class PolicyLibrary:
         many = self._select(rows.reshape(-1, len(self.names)))
         if rows.ndim == 1:
             return _first(many)
+        shape = rows.shape[:-1]
         return Selection(
-            *(x.reshape(rows.shape[:-1]) for x in (many.policy, many.status)),
-            many.margin.reshape(rows.shape[:-1]),
-            many.region.reshape(rows.shape[:-1]),
-            np.zeros(rows.shape[:-1], bool),
+            many.policy.reshape(shape),
+            many.status.reshape(shape),
+            many.margin.reshape(shape),
+            many.region.reshape(shape),
+            np.zeros(shape, bool),
         )
 
     def _select(self, rows: NDArray[np.float64]) -> Selection:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.library.assign import ASSIGN_RULES, assign
-from taskspace.library.base import Entry, Guarantee, Outside, PolicyLibrary
+from taskspace.library.base import Entry, Guarantee, Kind, Outside, PolicyLibrary
 from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
 from taskspace.performance import source_space, target_space
 from taskspace.performance.table import family_rows, provenance_of
@@ -22,7 +22,7 @@ from taskspace.systems.base import System
 
 __all__ = ["hand_library", "library"]
 
-KINDS = {"exact": "proof", "sampled": "estimate", "given": "estimate"}
+KINDS: dict[str, Kind] = {"exact": "proof", "sampled": "estimate", "given": "estimate"}
 BASES = {
     "exact": "by the exact numbers of the table",
     "sampled": "by means of sampled episodes",
@@ -172,18 +172,16 @@ def _of_targets(
             scores.append(score[i])
     loss, performance = np.array(losses), np.array(scores)
     space = known.targets
-    policy, served = np.empty(0), np.empty(0)
+    n_targets = table.sizes["target"]
+    blank: Any = np.zeros(n_targets)
     if space is None:
         if rule != "performance":
             raise InvalidInputError(
                 f"rule={rule!r} looks at the distance of targets, but these have no "
                 "contexts. Use rule='performance'."
             )
-        nodes: Regions = NamedRegions(
-            np.empty(0), np.empty(0), np.empty(0), _names(table, "target")
-        )
+        nodes: Regions = NamedRegions(blank, blank, blank, _names(table, "target"))
     else:
-        blank = np.zeros(space.size)
         nodes = regions_of(space.points, blank, blank, blank, log_axes=_log_axes(space))
     policy, served = assign(loss, performance, question.epsilon, nodes, rule)
     margin = question.epsilon - loss[policy, np.arange(len(policy))]
@@ -335,7 +333,7 @@ def _of_boxes(
 
 
 def _judge(values: Mapping[str, Any]) -> str:
-    found = values.get("judge", values.get("family", "worst"))
+    found = str(values.get("judge", values.get("family", "worst")))
     return {"all": "worst", "any": "best"}.get(found, found)
 
 
@@ -350,7 +348,7 @@ def _nearest_served(
         return policy
     width = high.max(0) - low.min(0)
     centre = (low / 2 + high / 2) / width
-    nearest = cKDTree(centre[served]).query(centre[~served])[1]
+    nearest = KDTree(centre[served]).query(centre[~served])[1]
     policy = policy.copy()
     policy[~served] = policy[served][nearest]
     return policy
@@ -408,7 +406,7 @@ def _known(run: Any, policies: Policy | None, system: System | None) -> _Known:
     if isinstance(run, xr.Dataset):
         table, stack, targets = run, policies, None
     elif hasattr(run, "table"):
-        table = run.table() if callable(run.table) else run.table
+        table = _table(run)
         stack = policies if policies is not None else run_policies(run)
         experiment = getattr(run, "experiment", None)
         system = system or getattr(experiment, "built_system", None)
@@ -438,10 +436,16 @@ def run_policies(run: Any) -> Policy | None:
     """
     if not hasattr(run, "read_policies"):
         return getattr(run, "policies", None)
-    table = run.table() if callable(run.table) else run.table
+    table = _table(run)
     found = run.read_policies(slice(0, table.sizes["source"]))
     trained = found[0] if isinstance(found, tuple) else found.trained
     return trained.policies
+
+
+def _table(run: Any) -> xr.Dataset:
+    found: Any = run.table
+    table: Any = found() if callable(found) else found
+    return table
 
 
 def _sources(cover: Any, n_sources: int) -> NDArray[np.int64]:

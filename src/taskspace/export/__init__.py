@@ -1,0 +1,1 @@
+"""Exports of a policy library, one file each."""
