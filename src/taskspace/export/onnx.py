@@ -230,8 +230,8 @@ def _act(graph: "_Graph", policy: Policy, seen: str, number: str | None) -> str:
     one = graph.constant(np.array([1]))
     x = graph("Unsqueeze", seen, one)
     for i, (weight, bias) in enumerate(zip(policy.weights, policy.biases, strict=True)):
-        weight, bias = weight.astype(np.float32), bias.astype(np.float32)
-        x = graph("Add", graph("MatMul", x, pick(weight)), pick(bias[..., None, :]))
+        product = graph("MatMul", x, pick(weight.astype(np.float32)))
+        x = graph("Add", product, pick(bias.astype(np.float32)[..., None, :]))
         if i < len(policy.weights) - 1:
             x = graph("Tanh" if policy.activation == "tanh" else "Relu", x)
     x = graph("Squeeze", x, one)

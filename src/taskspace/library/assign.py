@@ -194,7 +194,8 @@ def neighbours(nodes: Regions) -> sparse.csr_array:
             return sparse.csr_array((n, n))
         width = nodes.high - nodes.low
         scaled = centres / np.where(width > 0, width, 1.0)
-        near = KDTree(scaled).query(scaled, k=n_near + 1)[1][:, 1:]
+        _, number = KDTree(scaled).query(scaled, k=n_near + 1)
+        near = np.asarray(number)[:, 1:]
         first, second = np.repeat(np.arange(n), n_near), near.ravel()
     graph = sparse.coo_array((np.ones(len(first)), (first, second)), (n, n))
     return sparse.csr_array(graph + graph.T)
