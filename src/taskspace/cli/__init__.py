@@ -15,6 +15,8 @@ from taskspace.cli.archive import archive
 from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
 from taskspace.cli.doctor import doctor
+from taskspace.cli.evaluate import evaluate
+from taskspace.cli.export import export
 from taskspace.cli.init import init
 from taskspace.cli.output import shown
 from taskspace.cli.profile import profile
@@ -45,6 +47,8 @@ for command in (
     profile,
     verify,
     certify,
+    export,
+    evaluate,
     report,
     archive,
     systems,

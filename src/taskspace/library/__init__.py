@@ -16,3 +16,5 @@ from taskspace.library.make import library as library
 from taskspace.library.regions import BoxRegions as BoxRegions
 from taskspace.library.regions import regions_of as regions_of
 from taskspace.library.tracker import Tracker as Tracker
+from taskspace.library.trial import Trial as Trial
+from taskspace.library.trial import try_library as try_library

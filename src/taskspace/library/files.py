@@ -374,8 +374,17 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([[_cell(value) for value in row] for row in rows])
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A name that a spreadsheet would take for a formula gets an apostrophe."""
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value[:1] in "=+-@\t" and value
+        else value
+    )
 
 
 # --- bytes ------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.certificates.claims import claim
+from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.library.assign import ASSIGN_RULES, assign
-from taskspace.library.base import Entry, Guarantee, Kind, Outside, PolicyLibrary
+from taskspace.library.base import Entry, Guarantee, Outside, PolicyLibrary
 from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
 from taskspace.performance import source_space, target_space
 from taskspace.performance.table import family_rows, provenance_of
@@ -22,7 +23,6 @@ from taskspace.systems.base import System
 
 __all__ = ["hand_library", "library"]
 
-KINDS: dict[str, Kind] = {"exact": "proof", "sampled": "estimate", "given": "estimate"}
 BASES = {
     "exact": "by the exact numbers of the table",
     "sampled": "by means of sampled episodes",
@@ -32,11 +32,15 @@ BASES = {
 
 @dataclass(frozen=True)
 class _Known:
-    """What a run, or a table and what was given with it, tells."""
+    """What a run, or a table and what was given with it, tells.
+
+    `axes` has the unit and the default of every axis that is known.
+    """
 
     table: xr.Dataset
     policies: Policy | None
     system: System | None
+    axes: Mapping[str, tuple[str, float]]
     targets: Space | None
     provenance: Mapping[str, Any]
 
@@ -203,7 +207,7 @@ def _of_targets(
     guarantee = Guarantee(
         question,
         "nodes",
-        KINDS[provenance],
+        claim(provenance),
         f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
         "targets nothing is known.",
         {
@@ -384,16 +388,15 @@ def _finish(
         for s, m in entries
     )
     stack = None if known.policies is None else known.policies[sources, members]
-    axes = {axis.name: axis for axis in known.system.axes} if known.system else {}
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
-        fixed = {n: float(a.default) for n, a in axes.items() if n not in names}
+        fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
     return PolicyLibrary(
         named,
         regions,
         guarantee,
         names,
-        tuple(axes[n].unit if n in axes else "" for n in names),
+        tuple(known.axes.get(n, ("", 0.0))[0] for n in names),
         stack,
         outside,
         fixed,
@@ -403,14 +406,15 @@ def _finish(
 
 
 def _known(run: Any, policies: Policy | None, system: System | None) -> _Known:
+    stack, targets, told = policies, None, []
     if isinstance(run, xr.Dataset):
-        table, stack, targets = run, policies, None
+        table = run
     elif hasattr(run, "table"):
         table = _table(run)
-        stack = policies if policies is not None else run_policies(run)
-        experiment = getattr(run, "experiment", None)
-        system = system or getattr(experiment, "built_system", None)
-        targets = getattr(experiment, "target_space", None)
+        stack = run_policies(run) if policies is None else policies
+        targets = getattr(getattr(run, "experiment", None), "target_space", None)
+        told = getattr(run, "system", {}).get("axes", [])
+        system = _run_system(run) if system is None else system
     else:
         raise InvalidInputError(
             "A library is made from a run (ts.open_run) or a performance table, but "
@@ -421,11 +425,14 @@ def _known(run: Any, policies: Policy | None, system: System | None) -> _Known:
             f"There must be policies for all {table.sizes['source']} sources of the "
             f"table, but there are {_length(stack)}."
         )
-    keys = ("system", "trainer", "seed", "best_known_kind", "provenance")
-    origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
     if targets is None:
         targets = target_space(table)
-    return _Known(table, stack, system, targets, origin)
+    axes = {axis["name"]: (axis["unit"], float(axis["default"])) for axis in told}
+    if system is not None:
+        axes = {axis.name: (axis.unit, float(axis.default)) for axis in system.axes}
+    keys = ("system", "trainer", "seed", "best_known_kind", "provenance")
+    origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
+    return _Known(table, stack, system, axes, targets, origin)
 
 
 def run_policies(run: Any) -> Policy | None:
@@ -436,10 +443,25 @@ def run_policies(run: Any) -> Policy | None:
     """
     if not hasattr(run, "read_policies"):
         return getattr(run, "policies", None)
-    table = _table(run)
-    found = run.read_policies(slice(0, table.sizes["source"]))
-    trained = found[0] if isinstance(found, tuple) else found.trained
-    return trained.policies
+    n_sources = _table(run).sizes["source"]
+    planned = run.experiment.sources.size
+    known = np.arange(planned)
+    if n_sources < planned:  # an unfinished run has the rows that are evaluated
+        known = np.flatnonzero(run.ledger().evaluated)
+    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    parts = [
+        run.read_policies(slice(int(s[0]), int(s[-1]) + 1)).trained.policies
+        for s in stretches
+    ]
+    return type(parts[0]).concatenate(parts)
+
+
+def _run_system(run: Any) -> System | None:
+    """The system of a run, None where its code may not or cannot be imported."""
+    try:
+        return run.experiment.built_system
+    except (AttributeError, TaskspaceError):
+        return None
 
 
 def _table(run: Any) -> xr.Dataset:
