@@ -29,6 +29,8 @@ COMMANDS = (
     "profile",
     "verify",
     "certify",
+    "export",
+    "evaluate",
     "report",
     "archive",
     "systems",
