@@ -87,9 +87,7 @@ class Question:
         """
         return loss(table, self.criterion, self.judge)
 
-    def blocks(
-        self, table: xr.Dataset
-    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def blocks(self, table: xr.Dataset) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """The rows of `losses`, a stretch of sources at a time.
 
         Args:

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.base import Certificate, CertificateKind
 from taskspace.certificates.loss_rates import (
     LossRates,
@@ -19,7 +20,6 @@ from taskspace.certificates.loss_rates import (
     distances,
     loss_rates,
 )
-from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
 

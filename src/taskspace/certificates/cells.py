@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.continuum import (
     CERTIFIED,
     UNCOVERED,
@@ -23,7 +24,6 @@ from taskspace.certificates.continuum import (
 from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.cover import minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.spaces import Space

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.base import Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.certificates._old import check_epsilon
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 

@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.base import CertificateKind
 from taskspace.certificates._old import check_criterion
+from taskspace.certificates.base import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.systems.base import System, reduce_family

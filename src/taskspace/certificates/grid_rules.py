@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.base import Certificate, CertificateKind
 from taskspace.certificates.loss_rates import distances
-from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Grid
 

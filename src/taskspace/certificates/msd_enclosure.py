@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._threads import over_rows
+from taskspace.certificates._old import check_criterion
 from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.certificates.intervals import check_magnitude
 from taskspace.certificates.msd_bounds import (
@@ -24,7 +25,6 @@ from taskspace.certificates.msd_bounds import (
     point,
     stability,
 )
-from taskspace.certificates._old import check_criterion
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.msd import MassSpringDamper

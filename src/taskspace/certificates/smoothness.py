@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.base import Certificate
 from taskspace.cover import Cover, minimum_cover
-from taskspace.certificates._old import check_epsilon
 from taskspace.criteria import table_sets
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies

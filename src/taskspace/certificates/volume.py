@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.balls import SHRINK, Balls
 from taskspace.certificates.base import Certificate, CertificateKind
 from taskspace.cover.bounds import lower_bounds
-from taskspace.certificates._old import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from taskspace.certificates._old import check_criterion, check_epsilon
 from taskspace.certificates.base import Certificate, plain
 from taskspace.certificates.report import CertifyResult
 from taskspace.certificates.report import certify as certify_table
@@ -25,7 +26,6 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
 )
-from taskspace.criteria import check_criterion, check_epsilon
 
 MARKS = {"proof": "green", "estimate": "yellow", "vacuous": "dim"}
 

@@ -93,11 +93,16 @@ class Criterion(ABC):
         return f"{self.name} ≤ {epsilon:g}"
 
     def check_epsilon(self, epsilon: float) -> None:
-        """Refuse a tolerance that is NaN, or negative where losses start at zero.
+        """Refuse a tolerance that is not finite, or negative where losses start at 0.
 
         Args:
             epsilon: the tolerance.
         """
+        if np.isinf(epsilon):
+            raise InvalidInputError(
+                f"epsilon must be finite, but got epsilon={epsilon}. Name the largest "
+                "loss that you accept."
+            )
         if np.isnan(epsilon) or (epsilon < 0 and not self.allows_negative_epsilon):
             raise InvalidInputError(
                 f"epsilon >= 0 must hold, but got epsilon={epsilon}. For a relative "

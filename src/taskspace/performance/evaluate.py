@@ -55,9 +55,11 @@ def evaluate(
         system, trainer, space, seed=seed, targets=targets, judges=judges
     )
     ledger.work_off(
-        lambda stage, done, total: progress(int(ledger.evaluated.sum()))
-        if progress and stage == "evaluate"
-        else None
+        lambda stage, done, total: (
+            progress(int(ledger.evaluated.sum()))
+            if progress and stage == "evaluate"
+            else None
+        )
     )
     return ledger.table()
 
@@ -83,7 +85,5 @@ def new_ledger(
     """
     tried = space if targets is None else targets
     contexts = system.contexts(tried)
-    keep = kept_variables(
-        system, space.size, trainer.n_policies, len(contexts), judges
-    )
+    keep = kept_variables(system, space.size, trainer.n_policies, len(contexts), judges)
     return Ledger(Task(system, trainer, contexts, seed, keep), space, tried)

@@ -8,8 +8,8 @@ a selector asks for the sources that it wants.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,214 +17,39 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS, make_table
+from taskspace.performance.work import (
+    MemoryStorage,
+    Rows,
+    Stage,
+    Storage,
+    Task,
+    TrainedBlock,
+    Work,
+)
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
-from taskspace.trainers.base import Trained, Trainer
 
 __all__ = [
     "STATES",
     "Ledger",
     "MemoryStorage",
     "Rows",
+    "Stage",
     "Storage",
     "Task",
     "TrainedBlock",
     "Work",
+    "assemble",
     "best_known",
     "kept_variables",
+    "table_notes",
 ]
 
-Stage = Literal["train", "evaluate"]
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
 
 # Up to this many values of J (256 MB) a table holds J itself.
 FULL_TABLE_CELLS = 2**25
-
-
-@dataclass(frozen=True)
-class TrainedBlock:
-    """Policies of some sources, and their scores at home.
-
-    Args:
-        trained: what the trainer returned.
-        home: J of each policy at its own source, dims `(source, policy)`.
-    """
-
-    trained: Trained
-    home: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of the table for some sources.
-
-    Args:
-        variables: arrays by name, `source` first.
-        top: best J seen at each target.
-    """
-
-    variables: dict[str, NDArray[Any]]
-    top: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Work:
-    """A piece of work that anybody may do.
-
-    Args:
-        stage: `"train"` or `"evaluate"`.
-        block: its number among the blocks of that stage.
-        rows: the sources.
-        contexts: full context rows of these sources.
-        policies: for an evaluation, what their training gave; see `Ledger.give`.
-    """
-
-    stage: Stage
-    block: int
-    rows: slice
-    contexts: NDArray[np.float64]
-    policies: TrainedBlock | None = None
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is trained and where it is tried: all that a worker must know.
-
-    Args:
-        system: the tasks.
-        trainer: makes the policies of each source.
-        targets: full context rows where policies are tried.
-        seed: seed of the trainer.
-        keep: variables of the table, see `kept_variables`.
-    """
-
-    system: System
-    trainer: Trainer
-    targets: NDArray[np.float64]
-    seed: int
-    keep: tuple[str, ...]
-
-    def do(self, work: Work) -> TrainedBlock | Rows:
-        """Do a piece of work; the same result in any process and any order.
-
-        Args:
-            work: what to do.
-        """
-        if work.stage == "train":
-            trained = self.trainer.train(self.system, work.contexts, seed=self.seed)
-            home = self.system.home_performance(trained.policies, work.contexts)
-            return TrainedBlock(trained, home)
-        assert work.policies is not None
-        policies = work.policies.trained.policies
-        if "performance" in self.keep:
-            variables = self.system.measure(policies, self.targets)
-            top = variables["performance"].max((0, 1))
-            return Rows({name: variables[name] for name in self.keep}, top)
-        reduced = self.system.reduce_family(policies, work.policies.home, self.targets)
-        variables = {name: getattr(reduced, name) for name in self.keep}
-        return Rows(variables, reduced.best.max(0))
-
-
-class Storage(Protocol):
-    """Where a ledger is written: memory, or a run directory."""
-
-    def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources of a stage, in order."""
-        ...
-
-    def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is written whole."""
-        ...
-
-    def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Write a block of policies."""
-        ...
-
-    def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources."""
-        ...
-
-    def write_rows(self, block: int, done: Rows) -> None:
-        """Write a block of the table."""
-        ...
-
-    def read_rows(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Variables of all evaluated blocks, joined along `source`.
-
-        Arrays, or `xarray` variables that are read as they are needed.
-        """
-        ...
-
-    def top(self) -> NDArray[np.float64]:
-        """Best J seen at each target so far."""
-        ...
-
-
-@dataclass
-class MemoryStorage:
-    """A ledger in memory, cut into blocks of at most so many sources.
-
-    Args:
-        step: sources of a block; a block never spans two calls of `plan`.
-    """
-
-    step: int
-    _blocks: list[slice] = field(default_factory=list)
-    _trained: dict[int, TrainedBlock] = field(default_factory=dict)
-    _rows: dict[int, Rows] = field(default_factory=dict)
-
-    def plan(self, n_sources: int) -> None:
-        """Make room for further sources.
-
-        Args:
-            n_sources: how many.
-        """
-        first = self._blocks[-1].stop if self._blocks else 0
-        for start in range(first, first + n_sources, self.step):
-            stop = min(start + self.step, first + n_sources)
-            self._blocks.append(slice(start, stop))
-
-    def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources, the same for both stages."""
-        del stage
-        return self._blocks
-
-    def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is there."""
-        return block in (self._trained if stage == "train" else self._rows)
-
-    def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Keep a block of policies."""
-        self._trained[block] = done
-
-    def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources."""
-        parts, homes = [], []
-        for block, stretch in enumerate(self._blocks):
-            first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
-            if first < stop:
-                inside = slice(first - stretch.start, stop - stretch.start)
-                found = self._trained[block]
-                parts.append(found.trained[inside])
-                homes.append(found.home[inside])
-        return TrainedBlock(Trained.concatenate(parts), np.concatenate(homes))
-
-    def write_rows(self, block: int, done: Rows) -> None:
-        """Keep a block of the table."""
-        self._rows[block] = done
-
-    def read_rows(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Variables of all evaluated blocks, joined along `source`."""
-        order = sorted(self._rows)
-        return {
-            name: np.concatenate([self._rows[b].variables[name] for b in order])
-            for name in names
-        }
-
-    def top(self) -> NDArray[np.float64]:
-        """Best J seen at each target so far."""
-        return np.max([rows.top for rows in self._rows.values()], axis=0)
 
 
 class Ledger:
@@ -276,9 +101,11 @@ class Ledger:
         Args:
             sources: contexts over the same axes as those before.
         """
+        rows = self.task.system.contexts(sources)
         if self._sources is None:
-            self._sources = sources
+            self._sources, self._contexts = sources, rows
         else:
+            self._contexts = np.concatenate([self._contexts, rows])
             if tuple(sources.names) != tuple(self._sources.names):
                 raise InvalidInputError(
                     f"Further sources must have the axes {self._sources.names}, but "
@@ -291,8 +118,7 @@ class Ledger:
 
     def ask(self) -> list[Work]:
         """What can be done now: trainings, and evaluations of what is trained."""
-        contexts = self.task.system.contexts(self.sources)
-        storage = self.storage
+        contexts, storage = self._contexts, self.storage
         trained = np.zeros(self.n_sources, bool)
         found: list[Work] = []
         for block, rows in enumerate(storage.blocks("train")):
@@ -371,9 +197,12 @@ class Ledger:
                 )
             if not self.storage.has("train", block):
                 continue
-            home = self.storage.read_policies(rows).home
-            for number, scores in zip(range(rows.start, rows.stop), home, strict=True):
-                found[number] = _state(scores, solved_return)
+            block_ = self.storage.read_policies(rows)
+            for place, scores in enumerate(block_.home):
+                if block_.failed[place]:
+                    found[rows.start + place] = ("failed", "its training failed")
+                else:
+                    found[rows.start + place] = _state(scores, solved_return)
         return found
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
@@ -382,32 +211,64 @@ class Ledger:
 
     def table(self) -> xr.Dataset:
         """The performance table of the sources that are evaluated so far."""
-        known = np.flatnonzero(self.evaluated)
-        if not len(known):
+        known = self.evaluated
+        if not known.any():
             raise TaskspaceError("The ledger holds no evaluated source yet.")
-        variables = self.storage.read_rows(self.task.keep)
-        # Stretches of neighbours: one read each, one in all for a finished ledger.
-        parts = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
-        blocks = [
-            self.storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts
-        ]
         reference, kind = self.best_known()
-        sources: Space = self.sources
-        if len(known) < sources.size:
-            sources = Points(sources.names, sources.points[known])
-        return make_table(
-            {
-                **variables,
-                "home_performance": np.concatenate([b.home for b in blocks]),
-                "environment_steps": np.concatenate(
-                    [b.trained.environment_steps for b in blocks]
-                ),
-                "best_known": reference,
-            },
-            sources,
+        return assemble(
+            self.storage,
+            self.task.keep,
+            self.sources,
             self.target_space,
+            reference,
             table_notes(self.task, kind) | self._notes,
+            known,
         )
+
+
+def assemble(
+    storage: Storage,
+    names: Sequence[str],
+    sources: Space,
+    targets: Space,
+    best_known: NDArray[np.float64],
+    notes: Mapping[str, Any],
+    known: NDArray[np.bool_],
+) -> xr.Dataset:
+    """The table of what a storage holds.
+
+    Args:
+        storage: policies and rows.
+        names: variables that are kept by blocks.
+        sources: all sources that are planned.
+        targets: the targets.
+        best_known: the reference of regret at each target.
+        notes: attributes.
+        known: which sources have their row.
+
+    Returns:
+        A table of the known sources; `n_planned` notes how many there will be.
+    """
+    numbers = np.flatnonzero(known)
+    notes = dict(notes)
+    if len(numbers) < sources.size:
+        notes["n_planned"] = sources.size
+        sources = Points(sources.names, sources.points[numbers])
+    # Stretches of neighbours: one read each, one in all for a finished ledger.
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    blocks = [storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts]
+    steps = [block.trained.environment_steps for block in blocks]
+    return make_table(
+        {
+            **storage.read_rows(names),
+            "home_performance": np.concatenate([block.home for block in blocks]),
+            "environment_steps": np.concatenate(steps),
+            "best_known": best_known,
+        },
+        sources,
+        targets,
+        notes,
+    )
 
 
 def table_notes(task: Task, kind: str) -> dict[str, Any]:
@@ -430,7 +291,11 @@ def table_notes(task: Task, kind: str) -> dict[str, Any]:
 
 
 def kept_variables(
-    system: System, n_sources: int, n_policies: int, n_targets: int, judges: Sequence[str]
+    system: System,
+    n_sources: int,
+    n_policies: int,
+    n_targets: int,
+    judges: Sequence[str],
 ) -> tuple[str, ...]:
     """What to keep of an evaluation: J itself if it fits, else reductions.
 

@@ -25,7 +25,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Grid, Points, Space, grid_of
 from taskspace.systems.base import FamilyReduction, Provenance, reduce_family
 
 __all__ = [
@@ -105,23 +105,32 @@ def provenance_of(table: xr.Dataset) -> Provenance:
     raise UnknownNameError("provenance", found, get_args(Provenance))
 
 
-def source_space(table: xr.Dataset) -> Points | None:
-    """Contexts of the sources, None if the table has none."""
+def source_space(table: xr.Dataset) -> Grid | Points | None:
+    """Contexts of the sources: a grid if they are one, None if there are none.
+
+    Args:
+        table: a performance table.
+    """
     return _space(table, "source")
 
 
-def target_space(table: xr.Dataset) -> Points | None:
-    """Contexts of the targets, None if the table has none."""
+def target_space(table: xr.Dataset) -> Grid | Points | None:
+    """Contexts of the targets: a grid if they are one, None if there are none.
+
+    Args:
+        table: a performance table.
+    """
     return _space(table, "target")
 
 
-def _space(table: xr.Dataset, dim: str) -> Points | None:
+def _space(table: xr.Dataset, dim: str) -> Grid | Points | None:
     prefix = f"{dim}_"
     names = [str(n) for n in table.coords if str(n).startswith(prefix)]
     if not names:
         return None
     columns = [table.coords[name].values for name in names]
-    return Points([n.removeprefix(prefix) for n in names], np.stack(columns, axis=1))
+    points = Points([n.removeprefix(prefix) for n in names], np.stack(columns, axis=1))
+    return grid_of(points) or points
 
 
 def table_from_matrix(

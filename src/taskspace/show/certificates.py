@@ -17,6 +17,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
+from taskspace._files import write_atomically
 from taskspace.certificates.balls import Balls
 from taskspace.certificates.base import plain
 from taskspace.certificates.continuum import STATUS, ContinuumCover
@@ -24,7 +25,6 @@ from taskspace.certificates.loss_rates import LossRates, contexts_of
 from taskspace.certificates.report import CertifyResult
 from taskspace.criteria import loss_rows
 from taskspace.errors import InvalidInputError
-from taskspace.runs.store import write_atomically
 from taskspace.show.style import PALETTE, STYLE, new_figure, save
 
 __all__ = [
@@ -124,7 +124,7 @@ def tolerance_plot(
         raise InvalidInputError(
             f"0 <= source < {sources.size} must hold, but got {source}."
         )
-    loss = loss_rows(table, "signed", "all", slice(source, source + 1))[0]
+    loss = loss_rows(table, "signed", "worst", slice(source, source + 1))[0]
     outer = float(balls.outer[source])
     return TolerancePlot(
         title=f"tolerance set of source {source}, signed, ε = {epsilon:g}",

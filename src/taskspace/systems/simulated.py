@@ -232,8 +232,7 @@ def standard_error(returns: NDArray[Any]) -> NDArray[np.float64]:
     if n < 2:
         return np.full(returns.shape[:-1], np.nan)
     with np.errstate(invalid="ignore"):
-        spread = returns.std(-1, ddof=1, dtype=np.float64) / np.sqrt(n)
-    return spread
+        return returns.std(-1, ddof=1, dtype=np.float64) / np.sqrt(n)
 
 
 def episode_keys(key: jax.Array, n_episodes: int) -> jax.Array:

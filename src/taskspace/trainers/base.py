@@ -29,8 +29,8 @@ class Trained:
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, rows: slice) -> "Trained":
-        """What a stretch of sources got.
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "Trained":
+        """What some of the sources got.
 
         Args:
             rows: which sources.
