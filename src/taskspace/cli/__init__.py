@@ -15,6 +15,7 @@ from taskspace.cli.archive import archive
 from taskspace.cli.certify import certify
 from taskspace.cli.cover import cover
 from taskspace.cli.doctor import doctor
+from taskspace.cli.explore import explore
 from taskspace.cli.init import init
 from taskspace.cli.output import shown
 from taskspace.cli.profile import profile
@@ -46,6 +47,7 @@ for command in (
     verify,
     certify,
     report,
+    explore,
     archive,
     systems,
     doctor,

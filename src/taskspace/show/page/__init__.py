@@ -2,5 +2,7 @@
 
 from taskspace.show.page.build import build_page, collect
 from taskspace.show.page.html import render
+from taskspace.show.page.serve import run_server
+from taskspace.show.page.subject import Reader, Subject
 
-__all__ = ["build_page", "collect", "render"]
+__all__ = ["Reader", "Subject", "build_page", "collect", "render", "run_server"]

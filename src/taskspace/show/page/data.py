@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.cover import Cover
+from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
 from taskspace.criteria import CRITERIA, assigned_regret
 from taskspace.performance.table import (
@@ -127,9 +128,7 @@ def _side(
 ) -> dict[str, Any]:
     space = (source_space if side == "source" else target_space)(table)
     axes: list[AxisRecord] = [] if space is None else axes_of(space, labels)
-    names = None
-    if side in table.coords:
-        names = [str(name) for name in table.coords[side].values]
+    names = (source_names if side == "source" else target_names)(table)
     return {
         "n": table.sizes[side],
         "names": names,

@@ -27,6 +27,9 @@ __all__ = ["Layer", "Step", "make_layer", "round_steps", "slider_steps"]
 MAX_CELLS = 400_000_000
 """Pairs of source and target up to which all losses of a layer are held at once."""
 
+MAX_ORDERED = 300
+"""Covers up to this size are put in the order of what each source adds."""
+
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
@@ -180,7 +183,30 @@ def make_layer(
             )
         )
     _carry(layer)
+    for number, step in enumerate(layer.steps):
+        step.covers = [
+            replace(cover, sources=_by_gain(layer.first[cover.sources] <= number, cover))
+            for cover in step.covers
+        ]
     return layer
+
+
+def _by_gain(served: NDArray[np.bool_], cover: Cover) -> NDArray[np.int64]:
+    """The sources of a cover, the one that adds most to those before it next.
+
+    Args:
+        served: targets that each of them serves, dims `(source, target)`.
+        cover: whose order to change; greedy's is such an order already.
+    """
+    if cover.method == "greedy" or cover.size > MAX_ORDERED:
+        return cover.sources
+    left, order = served.copy(), []
+    for _ in range(cover.size):
+        gains = left.sum(1)
+        gains[order] = -1
+        order.append(int(gains.argmax()))
+        left &= ~served[order[-1]]
+    return cover.sources[order]
 
 
 def _n_served(cover: Cover) -> int:

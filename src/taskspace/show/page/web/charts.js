@@ -202,7 +202,7 @@ export class CurveChart {
       || !cover.sources.every((/** @type {number} */ s) => view.page.rowOf.has(s));
     this.output.textContent = ` ${count(answer.sources.length)} of ${count(size)}: ${percent(answer.served / n)}`;
     show(this.caption, h("b", {}, "Coverage. "),
-      h("span", { class: "key upper" }, cover.record.method), " in its order of selection",
+      h("span", { class: "key upper" }, cover.record.method), ", most useful first",
       others.map((/** @type {any} */ c) => [" ", h("span", { class: `key ${c.method}` }, c.method)]),
       this.input.disabled && view.method !== "hand"
         ? " The rows of these sources are not in this file, so the cover is shown whole." : "");

@@ -45,7 +45,10 @@ async function restore() {
   const state = new URLSearchParams(location.hash.slice(1));
   panels.splice(0).forEach((panel) => panel.element.remove());
   await addPanel("", state);
-  if (state.has("b.c")) await addPanel("b.", state);
+  if (state.has("b.c")) {
+    await addPanel("b.", state);
+    await panels[0].update(); // it has only half the width now
+  }
   compare.textContent = panels.length > 1 ? "One question" : "Compare two questions";
 }
 
@@ -115,4 +118,6 @@ addEventListener("resize", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach((p) => p.update()));
 await restore();
+// For scripts in the console: the data, and the panels with their views.
+Object.assign(globalThis, { taskspace: { page, panels } });
 document.documentElement.dataset.ready = "yes";

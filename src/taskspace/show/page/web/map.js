@@ -174,15 +174,22 @@ export class ContextMap {
       w < 400 ? 4 : 7);
     this.yScale = this.y < 0 ? scale(0, 1, "linear")
       : scale(this.axes[this.y].low, this.axes[this.y].high, this.axes[this.y].scale, 7);
-    const near = this.isGrid
-      ? neighbours(answer.who, this.axes.map((/** @type {any} */ a) => a.values.length),
-        answer.sources.length)
-      : answer.sources.map((_, i) => new Set(answer.sources.map((__, j) => j).filter((j) => j !== i)));
-    this.colours = colourSources(near);
+    const shape = this.isGrid ? this.axes.map((/** @type {any} */ a) => a.values.length) : null;
+    this.colours = this.coloursOf(answer.who, shape, answer.sources.length);
     if (this.isGrid) this.drawCells();
     else this.drawPoints();
     this.drawOverlay();
     this.drawLegend();
+  }
+
+  /**
+   * A colour number for each source; all differ where targets are not on a grid.
+   * @param {Int32Array} who
+   * @param {number[] | null} shape
+   * @param {number} n
+   */
+  coloursOf(who, shape, n) {
+    return shape ? colourSources(neighbours(who, shape, n)) : Int32Array.from({ length: n }, (_, i) => i);
   }
 
   /** Colour of each target as a pixel, as a function of its number. */
@@ -445,13 +452,27 @@ export class ContextMap {
       if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
       const fill = mode === "who" ? colour(this.colours[place]) : "#ffffff";
       const at = { x: margin.left + x, y: margin.top + y };
+      const away = !this.isInSlice(source);
       return [
-        svg("circle", { cx: at.x, cy: at.y, r: radius, fill, class: "source" }),
-        many ? null : svg("text", {
+        svg("circle", { cx: at.x, cy: at.y, r: radius, fill, class: away ? "source away" : "source" }),
+        many || away ? null : svg("text", {
           x: at.x, y: at.y + radius / 2.6, "text-anchor": "middle", fill: ink(fill),
           class: "number", "font-size": radius * 1.15,
         }, place + 1),
       ];
+    });
+  }
+
+  /** @param {number} source whether it lies in the slice that is shown. */
+  isInSlice(source) {
+    const { axes } = this.page.header.sources;
+    const all = /** @type {Float64Array} */ (this.page.sourceContexts);
+    return this.axes.every((/** @type {any} */ axis, /** @type {number} */ a) => {
+      if (a === this.x || a === this.y || !axis.values) return true;
+      const place = axes.findIndex((/** @type {any} */ x) => x.name === axis.name);
+      const { values } = axis;
+      const width = (values[values.length - 1] - values[0]) / (2 * values.length) || Infinity;
+      return place < 0 || Math.abs(all[source * axes.length + place] - values[this.slice[a]]) < width;
     });
   }
 
@@ -465,6 +486,7 @@ export class ContextMap {
       parts.push(h("span", { class: "ramp" }),
         ` loss from ${number(/** @type {any} */ (this.lossRange)[0])} (light) to ε = ${number(view.epsilon)} (dark)`);
     }
+    if (this.axes.length > 2) parts.push("Faint circles lie in other slices.");
     if (missing) parts.push(h("span", {}, h("span", { class: "hatch" }), " not served"));
     const unsure = this.isGrid ? this.uncertain() : null;
     if (unsure) {

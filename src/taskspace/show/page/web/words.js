@@ -21,10 +21,11 @@ export function sentence(view, answer) {
   const n = view.layer.n;
   const size = answer.sources.length;
   const things = size === 1 ? "1 source" : `${count(size)} sources`;
-  const all = answer.served === n;
-  const rest = all
-    ? `${size === 1 ? "serves" : "serve"} all ${count(n)} contexts within ${view.about.sentence}.`
-    : `${size === 1 ? "serves" : "serve"} ${count(answer.served)} of ${count(n)} contexts (${percent(answer.served / n)}) within ${view.about.sentence}.`;
+  const whom = view.page.header.targets.axes.length ? "contexts" : "targets";
+  const verb = size === 1 ? "serves" : "serve";
+  const rest = answer.served === n
+    ? `${verb} all ${count(n)} ${whom} within ${view.about.sentence}.`
+    : `${verb} ${count(answer.served)} of ${count(n)} ${whom} (${percent(answer.served / n)}) within ${view.about.sentence}.`;
   return [things, rest];
 }
 
