@@ -83,7 +83,9 @@ class Browser:
         )
 
     def text(self, selector: str) -> str:
-        return self.run("return document.querySelector(arguments[0]).textContent", selector)
+        return self.run(
+            "return document.querySelector(arguments[0]).textContent", selector
+        )
 
     def errors(self) -> list[str]:
         return [

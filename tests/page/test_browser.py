@@ -40,7 +40,9 @@ def test_opens_from_disk_without_a_network(opened):
     assert opened.run("return location.protocol") == "file:"
     assert opened.run("return navigator.onLine") is False
     assert "within regret ≤ 0.2" in opened.text(".sentence")
-    asked = opened.run("return performance.getEntriesByType('resource').map(e => e.name)")
+    asked = opened.run(
+        "return performance.getEntriesByType('resource').map(e => e.name)"
+    )
     assert [name for name in asked if not name.startswith(("data:", "blob:"))] == []
     policy = opened.run("return document.querySelector('meta[http-equiv]').content")
     assert policy.startswith("default-src 'none'")
@@ -52,21 +54,29 @@ def test_fifty_tolerances_have_the_size_of_the_library(opened, msd_table):
     steps = opened.run("return taskspace.panels[0].view.layer.about.steps")
     epsilons = [step["epsilon"] for step in steps]
     opened.set(".method", "greedy", "change")
-    for wanted in np.exp(rng.uniform(np.log(epsilons[0]), np.log(2 * epsilons[-1]), 50)):
+    for wanted in np.exp(
+        rng.uniform(np.log(epsilons[0]), np.log(2 * epsilons[-1]), 50)
+    ):
         opened.set(".epsilon-number", float(wanted), "change")
-        shown = float(opened.run("return document.querySelector('.epsilon-number').value"))
+        shown = float(
+            opened.run("return document.querySelector('.epsilon-number').value")
+        )
         assert shown == max(e for e in epsilons if e <= wanted)
         sets = ts.tolerance_sets(losses, shown)
         cover = ts.greedy_cover(sets)
         size = int(opened.text(".sentence .size").split()[0])
         assert size == cover.size
-        rows = opened.run("return document.querySelectorAll('.selected tbody tr').length")
+        rows = opened.run(
+            "return document.querySelectorAll('.selected tbody tr').length"
+        )
         assert rows == cover.size
 
 
 def test_fifty_random_views_are_exact(opened, msd_table):
     rng = np.random.default_rng(1)
-    layers = opened.run("return taskspace.page.header.layers.map(l => [l.criterion, l.judge])")
+    layers = opened.run(
+        "return taskspace.page.header.layers.map(l => [l.criterion, l.judge])"
+    )
     n = msd_table.sizes["source"]
     assert len(layers) == 8
     for _ in range(50):
@@ -141,7 +151,9 @@ def test_a_source_is_taken_in_and_out(opened):
     assert after["sources"] == [*before["sources"], source]
     assert opened.run("return document.querySelector('.method').value") == "hand"
     opened.run("document.querySelector('.selected .remove').click()")
-    opened.until(f"return taskspace.panels[0].view.hand.length === {len(before['sources'])}")
+    opened.until(
+        f"return taskspace.panels[0].view.hand.length === {len(before['sources'])}"
+    )
     fewer = opened.ask(VIEW)
     assert fewer["served"] < after["served"]
     assert "%" in opened.text(".sentence")
@@ -200,9 +212,13 @@ def test_the_address_holds_the_state(opened, msd_page, tmp_path):
     opened.set(".criterion", "floor", "change")
     opened.set(".epsilon", 7)
     opened.set(".mode", "loss", "change")
-    opened.ask("taskspace.panels[0].view.pick = 33; await taskspace.panels[0].toggle(5)")
+    opened.ask(
+        "taskspace.panels[0].view.pick = 33; await taskspace.panels[0].toggle(5)"
+    )
     opened.run("document.querySelector('.compare').click()")
-    opened.until("return taskspace.panels.length === 2 && location.hash.includes('b.c=')")
+    opened.until(
+        "return taskspace.panels.length === 2 && location.hash.includes('b.c=')"
+    )
     before = opened.ask(VIEW)
     fragment = opened.run("return location.hash")
     opened.show(msd_page, tmp_path, fragment)
@@ -237,7 +253,9 @@ def test_names_are_text(browser, named_matrix, tmp_path):
     browser.show(page, tmp_path, "#p=3")
     assert browser.text("h1") == title
     assert browser.run("return window.hacked === undefined")
-    assert browser.run("return document.querySelectorAll('h1 *, .detail b b').length") == 0
+    assert (
+        browser.run("return document.querySelectorAll('h1 *, .detail b b').length") == 0
+    )
     assert browser.run("return document.querySelectorAll('img').length") == 0
     assert "t3<script>window.hacked = 1</script>" in browser.text(".detail h3")
     assert browser.errors() == []
@@ -307,7 +325,12 @@ def test_keys_move_the_tolerance_and_the_pick(opened):
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_runs_over_the_side(browser, msd_page, tmp_path, width):
-    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    metrics = {
+        "width": width,
+        "height": 844,
+        "deviceScaleFactor": 1,
+        "mobile": width < 500,
+    }
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
         browser.show(msd_page, tmp_path, "#p=9")

@@ -24,13 +24,17 @@ from taskspace.show.records import axes_of, seriation
 
 def decoded(blobs, about):
     """What `web/data.js` does, in NumPy."""
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(blobs.texts[about["blob"]])), "u1")
+    raw = np.frombuffer(
+        zlib.decompress(base64.b64decode(blobs.texts[about["blob"]])), "u1"
+    )
     if "width" not in about:
         return raw.view(f"<{about['type']}").reshape(about["shape"])
     bits = 8 * int(about["type"][1])
     planes = raw.reshape(bits // 8, -1).astype(np.int64)
     zigzag = sum(plane << (8 * i) for i, plane in enumerate(planes))
-    rest = ((zigzag >> 1) ^ -(zigzag & 1)).reshape(about["shape"][0], -1, about["width"])
+    rest = ((zigzag >> 1) ^ -(zigzag & 1)).reshape(
+        about["shape"][0], -1, about["width"]
+    )
     return (rest.cumsum(1).cumsum(2) & ((1 << bits) - 1)).reshape(about["shape"])
 
 
@@ -91,8 +95,10 @@ def test_bounds_and_sizes_hold_at_every_step(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 12, (7, 9)).astype(float)
     table = ts.table_from_matrix(scores)
-    layer = make_layer(table, "regret", "worst", stored=[0.0, 2.0, 5.0], time_limit=0.2)
     losses = ts.loss(table, "regret").values
+    layer = make_layer(
+        losses, "regret", "worst", stored=[0.0, 2.0, 5.0], time_limit=0.2
+    )
     for number, step in enumerate(layer.steps):
         served = losses <= step.epsilon
         least = brute_force(served)
@@ -113,7 +119,8 @@ def test_covers_known_already_are_used():
     table = ts.table_from_matrix(np.eye(4) * 10)
     sets = ts.table_sets(table, "regret", "worst", 1.0)
     cover = ts.minimum_cover(sets, time_limit=1)
-    layer = make_layer(table, "regret", "worst", covers=[(1.0, cover)], time_limit=0)
+    losses = ts.loss(table, "regret").values
+    layer = make_layer(losses, "regret", "worst", covers=[(1.0, cover)], time_limit=0)
     step = layer.steps[layer.epsilons.index(1.0)]
     assert step.is_stored
     assert {c.method for c in step.covers} == {"greedy", "minimum"}

@@ -64,7 +64,9 @@ def explore(
     host: Annotated[
         str, typer.Option(help="Address to serve at; others than this get a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="Port to serve at; 0 takes a free one.")
+    ] = 0,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -113,4 +115,3 @@ def _announce(address: str) -> None:
 
 def _beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.html")
-

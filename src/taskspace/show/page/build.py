@@ -9,11 +9,11 @@ import xarray as xr
 
 from taskspace.cover import Cover
 from taskspace.criteria import CRITERIA, JUDGES
-from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
 from taskspace.show.page.html import render
-from taskspace.show.page.layers import Layer, make_layer
+from taskspace.show.page.layers import Layer, all_losses, make_layer
 
 __all__ = ["build_page", "collect"]
 
@@ -84,33 +84,30 @@ def collect(
         )
     pairs = _pairs(table, asked)
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
+    (progress or str)("losses")
+    losses = all_losses(table, pairs)
     layers: list[Layer] = []
-    for criterion, judge in pairs:
-        mine = [q for q in asked if (q.criterion, q.judge) == (criterion, judge)]
-        epsilons = [question.epsilon for question in mine]
-        own = [(q.epsilon, c) for q, c in known if q in mine]
-        try:
-            layer = make_layer(
-                table,
-                criterion,
-                judge,
-                stored=epsilons,
-                covers=own,
+    for pair in pairs:
+        mine = [q for q in asked if (q.criterion, q.judge) == pair]
+        if pair not in losses:
+            if mine:
+                mine[0].rows(table, slice(0, 1))  # says why it does not apply
+            continue
+        layers.append(
+            make_layer(
+                losses[pair],
+                *pair,
+                stored=[question.epsilon for question in mine],
+                covers=[(q.epsilon, c) for q, c in known if q in mine],
                 n_steps=n_steps or (40 if small else 20),
-                time_limit=time_limit / len(pairs),
+                time_limit=time_limit / len(losses),
                 seed=seed,
                 progress=progress,
             )
-        except TaskspaceError:
-            if mine:
-                raise
-            continue  # a criterion that nobody asked for and that does not apply
-        layers.append(layer)
+        )
     if not layers:
         raise InvalidInputError("No criterion applies to this table.")
-    rows = choose_rows(
-        layers, table.sizes["source"], limit=max_rows, more=more_rows
-    )
+    rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
     everything = {
         "title": title,
         "path": path,
@@ -143,4 +140,3 @@ def _pairs(table: xr.Dataset, asked: Sequence[Question]) -> list[tuple[str, str]
         return [("regret", "worst")]
     every = [(criterion, judge) for judge in judges for criterion in criteria]
     return list(dict.fromkeys([*pairs, *every]))
-

@@ -164,7 +164,7 @@ def _layer(
         "unit": rule.unit,
         "summary": rule.summary,
         "steps": [
-            _step(table, layer, number, step, blobs)
+            _step(table, layer, rows, number, step, blobs)
             for number, step in enumerate(layer.steps)
         ],
         "first": blobs.add(first, width=width),
@@ -192,7 +192,12 @@ def _exact_losses(
 
 
 def _step(
-    table: xr.Dataset, layer: Layer, number: int, step: Step, blobs: Blobs
+    table: xr.Dataset,
+    layer: Layer,
+    rows: NDArray[np.int64],
+    number: int,
+    step: Step,
+    blobs: Blobs,
 ) -> dict[str, Any]:
     best = step.best
     return {
@@ -205,18 +210,27 @@ def _step(
         "n_uncoverable": step.n_uncoverable,
         "best": next(i for i, c in enumerate(step.covers) if c is best),
         "covers": [
-            _cover(table, layer, number, cover, blobs) for cover in step.covers
+            _cover(table, layer, rows, number, cover, blobs) for cover in step.covers
         ],
     }
 
 
 def _cover(
-    table: xr.Dataset, layer: Layer, number: int, cover: Cover, blobs: Blobs
+    table: xr.Dataset,
+    layer: Layer,
+    rows: NDArray[np.int64],
+    number: int,
+    cover: Cover,
+    blobs: Blobs,
 ) -> dict[str, Any]:
     record = cover.to_dict()
     for name in ("sources", "assignment", "uncoverable"):
         del record[name]
-    assignment = layer.assignment(cover.sources.tolist(), number)
+    signed = layer.question.criterion == "signed" and cover.size <= MAX_REGRET_SOURCES
+    here = bool(np.isin(cover.sources, rows).all())
+    assignment = np.zeros(0, np.int64)
+    if signed or not here:
+        assignment = layer.assignment(cover.sources.tolist(), number)
     place = np.full(cover.n_sources + 1, cover.size, np.int64)
     place[cover.sources] = np.arange(cover.size)
     kind = np.uint8 if cover.size < 255 else np.uint16 if cover.size < 2**16 else "u4"
@@ -226,7 +240,7 @@ def _cover(
         served |= layer.first[source] <= number
         curve.append(int(served.sum()))
     left: dict[str, Any] = {}
-    if layer.question.criterion == "signed" and cover.size <= MAX_REGRET_SOURCES:
+    if signed:
         regret = assigned_regret(table, layer.question.judge, assignment)
         worst = float(regret[assignment >= 0].max(initial=0.0))
         left["worst_regret"] = worst if np.isfinite(worst) else None
@@ -235,7 +249,8 @@ def _cover(
         "record": record,
         "sources": cover.sources.tolist(),
         "served": curve,
-        "assignment": blobs.add(place[assignment].astype(kind)),
+        # With its rows in the page, the page finds out who serves whom by itself.
+        "assignment": None if here else blobs.add(place[assignment].astype(kind)),
     }
 
 
@@ -245,10 +260,13 @@ def ranks(losses: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
     Args:
         losses: rows in the order of their sources, dims `(row, target)`.
     """
-    order = np.argsort(losses, axis=0, kind="stable")
     kind = np.uint8 if len(losses) <= 256 else np.uint16
     place = np.empty(losses.shape, kind)
-    np.put_along_axis(
-        place, order, np.arange(len(losses), dtype=kind)[:, None], axis=0
-    )
+    numbers = np.arange(len(losses), dtype=kind)
+    for first in range(0, losses.shape[1], 4096):  # a stretch that stays in the cache
+        columns = np.ascontiguousarray(losses[:, first : first + 4096].T)
+        order = columns.argsort(axis=1, kind="stable")
+        ranked = np.empty(columns.shape, kind)
+        np.put_along_axis(ranked, order, numbers[None], axis=1)
+        place[:, first : first + 4096] = ranked.T
     return place

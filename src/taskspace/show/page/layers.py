@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from taskspace._threads import over_rows
 from taskspace.cover import Cover, greedy_cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import CRITERIA, loss
+from taskspace.criteria import CRITERIA, loss_rows
 from taskspace.errors import InvalidInputError
+from taskspace.performance.table import row_blocks
 from taskspace.questions import Question
 from taskspace.sets import TargetSets, pack
 
-__all__ = ["Layer", "Step", "make_layer", "round_steps", "slider_steps"]
+__all__ = ["Layer", "Step", "all_losses", "make_layer", "round_steps", "slider_steps"]
 
-MAX_CELLS = 400_000_000
-"""Pairs of source and target up to which all losses of a layer are held at once."""
+MAX_NUMBERS = 500_000_000
+"""Losses that are held at once while a page is made (4 GB)."""
 
 MAX_ORDERED = 300
 """Covers up to this size are put in the order of what each source adds."""
@@ -110,8 +111,40 @@ class Layer:
         return served_by
 
 
+def all_losses(
+    table: xr.Dataset, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Losses of several criteria and judges, in one pass over the table.
+
+    Args:
+        table: a performance table, in memory or read as it is needed.
+        pairs: criteria and judges.
+
+    Returns:
+        Losses with dims `(source, target)`; a criterion that does not apply to the
+        table is left out.
+    """
+    shape = table.sizes["source"], table.sizes["target"]
+    n_numbers = len(pairs) * shape[0] * shape[1]
+    if n_numbers > MAX_NUMBERS:
+        raise InvalidInputError(
+            f"A page is made from at most {MAX_NUMBERS:,} losses, but {shape[0]:,} "
+            f"sources at {shape[1]:,} targets by {len(pairs)} criteria are "
+            f"{n_numbers:,}. Choose fewer sources, e.g. "
+            "table.isel(source=slice(None, None, 10))."
+        )
+    found = {pair: np.empty(shape) for pair in pairs}
+    for rows in row_blocks(table):
+        for pair in list(found):
+            try:
+                found[pair][rows] = loss_rows(table, *pair, rows)
+            except (InvalidInputError, KeyError):
+                del found[pair]
+    return found
+
+
 def make_layer(
-    table: xr.Dataset,
+    losses: NDArray[np.float64],
     criterion: str,
     judge: str,
     *,
@@ -125,7 +158,7 @@ def make_layer(
     """Tolerances, covers and memberships of one criterion and judge.
 
     Args:
-        table: a performance table.
+        losses: of that criterion and judge, dims `(source, target)`.
         criterion: one of `CRITERIA`.
         judge: `"worst"` or `"best"`.
         stored: tolerances that must be among the steps.
@@ -135,16 +168,7 @@ def make_layer(
         seed: of the searches.
         progress: told what is being done.
     """
-    n_cells = table.sizes["source"] * table.sizes["target"]
-    if n_cells > MAX_CELLS:
-        raise InvalidInputError(
-            f"A page holds the losses of at most {MAX_CELLS:,} pairs while it is "
-            f"made, but this table has {n_cells:,}. Choose fewer sources, e.g. "
-            "table.isel(source=slice(None, None, 10))."
-        )
     say = progress or (lambda text: None)
-    say(f"{criterion}, {judge}: losses")
-    losses = loss(table, criterion, judge).values
     asked = {*stored, *(epsilon for epsilon, _ in covers)}
     rule = CRITERIA[criterion]
     epsilons = slider_steps(
@@ -185,7 +209,9 @@ def make_layer(
     _carry(layer)
     for number, step in enumerate(layer.steps):
         step.covers = [
-            replace(cover, sources=_by_gain(layer.first[cover.sources] <= number, cover))
+            replace(
+                cover, sources=_by_gain(layer.first[cover.sources] <= number, cover)
+            )
             for cover in step.covers
         ]
     return layer

@@ -68,9 +68,7 @@ class Reader:
         Args:
             progress: told what is being done.
         """
-        return self.subject().collect(
-            self.questions, progress=progress, **self.options
-        )
+        return self.subject().collect(self.questions, progress=progress, **self.options)
 
 
 @dataclass
