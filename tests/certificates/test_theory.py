@@ -7,13 +7,13 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates.balls import check_balls, inner_radius
-from taskspace.certificates.grid_rules import (
+from taskspace.certificates.grid import (
     cell_radii,
     estimate_rates,
     margin_rule,
     radius_rule,
 )
-from taskspace.certificates.loss_rates import loss_rates
+from taskspace.certificates.rates import loss_rates
 from taskspace.certificates.volume import (
     ball_volume,
     inflated_box_volume,
@@ -31,8 +31,8 @@ from taskspace.systems.tabular import (
 from tests.certificates.worlds import line_table, policy_table
 
 
-def loss_of(table, criterion="signed", family="all"):
-    return ts.loss(table, criterion, family).values
+def loss_of(table, criterion="signed", judge="worst"):
+    return ts.loss(table, criterion, judge).values
 
 
 # 1 ----------------------------------------------------------------------------------
@@ -44,11 +44,11 @@ def test_1_a_bad_policy_covers_everything_under_signed_but_not_under_regret():
     signed = ts.greedy_cover(ts.tolerance_sets(loss_of(table), 1.0))
     assert signed.size == 1
     assert signed.sources[0] == 0  # the policy that scores 0 everywhere
-    left = ts.assigned_regret(table, "all", signed.assignment)
+    left = ts.assigned_regret(table, "worst", signed.assignment)
     assert left.max() == 100
     regret = ts.greedy_cover(ts.tolerance_sets(loss_of(table, "regret"), 1.0))
     assert 0 not in regret.sources[1:]
-    assert ts.assigned_regret(table, "all", regret.assignment).max() <= 1
+    assert ts.assigned_regret(table, "worst", regret.assignment).max() <= 1
 
 
 # 2 ----------------------------------------------------------------------------------
@@ -61,9 +61,9 @@ def test_2_adding_policies_enlarges_the_worst_and_shrinks_the_best():
         ts.table_from_matrix(matrix[:, :n], home=matrix[:, :n, 0]) for n in (2, 4)
     )
     assert (loss_of(more) >= loss_of(some)).all()
-    assert (loss_of(more, family="any") <= loss_of(some, family="any")).all()
+    assert (loss_of(more, judge="best") <= loss_of(some, judge="best")).all()
     for criterion in ("signed", "regret"):
-        worst, best = (loss_of(more, criterion, f) for f in ("all", "any"))
+        worst, best = (loss_of(more, criterion, f) for f in ("worst", "best"))
         assert (best <= worst).all()
 
 
@@ -340,7 +340,7 @@ def test_9_symmetry_is_about_sup_plus_inf(f, there, back):
 def test_9_in_the_toy_the_choice_matters_from_5_up_to_below_8(epsilon):
     toy = DirectionalityToy()
     table = policy_table(toy, toy.policies(), ts.Points(["theta"], [1.0, 2.0]))
-    sets = ts.table_sets(table, "signed", "all", epsilon)
+    sets = ts.table_sets(table, "signed", "worst", epsilon)
     covers_both = sets.sizes == 2
     matters = bool(covers_both[0]) != bool(covers_both[1])
     assert matters == (5 <= epsilon < 8)

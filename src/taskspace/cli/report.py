@@ -42,7 +42,7 @@ def report(
         figures, trouble = _draw(path, out, loaded, results)
         progress("draw", 1, 1)
     if output == Format.JSON:
-        covers = [answer.record() for answer in results.covers]
+        covers = results.to_dict()["covers"]
         print_json({"covers": covers, "figures": [str(file) for file in figures]})
     else:
         print_summary(path, loaded.experiment, results, figures, trouble)

@@ -92,6 +92,14 @@ class Criterion(ABC):
         """
         return f"{self.name} ≤ {epsilon:g}"
 
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"has {self.sentence(epsilon)}"
+
     def check_epsilon(self, epsilon: float) -> None:
         """Refuse a tolerance that is not finite, or negative where losses start at 0.
 

@@ -37,3 +37,11 @@ class Floor(Criterion):
             epsilon: the tolerance.
         """
         return f"floor ≤ {epsilon:g} (performance of at least {-epsilon:g})"
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"has a performance of at least {-epsilon:g}"

@@ -68,3 +68,11 @@ class Ratio(Criterion):
             epsilon: the tolerance.
         """
         return f"ratio ≤ {epsilon:g} (cost at most {100 * epsilon:g} % above the best)"
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"costs at most {100 * epsilon:g} % more than optimal"

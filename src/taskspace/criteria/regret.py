@@ -27,3 +27,11 @@ class Regret(Criterion):
             reference: best known J there.
         """
         return difference(performance, reference)
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"is within {epsilon:g} of optimal"

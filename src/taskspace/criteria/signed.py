@@ -40,3 +40,11 @@ class Signed(Criterion):
             epsilon: the tolerance.
         """
         return f"signed ≤ {epsilon:g} (compared with the policy's own score at home)"
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"loses at most {epsilon:g} against the source's own score"

@@ -4,7 +4,9 @@ A new system is one file beside these and one line in `SYSTEMS`.
 """
 
 from taskspace.systems.base import ContextAxis, FamilyReduction, System
+from taskspace.systems.baselines import Baselines, baseline_performance
 from taskspace.systems.cartpole import CartPole
+from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
 from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.gymnasium import GymnasiumSystem
 from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
@@ -20,9 +22,11 @@ from taskspace.systems.tabular import (
 
 __all__ = [
     "SYSTEMS",
+    "Baselines",
     "CartPole",
     "ContextAxis",
     "DirectionalityToy",
+    "EpisodicSystem",
     "FamilyReduction",
     "FunctionSystem",
     "GymnasiumSystem",
@@ -38,6 +42,8 @@ __all__ = [
     "System",
     "TabularFamily",
     "UnreachableState",
+    "baseline_performance",
+    "fresh_episodes",
 ]
 
 SYSTEMS: dict[str, type[System]] = {

@@ -13,35 +13,71 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from taskspace.certificates._old import check_epsilon
 from taskspace.certificates.base import Certificate, CertificateKind
-from taskspace.certificates.loss_rates import distances
+from taskspace.certificates.rates import distances
 from taskspace.errors import InvalidInputError
-from taskspace.spaces import Grid
+from taskspace.spaces import Space
 
-__all__ = ["MarginRule", "cell_radii", "estimate_rates", "margin_rule", "radius_rule"]
+__all__ = [
+    "MarginRule",
+    "cell_radii",
+    "estimate_rates",
+    "margin_rule",
+    "radius_rule",
+]
 
 # Enlarges δ and Λδ by far more than rounding takes off them.
 ENLARGE = 1 + 1e-12
 
 
-def cell_radii(grid: Grid) -> NDArray[np.float64]:
+def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
+    """The values of each axis if the contexts are all their combinations, else None.
+
+    Steps need not be even, and the contexts may be in any order.
+
+    Args:
+        space: contexts.
+    """
+    values = tuple(np.unique(column) for column in space.points.T)
+    if np.prod([float(len(v)) for v in values]) != space.size:
+        return None
+    return values if len(np.unique(space.points, axis=0)) == space.size else None
+
+
+def _places(
+    space: Space,
+) -> tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.intp], ...]]:
+    """Values of the axes, and where on them each context is."""
+    values = axis_values(space)
+    if values is None:
+        raise InvalidInputError(
+            "Contexts must be all combinations of some values of each axis for a "
+            f"statement about the space between them, but these {space.size} are not."
+        )
+    columns = zip(values, space.points.T, strict=True)
+    return values, tuple(np.searchsorted(v, column) for v, column in columns)
+
+
+def cell_radii(grid: Space) -> NDArray[np.float64]:
     """How far each node's cell reaches on each axis, shape `(node, axis)`.
 
     The cell of a node holds the contexts of the box that are nearer to it than to
     any other node of the axis: up to half way to its neighbours.
+
+    Args:
+        grid: all combinations of some values of each axis.
     """
+    values, places = _places(grid)
     reaches = []
-    for axis in grid.axes:
-        half = np.diff(axis.values) / 2
+    for v, place in zip(values, places, strict=True):
+        half = np.diff(v) / 2
         left = np.concatenate([[0.0], half])
         right = np.concatenate([half, [0.0]])
-        reaches.append(np.maximum(left, right) * ENLARGE)
-    mesh = np.meshgrid(*reaches, indexing="ij")
-    return np.stack([m.ravel() for m in mesh], -1)
+        reaches.append((np.maximum(left, right) * ENLARGE)[place])
+    return np.stack(reaches, -1)
 
 
-def radius_rule(grid: Grid, centres: ArrayLike, radius: float) -> Certificate:
+def radius_rule(grid: Space, centres: ArrayLike, radius: float) -> Certificate:
     """Whether balls around some centres certainly cover the whole box of a grid.
 
     Args:
@@ -54,9 +90,9 @@ def radius_rule(grid: Grid, centres: ArrayLike, radius: float) -> Certificate:
         A proof, or a certificate that does not hold and names an open node.
     """
     points = np.atleast_2d(np.asarray(centres, np.float64))
-    if points.shape[1] != len(grid.axes):
+    if points.shape[1] != len(grid.names):
         raise InvalidInputError(
-            f"centres must have {len(grid.axes)} columns, but have shape "
+            f"centres must have {len(grid.names)} columns, but have shape "
             f"{points.shape}."
         )
     delta = np.linalg.norm(cell_radii(grid), axis=1) * ENLARGE
@@ -71,8 +107,11 @@ def radius_rule(grid: Grid, centres: ArrayLike, radius: float) -> Certificate:
     }
     if covered.all():
         why = "Every node is within r − δ of a centre, so every context is within r."
-        return Certificate("radius rule", True, "proof", why, values)
-    values["open_node"] = grid.context(int(np.flatnonzero(~covered)[0]))
+        return Certificate(
+            "radius rule", True, "proof", why, values, "every context of the box"
+        )
+    node = grid.points[int(np.flatnonzero(~covered)[0])].tolist()
+    values["open_node"] = dict(zip(grid.names, node, strict=True))
     why = f"{values['n_open']} nodes are not within r − δ of any centre."
     return Certificate("radius rule", False, "proof", why, values)
 
@@ -93,7 +132,7 @@ class MarginRule:
 
 
 def margin_rule(
-    grid: Grid,
+    grid: Space,
     losses: ArrayLike,
     epsilon: float,
     rates: ArrayLike,
@@ -115,7 +154,8 @@ def margin_rule(
         kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated.
         basis: where Λ comes from.
     """
-    check_epsilon(max(epsilon, 0.0) if epsilon < 0 else epsilon)
+    if np.isnan(epsilon):
+        raise InvalidInputError("epsilon must be a number, but got NaN.")
     loss = np.atleast_2d(np.asarray(losses, np.float64))
     slope = np.asarray(rates, np.float64)
     if loss.shape[1:] != (grid.size,) or np.isnan(loss).any():
@@ -152,12 +192,16 @@ def margin_rule(
     if kind == "estimate":
         why += " Λ is an estimate, so this is one too."
     return MarginRule(
-        Certificate("margin rule", holds, kind, why, values), certified, margin
+        Certificate(
+            "margin rule", holds, kind, why, values, "every context of the box"
+        ),
+        certified,
+        margin,
     )
 
 
 def estimate_rates(
-    grid: Grid, losses: ArrayLike, *, safety: float = 1.5
+    grid: Space, losses: ArrayLike, *, safety: float = 1.5
 ) -> NDArray[np.float64]:
     """An estimate of Λ around each node: the largest step to or beside a neighbour.
 
@@ -171,26 +215,29 @@ def estimate_rates(
     Returns:
         Rates with dims `(source, node, axis)`; infinite next to a failure.
     """
-    values = np.atleast_2d(np.asarray(losses, np.float64)).reshape(-1, *grid.shape)
-    rates = np.zeros((*values.shape, len(grid.axes)))
-    for i, axis in enumerate(grid.axes):
-        if axis.n == 1:
+    axes, places = _places(grid)
+    given = np.atleast_2d(np.asarray(losses, np.float64))
+    values = np.empty((len(given), *map(len, axes)))
+    values[:, *places] = given
+    rates = np.zeros((*values.shape, len(axes)))
+    for i, axis in enumerate(axes):
+        n = len(axis)
+        if n == 1:
             continue
         shape = [1] * values.ndim
-        shape[i + 1] = axis.n - 1
+        shape[i + 1] = n - 1
         with np.errstate(invalid="ignore"):
             step = np.abs(np.diff(values, axis=i + 1))
         step = np.where(np.isnan(step), np.inf, step)
-        quotient = step / np.diff(axis.values).reshape(shape)
+        quotient = step / np.diff(axis).reshape(shape)
         # Each node takes the steps on both sides, then the largest around it.
         ends = [(0, 0)] * values.ndim
         ends[i + 1] = (1, 1)
         padded = np.pad(quotient, ends)
-        n = axis.n
         both = np.maximum(
             np.take(padded, np.arange(n), i + 1),
             np.take(padded, np.arange(1, n + 1), i + 1),
         )
-        size = [1] + [3] * len(grid.axes)
+        size = [1] + [3] * len(axes)
         rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
-    return rates.reshape(len(values), grid.size, len(grid.axes))
+    return rates[:, *places]

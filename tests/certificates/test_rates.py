@@ -3,7 +3,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates.balls import check_balls, inner_radius
-from taskspace.certificates.loss_rates import local_slopes, loss_rates, rate_bounds
+from taskspace.certificates.rates import local_slopes, loss_rates, rate_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import MassSpringDamper
@@ -90,7 +90,7 @@ def test_bounds_on_rates_hold_on_the_continuum():
     enclosure = msd_enclosure(SPACE, "signed", **OPTIONS)
     contexts = MSD.contexts(SPACE)
     radius = 1.3
-    bounds = rate_bounds(enclosure, MSD, SPACE, radius, contexts)
+    bounds = rate_bounds(enclosure, contexts, radius, contexts)
     assert (bounds >= local_slopes(MSD, policies, SPACE)).all()
     rng = np.random.default_rng(0)
     home = MSD.home_performance(policies, contexts)
@@ -123,7 +123,8 @@ def test_bounds_on_rates_hold_on_the_continuum():
 
 def test_inner_balls_never_leave_the_tolerance_set(table):
     enclosure = msd_enclosure(SPACE, "signed", **OPTIONS)
-    exact = rate_bounds(enclosure, MSD, SPACE, 3.0, MSD.contexts(SPACE))
+    contexts = MSD.contexts(SPACE)
+    exact = rate_bounds(enclosure, contexts, 3.0, contexts)
     for epsilon in (0.0, 0.3, 2.0, 10.0):
         for radius in (1.7, 3.0):
             check = check_balls(table, epsilon, radius=radius)
@@ -153,10 +154,10 @@ def test_what_cannot_be_had_is_refused(table):
     with pytest.raises(InvalidInputError, match="contexts of sources and targets"):
         loss_rates(ts.table_from_matrix(np.eye(3)), 1.0)
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
-        local_slopes(four_states(), msd_family(SPACE), SPACE)
+        local_slopes(four_states(), msd_family(SPACE), ts.Grid(coupling=(0.1, 1.0, 2)))
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
         local_slopes(MassSpringDamper(horizon=3.0), msd_family(SPACE), SPACE)
     with pytest.raises(InvalidInputError, match="slopes of J"):
-        rate_bounds(msd_enclosure(SPACE), MSD, SPACE, 1.0, MSD.contexts(SPACE))
+        rate_bounds(msd_enclosure(SPACE), MSD.contexts(SPACE), 1.0, MSD.contexts(SPACE))
     with pytest.raises(InvalidInputError, match="one number for each of 42"):
         check_balls(table, 0.1, radius=1.0, upper_rate=np.ones(3))

@@ -1,6 +1,6 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -9,10 +9,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._threads import over_rows
-from taskspace.certificates._old import check_criterion
-from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.certificates.intervals import check_magnitude
-from taskspace.certificates.msd_bounds import (
+from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.intervals import check_magnitude
+from taskspace.certificates.enclosures.msd_bounds import (
     COST,
     RATIO,
     REGRET,
@@ -25,16 +24,36 @@ from taskspace.certificates.msd_bounds import (
     point,
     stability,
 )
+from taskspace.criteria import criterion_named, judge_named
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
+from taskspace.systems.base import System
 from taskspace.systems.msd import MassSpringDamper
 
-__all__ = ["MsdEnclosure"]
+__all__ = ["MsdEnclosure", "msd_enclosure"]
 
 KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
-# A cell that its own bound leaves open is cut this many times before giving up.
-CUTS_IN_CELL = 2
-BLOCK_CELLS = 2**25
+
+
+def msd_enclosure(
+    system: System,
+    policies: Policy,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> Enclosure | None:
+    """Bounds for a mass-spring-damper with an infinite horizon; None for others.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    if not isinstance(system, MassSpringDamper) or np.isfinite(system.horizon):
+        return None
+    return MsdEnclosure(system, policies, sources, criterion=criterion, judge=judge)
 
 
 class MsdEnclosure(Enclosure):
@@ -47,7 +66,8 @@ class MsdEnclosure(Enclosure):
         policies: a stack of gains with leading dims `(source, policy)`.
         sources: full context rows of the sources, which `signed` compares with.
         criterion: one of `taskspace.criteria.CRITERIA`.
-        family: `"all"`: every policy of a source; `"any"`: at least one.
+        judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
+        family: the former name of `judge` (`"all"` or `"any"`).
     """
 
     def __init__(
@@ -57,9 +77,11 @@ class MsdEnclosure(Enclosure):
         sources: NDArray[np.float64],
         *,
         criterion: str,
-        family: str,
+        judge: str = "worst",
+        family: str | None = None,
     ):
-        check_criterion(criterion, family)
+        criterion_named(criterion)
+        judge = judge_named(judge, family)
         if np.isfinite(system.horizon):
             raise InvalidInputError(
                 "Bounds over boxes need the infinite horizon, whose cost has a closed "
@@ -74,7 +96,7 @@ class MsdEnclosure(Enclosure):
             "interval arithmetic with outward rounding on the closed-form cost and "
             "optimum of msd-v1, over whole boxes"
         )
-        self.criterion, self.family = criterion, family
+        self.criterion, self.judge = criterion, judge
         self._weights = (
             system.position_weight,
             system.velocity_weight,
@@ -90,7 +112,8 @@ class MsdEnclosure(Enclosure):
             _fill_home(
                 self._gains, np.ascontiguousarray(sources), self._weights, self._home
             )
-        self._options = (KINDS[criterion], family == "all", self._weights)
+        self._contexts = np.ascontiguousarray(sources)
+        self._options = (KINDS[criterion], judge == "worst", self._weights)
 
     @property
     def n_sources(self) -> int:
@@ -106,6 +129,7 @@ class MsdEnclosure(Enclosure):
         """The same bounds for only these sources, in this order."""
         part = copy(self)
         part._gains, part._home = self._rows(sources)
+        part._contexts = self._contexts[np.asarray(sources, np.int64)]
         return part
 
     def bounds(
@@ -137,49 +161,40 @@ class MsdEnclosure(Enclosure):
         over_rows(kernel, len(boxes))
         return low, high
 
-    def serves_cells(
-        self, edges: Sequence[NDArray[np.float64]], epsilon: float
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Which sources serve which cells, from large boxes down to single cells."""
-        return self._search(edges, epsilon, nodes=False)
+    def pair_bounds(
+        self,
+        boxes: Boxes,
+        sources: NDArray[np.integer],
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of source `sources[i]` on `boxes[i]`, one number each."""
+        _check_contexts(boxes.low, boxes.high)
+        rows = np.asarray(sources, np.int64)
+        low = np.empty(len(boxes))
+        high = np.empty_like(low)
+        corners = np.stack([boxes.low, boxes.high], -1)
 
-    def may_serve_nodes(
-        self, edges: Sequence[NDArray[np.float64]], epsilon: float
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Which sources are not shown to exceed `epsilon` at which grid nodes."""
-        return self._search(edges, epsilon, nodes=True)
-
-    def _search(
-        self, edges: Sequence[NDArray[np.float64]], epsilon: float, *, nodes: bool
-    ) -> Iterator[NDArray[np.bool_]]:
-        edges = tuple(np.ascontiguousarray(e, dtype=np.float64) for e in edges)
-        ends = np.array([[e[0], e[-1]] for e in edges])
-        _check_contexts(ends[None, :, 0], ends[None, :, 1])
-        counts = [len(e) if nodes or len(e) == 1 else len(e) - 1 for e in edges]
-        n_cells = int(np.prod(counts))
-        step = max(1, BLOCK_CELLS // n_cells)
-        for start in range(0, self.n_sources, step):
-            gains, home = self._rows(
-                np.arange(start, min(start + step, self.n_sources))
+        def kernel(first: int, stop: int) -> None:
+            part = slice(first, stop)
+            _bound_pairs(
+                self._gains,
+                self._home,
+                rows[part],
+                corners[part],
+                epsilon,
+                self._options,
+                low[part],
+                high[part],
             )
-            served = np.zeros((len(gains), n_cells), np.bool_)
 
-            def kernel(
-                first: int, stop: int, gains=gains, home=home, served=served
-            ) -> None:
-                part = slice(first, stop)
-                _serve_grid(
-                    gains[part],
-                    home[part],
-                    edges,
-                    np.array(counts),
-                    epsilon,
-                    self._options,
-                    served[part],
-                )
+        over_rows(kernel, len(boxes))
+        return low, high
 
-            over_rows(kernel, len(gains))
-            yield served
+    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Relative to where K* changes fast: small stiffness and damping."""
+        del extent
+        return (boxes.high - boxes.low) / (1.0 + boxes.high)
 
     def slope_bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None
@@ -195,6 +210,28 @@ class MsdEnclosure(Enclosure):
         corners = np.stack([boxes.low, boxes.high], -1)
         _bound_slopes(gains, corners, self._options[0], self._weights, slopes)
         return slopes
+
+    def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64]:
+        """Largest norm of the gradient of J at home, by automatic differentiation."""
+        import jax
+        import jax.numpy as jnp
+
+        def cost(context, gain):
+            k, c, m = context
+            q_x, q_v, r = self._weights
+            a, b = k + gain[0], c + gain[1]
+            s22 = (m + a) / (2 * b)
+            s11 = (m * m / a + m) / (2 * b) + b / (2 * a)
+            q11, q22 = q_x + r * gain[0] ** 2, q_v + r * gain[1] ** 2
+            return q11 * s11 - r * gain[0] * gain[1] + q22 * s22
+
+        with jax.enable_x64(True):
+            slope = jax.vmap(jax.vmap(jax.grad(cost), (None, 0)))
+            contexts, gains = jnp.asarray(self._contexts), jnp.asarray(self._gains)
+            slopes = np.array(jax.jit(slope)(contexts, gains))
+        norms = np.linalg.norm(slopes[..., list(live)], axis=-1)
+        stable = (self._contexts[:, None, :2] + self._gains > 0).all(-1)
+        return np.where(stable, norms, np.inf).max(1)
 
     def _rows(self, sources: ArrayLike | None) -> tuple[NDArray, NDArray]:
         if sources is None:
@@ -267,97 +304,17 @@ def _bound_boxes(gains, home, corners, epsilon, options, low, high):
             )
 
 
-@njit(cache=True)
-def _serves_after_cuts(gains, home, k, c, m, epsilon, options):
-    """Whether a family is within epsilon on a box, cut up to CUTS_IN_CELL times."""
-    stack = np.empty((64, 7))
-    stack[0] = np.array([k[0], k[1], c[0], c[1], m[0], m[1], 0.0])
-    n = 1
-    while n:
-        n -= 1
-        x = stack[n].copy()
-        k, c, m, depth = (x[0], x[1]), (x[2], x[3]), (x[4], x[5]), x[6]
-        box, centre = _plants(k, c, m, options[2])
-        low, high = _family_bounds(gains, home, box, centre, epsilon, options)
-        if high <= epsilon:
-            continue
-        if low > epsilon or depth >= CUTS_IN_CELL:
-            return False
-        if (
-            not _family_bounds(gains, home, centre, centre, epsilon, options)[1]
-            <= epsilon
-        ):
-            return False
-        axis, widest = 0, -1.0
-        for i in range(3):
-            # Relative to where K* changes fast; any choice is sound.
-            width = (x[2 * i + 1] - x[2 * i]) / (1.0 + x[2 * i + 1])
-            if width > widest:
-                axis, widest = i, width
-        cut = middle((x[2 * axis], x[2 * axis + 1]))
-        if not x[2 * axis] < cut < x[2 * axis + 1]:
-            return False
-        x[6] = depth + 1
-        stack[n] = x
-        stack[n, 2 * axis + 1] = cut
-        stack[n + 1] = x
-        stack[n + 1, 2 * axis] = cut
-        n += 2
-    return True
-
-
-@njit(cache=True)
-def _span(edges, n_items, first, stop):
-    """The hull of the cells, or of the nodes, `first .. stop − 1`."""
-    if n_items == len(edges):
-        return edges[first], edges[stop - 1]
-    return edges[first], edges[stop]
-
-
 @njit(cache=True, nogil=True)
-def _serve_grid(gains, home, edges, counts, epsilon, options, served):
-    """Decide cells (certainly served) or nodes (possibly served), large boxes first.
-
-    With as many counts as edges the items are nodes, with one less they are cells.
-    """
-    n_k, n_c, n_m = counts
-    nodes = n_k == len(edges[0]) and n_c == len(edges[1]) and n_m == len(edges[2])
-    stack = np.empty((256, 6), np.int64)
-    for s in range(len(gains)):
-        stack[0] = np.array([0, n_k, 0, n_c, 0, n_m])
-        n = 1
-        while n:
-            n -= 1
-            i0, i1, j0, j1, l0, l1 = stack[n]
-            k = _span(edges[0], n_k, i0, i1)
-            c = _span(edges[1], n_c, j0, j1)
-            m = _span(edges[2], n_m, l0, l1)
-            single = (i1 - i0) * (j1 - j0) * (l1 - l0) == 1
-            if single and not nodes:
-                item = (i0 * n_c + j0) * n_m + l0
-                served[s, item] = _serves_after_cuts(
-                    gains[s], home[s], k, c, m, epsilon, options
-                )
-                continue
-            box, centre = _plants(k, c, m, options[2])
-            low, high = _family_bounds(gains[s], home[s], box, centre, epsilon, options)
-            if low > epsilon:
-                continue
-            if high <= epsilon or single:
-                for i in range(i0, i1):
-                    for j in range(j0, j1):
-                        first = (i * n_c + j) * n_m
-                        served[s, first + l0 : first + l1] = True
-                continue
-            stack[n] = (i0, i1, j0, j1, l0, l1)
-            stack[n + 1] = (i0, i1, j0, j1, l0, l1)
-            if i1 - i0 >= max(j1 - j0, l1 - l0):
-                stack[n, 1] = stack[n + 1, 0] = (i0 + i1) // 2
-            elif j1 - j0 >= l1 - l0:
-                stack[n, 3] = stack[n + 1, 2] = (j0 + j1) // 2
-            else:
-                stack[n, 5] = stack[n + 1, 4] = (l0 + l1) // 2
-            n += 2
+def _bound_pairs(gains, home, sources, corners, epsilon, options, low, high):
+    for i in range(len(corners)):
+        k = (corners[i, 0, 0], corners[i, 0, 1])
+        c = (corners[i, 1, 0], corners[i, 1, 1])
+        m = (corners[i, 2, 0], corners[i, 2, 1])
+        box, centre = _plants(k, c, m, options[2])
+        s = sources[i]
+        low[i], high[i] = _family_bounds(
+            gains[s], home[s], box, centre, epsilon, options
+        )
 
 
 @njit(cache=True)

@@ -16,8 +16,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.certificates.enclosures import Boxes
-from taskspace.certificates.msd_enclosure import MsdEnclosure
+from taskspace.certificates.enclosures import Boxes, Enclosure, enclosure_for
+from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import (
     family_rows,
@@ -25,10 +25,10 @@ from taskspace.performance import (
     source_space,
     target_space,
 )
-from taskspace.policies import LinearGain, Policy
-from taskspace.spaces import Points, Space
-from taskspace.systems.base import System
-from taskspace.systems.msd import MassSpringDamper
+from taskspace.performance.table import provenance_of
+from taskspace.policies import Policy
+from taskspace.spaces import Grid, Points, Space
+from taskspace.systems.base import Provenance, System
 
 __all__ = ["LossRates", "local_slopes", "loss_rates", "rate_bounds"]
 
@@ -44,16 +44,18 @@ class LossRates:
         radius: r.
         upper: $L^r$ of each source; −inf where no other target is within r.
         lower: $M^r$ of each source; +inf where no other target is within r, NaN
-            where the table does not hold what it takes (`family="any"`).
+            where the table does not hold what it takes (`judge="best"`).
         n_neighbours: other targets within r of each source.
         sources: contexts of the sources; with them `upper` is a map.
+        provenance: where the numbers of the table come from.
     """
 
     radius: float
     upper: NDArray[np.float64]
     lower: NDArray[np.float64]
     n_neighbours: NDArray[np.int64]
-    sources: Points
+    sources: Grid | Points
+    provenance: Provenance = "given"
 
 
 def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
@@ -81,7 +83,7 @@ def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
             lower[rows] = _quotients(gap, distance, near, np.inf).min(1)
     if not has_lower:
         lower[:] = np.nan
-    return LossRates(float(radius), upper, lower, count, sources)
+    return LossRates(float(radius), upper, lower, count, sources, provenance_of(table))
 
 
 def _quotients(
@@ -105,7 +107,7 @@ def distances(
     return np.sqrt(total)
 
 
-def contexts_of(table: xr.Dataset) -> tuple[Points, Points]:
+def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
     """Contexts of both sides of a table, or a sentence about which is missing."""
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None or sources.names != targets.names:
@@ -125,68 +127,49 @@ def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.f
     differentiable it falls in one direction as fast as it grows in the other.
 
     Args:
-        system: a `MassSpringDamper` with an infinite horizon.
-        policies: a stack of gains with leading dims `(source, policy)`.
+        system: one whose enclosure knows the gradient of J, such as a
+            `MassSpringDamper` with an infinite horizon.
+        policies: a stack with leading dims `(source, policy)`.
         space: the sources.
 
     Returns:
         One slope a source; infinite where a policy is unstable at home.
     """
-    if not isinstance(system, MassSpringDamper) or np.isfinite(system.horizon):
+    contexts = system.contexts(space)
+    enclosure = enclosure_for(system, policies, contexts, "signed", "worst")
+    live = [i for i, axis in enumerate(system.axes) if axis.name in space.names]
+    slopes = None if enclosure is None else enclosure.home_slopes(live)
+    if slopes is None:
         raise InvalidInputError(
             "Exact slopes need a differentiable closed form, which msd-v1 with an "
             f"infinite horizon has, but got {system.id}. Use loss_rates instead."
         )
-    if not isinstance(policies, LinearGain):
-        raise InvalidInputError(
-            f"policies must be LinearGain, but got {type(policies).__name__}."
-        )
-    import jax
-    import jax.numpy as jnp
-
-    weights = (system.position_weight, system.velocity_weight, system.input_weight)
-
-    def cost(context, gain):
-        k, c, m = context
-        q_x, q_v, r = weights
-        a, b = k + gain[0], c + gain[1]
-        s22 = (m + a) / (2 * b)
-        s11 = (m * m / a + m) / (2 * b) + b / (2 * a)
-        q11, q22 = q_x + r * gain[0] ** 2, q_v + r * gain[1] ** 2
-        return q11 * s11 - r * gain[0] * gain[1] + q22 * s22
-
-    contexts = system.contexts(space)
-    gains = policies.gain[:, :, 0, :]
-    with jax.enable_x64(True):
-        slope = jax.vmap(jax.vmap(jax.grad(cost), (None, 0)))
-        slopes = np.array(jax.jit(slope)(jnp.asarray(contexts), jnp.asarray(gains)))
-    live = [i for i, axis in enumerate(system.axes) if axis.name in space.names]
-    norms = np.linalg.norm(slopes[..., live], axis=-1)
-    stable = (contexts[:, None, :2] + gains > 0).all(-1)
-    return np.where(stable, norms, np.inf).max(1)
+    return slopes
 
 
 def rate_bounds(
-    enclosure: MsdEnclosure,
-    system: MassSpringDamper,
-    space: Space,
+    enclosure: Enclosure,
+    targets: NDArray[np.float64],
     radius: float,
     sources: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Numbers that $L^r$ certainly does not exceed on the whole box of a space.
+    *,
+    clock: Clock | None = None,
+) -> NDArray[np.float64] | None:
+    """Numbers that $L^r$ certainly does not exceed on the whole box of the targets.
 
     On a convex set no slope between two points exceeds the largest gradient, and
-    that is bounded by interval arithmetic on pieces of the ball around each source.
+    that is bounded by the enclosure on pieces of the ball around each source.
 
     Args:
         enclosure: of the criterion `signed` (whose slopes are those of J).
-        system: the tasks.
-        space: its box bounds the ball.
+        targets: full context rows; the box that they span holds every target.
         radius: r > 0.
         sources: full context rows of the enclosure's sources.
+        clock: when to give up.
 
     Returns:
-        One bound a source; infinite where a policy may be unstable on the ball.
+        One bound a source, infinite where a policy may be unstable on the ball;
+        None if the enclosure has no bounds on slopes, or time is up.
     """
     if enclosure.criterion not in ("signed", "floor"):
         raise InvalidInputError(
@@ -195,13 +178,16 @@ def rate_bounds(
         )
     if not radius > 0:
         raise InvalidInputError(f"radius > 0 must hold, but got radius={radius}.")
-    contexts = system.contexts(space)
-    low, high = contexts.min(0), contexts.max(0)
-    live = low < high
+    low, high = targets.min(0), targets.max(0)
+    # An axis that only the sources vary is part of the way to them.
+    live = np.minimum(low, sources.min(0)) < np.maximum(high, sources.max(0))
     reach = np.where(live, np.nextafter(radius, np.inf), 0.0)
     bounds = np.zeros(len(sources))
     for i, source in enumerate(sources):
-        # The source itself belongs to the convex set, inside the box or not.
+        if clock is not None and clock.left <= 0:
+            return None
+        # The ball's part of the box, and the source itself, inside the box or not:
+        # its hull is convex.
         start = np.minimum(source, np.maximum(low, _below(source - reach)))
         stop = np.maximum(source, np.minimum(high, _above(source + reach)))
         pieces = Boxes.from_edges(
@@ -211,10 +197,13 @@ def rate_bounds(
             ]
         )
         nearest = np.clip(source, pieces.low, pieces.high)
+        # 1e-9 is far above what the distance loses to rounding.
         inside = np.linalg.norm(nearest - source, axis=1) <= radius * (1 + 1e-9)
-        slopes = enclosure.slope_bounds(pieces[inside], [i])[0][:, live]
+        slopes = enclosure.slope_bounds(pieces[inside], [i])
+        if slopes is None:
+            return None
         # 1e-12 is far above what the squares and the root lose to rounding.
-        bounds[i] = np.sqrt((slopes**2).sum(1)).max() * (1 + 1e-12)
+        bounds[i] = np.sqrt((slopes[0][:, live] ** 2).sum(1)).max() * (1 + 1e-12)
     return bounds
 
 

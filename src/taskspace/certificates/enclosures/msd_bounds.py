@@ -21,7 +21,7 @@ the square of the width only. See docs/certificates.md, "How the bound is made".
 import numpy as np
 from numba import njit
 
-from taskspace.certificates.intervals import (
+from taskspace.certificates.enclosures.intervals import (
     MAGNITUDE,
     add,
     div,
