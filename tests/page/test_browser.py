@@ -84,7 +84,8 @@ def test_fifty_random_views_are_exact(opened, msd_table):
         sources = rng.choice(n, rng.integers(1, 9), replace=False).tolist()
         share = float(rng.uniform())
         found = opened.ask(
-            "const [key, sources, share] = arguments; const panel = taskspace.panels[0];"
+            "const [key, sources, share] = arguments;"
+            "const panel = taskspace.panels[0];"
             "await panel.setLayer(key);"
             "panel.view.method = 'hand'; panel.view.hand = sources;"
             "panel.view.step = Math.floor(share * panel.view.layer.about.steps.length);"
@@ -191,6 +192,9 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
         assert hand is None or cover.sources.tolist() == hand
         ran = CliRunner().invoke(app, ["verify", str(saved), str(file)])
         assert ran.exit_code == 0, ran.output
+        if hand is None:  # the prices that prove the bound travel with it
+            sets = ts.table_sets(ts.read_matrix(file), "regret", "worst", 20.0)
+            assert any("its prices" in s for s in ts.verify_cover(cover, sets).proven)
         # And a claim that was tampered with is refused.
         record = json.loads(saved.read_text())
         record["coverage"] += 0.1

@@ -1,5 +1,6 @@
 """What a page holds: one JSON header and numbered binary arrays."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ __all__ = ["PageData", "choose_rows", "page_data"]
 FORMAT_VERSION = 1
 EXACT_CELLS = 250_000
 """Up to this many pairs the losses themselves are in the page, not 16 bits of them."""
+MAX_PRICED = 2_000
+"""Up to this many targets every step keeps the prices that prove its bound."""
 MAX_REGRET_SOURCES = 500
 """Covers up to this size are told what regret they leave."""
 
@@ -205,6 +208,8 @@ def _step(
         "sentence": layer.question.at(step.epsilon).statement,
         "stored": step.is_stored,
         "lower": step.lower,
+        "lower_kind": step.prover.lower_bound_kind if step.prover else "size",
+        "prices": _prices(layer, step, blobs),
         "upper": best.size,
         "largest": step.largest,
         "n_uncoverable": step.n_uncoverable,
@@ -213,6 +218,18 @@ def _step(
             _cover(table, layer, rows, number, cover, blobs) for cover in step.covers
         ],
     }
+
+
+def _prices(layer: Layer, step: Step, blobs: Blobs) -> dict[str, Any] | None:
+    """The prices that prove the bound, as text: they may not fit a browser's numbers.
+
+    In a large page only those of tolerances that somebody asked for.
+    """
+    prices = None if step.prover is None else step.prover.prices
+    if prices is None or (layer.first.shape[1] > MAX_PRICED and not step.is_stored):
+        return None
+    text = json.dumps(prices.to_dict())
+    return blobs.add(np.frombuffer(text.encode(), np.uint8))
 
 
 def _cover(
@@ -224,7 +241,7 @@ def _cover(
     blobs: Blobs,
 ) -> dict[str, Any]:
     record = cover.to_dict()
-    for name in ("sources", "assignment", "uncoverable"):
+    for name in ("sources", "assignment", "uncoverable", "prices", "coverage_bound"):
         del record[name]
     signed = layer.question.criterion == "signed" and cover.size <= MAX_REGRET_SOURCES
     here = bool(np.isin(cover.sources, rows).all())

@@ -42,6 +42,7 @@ class Step:
         epsilon: the tolerance.
         covers: covers found at it, greedy first.
         lower: no selection that serves all that can be served has fewer sources.
+        prover: the cover whose prices prove `lower`, also one of a wider tolerance.
         largest: how many targets the most useful source serves.
         n_uncoverable: targets that no source serves.
         is_stored: whether somebody asked for this tolerance.
@@ -50,6 +51,7 @@ class Step:
     epsilon: float
     covers: list[Cover]
     lower: int
+    prover: Cover | None
     largest: int
     n_uncoverable: int
     is_stored: bool
@@ -196,11 +198,13 @@ def make_layer(
             known.append(minimum_cover(sets, time_limit=share, seed=seed))
         n_uncoverable = int((reach > number).sum())
         full = [c for c in known if c.n_targets - _n_served(c) == n_uncoverable]
+        prover = max(full, key=lambda c: c.lower_bound, default=None)
         layer.steps.append(
             Step(
                 epsilon,
                 known,
-                int(max((c.lower_bound for c in full), default=0)),
+                0 if prover is None else int(prover.lower_bound),
+                prover,
                 int(sets.sizes.max(initial=0)),
                 n_uncoverable,
                 epsilon in asked,
@@ -247,8 +251,10 @@ def _carry(layer: Layer) -> None:
     """
     steps = layer.steps
     for wider, step in zip(steps[:0:-1], steps[-2::-1], strict=True):
-        if wider.n_uncoverable == step.n_uncoverable:
-            step.lower = max(step.lower, wider.lower)
+        same = wider.n_uncoverable == step.n_uncoverable
+        if same and wider.lower > step.lower:
+            # Its sets hold those here, so prices that they bear are borne here, too.
+            step.lower, step.prover = wider.lower, wider.prover
     for number in range(1, len(steps)):
         tight, step = steps[number - 1], steps[number]
         smaller = tight.best.size < step.best.size
@@ -259,6 +265,7 @@ def _carry(layer: Layer) -> None:
                     tight.best,
                     assignment=assignment,
                     lower_bound=step.lower,
+                    prices=None,
                     optimal=tight.best.size <= step.lower,
                     stop_reason=f"found at epsilon={tight.epsilon:g}",
                 )

@@ -103,13 +103,15 @@ class Subject:
 
     @property
     def covers(self) -> list[tuple[Question, Cover]]:
-        """Covers that are stored, those of methods that choose well."""
+        """Covers that are stored; of random selections and the like no huge ones."""
         if self.results is None:
             return []
         return [
             (answer.question, answer.cover)
             for answer in self.results.covers
-            if answer.question is not None and answer.cover.n_sources == self.n_sources
+            if answer.question is not None
+            and answer.cover.n_sources == self.n_sources
+            and (answer.cover.prices is not None or answer.cover.size <= 200)
         ]
 
     @property

@@ -7,14 +7,13 @@
  * The selection as a cover that `taskspace verify` reads.
  * @param {View} view
  * @param {Answer} answer
- * @returns {string}
+ * @returns {Promise<string>}
  */
-export function coverFile(view, answer) {
+export async function coverFile(view, answer) {
   const { header } = view.page;
   const { about } = view.layer;
   const n = view.layer.n;
   const isFull = answer.served === n - view.about.n_uncoverable;
-  const template = isFull ? view.about.covers[view.about.best] : view.cover;
   const { bound, kind } = view.bound(answer);
   const size = answer.sources.length;
   const uncoverable = [];
@@ -26,7 +25,7 @@ export function coverFile(view, answer) {
       ...header.about.question, criterion: about.criterion, judge: about.judge,
       family: about.judge === "worst" ? "all" : "any", epsilon: view.epsilon,
     },
-    ...template.record,
+    ...view.cover.record,
     method: view.method === "hand" ? "by hand" : view.cover.record.method,
     sources: answer.sources,
     assignment: Array.from(answer.who, (place) => (place < 0 ? -1 : answer.sources[place])),
@@ -35,9 +34,13 @@ export function coverFile(view, answer) {
     size,
     cost: size,
     lower_bound: bound,
-    lower_bound_kind: kind === "size" ? "size" : template.record.lower_bound_kind,
+    lower_bound_kind: kind === "size" ? "knapsack" : view.about.lower_kind,
     optimal: bound >= size,
     stop_reason: view.method === "hand" ? "chosen by hand" : view.cover.record.stop_reason,
   };
-  return `${JSON.stringify(record, null, 1)}\n`;
+  const text = JSON.stringify(record);
+  if (!isFull || !view.about.prices) return `${text}\n`;
+  // Prices are put in as they are: whole numbers beyond what a browser counts.
+  const prices = new TextDecoder().decode(await view.page.arrays.get(view.about.prices));
+  return `${text.slice(0, -1)}, "prices": ${prices}}\n`;
 }

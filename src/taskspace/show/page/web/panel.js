@@ -227,8 +227,8 @@ export class Panel {
     navigator.clipboard?.writeText(this.command());
   }
 
-  saveCover() {
-    const text = coverFile(this.view, /** @type {Answer} */ (this.answer));
+  async saveCover() {
+    const text = await coverFile(this.view, /** @type {Answer} */ (this.answer));
     download("cover.json", "application/json", text);
   }
 
