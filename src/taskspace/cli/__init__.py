@@ -32,6 +32,7 @@ COMMANDS = (
     "export",
     "evaluate",
     "report",
+    "explore",
     "archive",
     "systems",
     "doctor",
