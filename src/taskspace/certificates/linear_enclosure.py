@@ -13,7 +13,6 @@ from taskspace.certificates.rigor.losses import (
     RATIO,
     REGRET,
     bound_boxes,
-    home_costs,
 )
 from taskspace.certificates.rigor.monomials import monomials
 from taskspace.criteria import check_criterion
@@ -51,25 +50,17 @@ class LinearEnclosure(Enclosure):
         self._trace = trace_matrices(system)
         self._gains = np.ascontiguousarray(policies.gain[:, :, None])
         sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
-        self._options = (KINDS[criterion], family == "all", system.is_continuous, sigma)
+        self._sigma = sigma
         self._home = np.zeros((*self._gains.shape[:2], 2))
         self._rng = np.random.default_rng(0)
         if criterion == "signed":
-            boxes = Boxes(sources, sources)
-            program, arrays, tables, _ = self._program(boxes, 1)
-
-            def kernel(first: int, stop: int) -> None:
-                part = slice(first, stop)
-                home_costs(
-                    self._gains[part],
-                    program,
-                    tuple(x[part] for x in arrays),
-                    tables,
-                    self._options,
-                    self._home[part],
-                )
-
-            over_rows(kernel, len(sources))
+            n = self.n_policies
+            every = Boxes(np.repeat(sources, n, 0), np.repeat(sources, n, 0))
+            single = self._gains.reshape(-1, 1, *self._gains.shape[2:])
+            none = np.zeros((len(single), 1, 2))
+            low, high = self._run(every, single, none, np.nan, own=True)
+            ends = np.stack([np.diagonal(low), np.diagonal(high)], -1)
+            self._home = ends.reshape(self._home.shape)
 
     @property
     def n_sources(self) -> int:
@@ -104,30 +95,42 @@ class LinearEnclosure(Enclosure):
     def bounds(self, boxes, sources=None, *, epsilon=np.nan):
         rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
         gains, home = self._gains[rows], self._home[rows]
-        low = np.empty((len(gains), len(boxes)))
-        high = np.empty_like(low)
         if not len(boxes):
-            return low, high
+            return np.empty((len(gains), 0)), np.empty((len(gains), 0))
         some = self._rng.integers(len(boxes), size=min(N_CHECKS, len(boxes)))
         share = self._rng.uniform(size=(len(some), boxes.low.shape[1]))
         inside = boxes.low[some] + share * (boxes.high[some] - boxes.low[some])
         check_trace(self._trace, self._system, inside)
+        return self._run(boxes, gains, home, epsilon)
+
+    def _run(self, boxes, gains, home, epsilon, *, own=False):
         program, arrays, tables, n_p = self._program(boxes, self.order)
+        kind = COST if own else KINDS[self.criterion]
+        low = np.full((len(gains), len(boxes)), -np.inf)
+        high = np.full(low.shape, np.inf)
 
         def kernel(first: int, stop: int) -> None:
             part = slice(first, stop)
+            rows = part if own else slice(None)
+            options = (
+                kind,
+                self.family == "all",
+                own,
+                self._system.is_continuous,
+                self._sigma,
+            )
             bound_boxes(
-                gains,
-                home,
+                gains[rows],
+                home[rows],
                 program,
                 tuple(x[part] for x in arrays),
                 tables,
                 self.order,
                 n_p,
-                self._options,
+                options,
                 epsilon,
-                low[:, part],
-                high[:, part],
+                low[rows, part],
+                high[rows, part],
             )
 
         over_rows(kernel, len(boxes))

@@ -11,8 +11,7 @@ from numba import njit
 from taskspace.certificates.rigor.costs import (
     STABLE,
     UNSTABLE,
-    gain_costs,
-    least_costs,
+    box_costs,
 )
 from taskspace.certificates.rigor.taylor import SLACK, TINY, evaluate_tape, gather
 
@@ -87,9 +86,15 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
         least_high: polynomial above it.
         even: monomials with range [0, 1].
     """
+    stable = status == STABLE
+    if kind == COST and home[1] == np.inf:
+        # Not known whether the loop is stable at home; if not, there is no gap.
+        at_most = np.inf
+        if stable:
+            at_most = max(0.0, _most(high, even))
+        return -np.inf, at_most
     if status == UNSTABLE:
         return np.inf, np.inf
-    stable = status == STABLE
     if kind == COST:
         at_least = max(0.0, -_most(-low, even))
         at_least -= home[1]
@@ -164,14 +169,15 @@ def bound_boxes(
         tables: `product, even, n_linear`.
         order: of the plant's models and of the candidates.
         n_p: number of monomials up to that order.
-        options: kind, whether the worst policy counts, continuous, Σ.
+        options: kind, whether the worst policy counts, whether each source is only
+            looked at on the box of its own number, continuous, Σ.
         epsilon: only `loss <= epsilon` has to be decided, if it is a number.
         low: filled, `(source, box)`.
         high: filled.
     """
     tape, places, place = program
     centre, radius, enclosed = boxes
-    kind, worst, continuous, sigma = options
+    kind, worst, own, continuous, sigma = options
     n_sources, n_policies, _, m, n = gains.shape
     even = tables[1][:n_p]
     plant = _empty_plant(n_p, n, m)
@@ -180,11 +186,13 @@ def bound_boxes(
     for b in range(len(centre)):
         box = (centre[b], radius[b], enclosed[b])
         if not fill_plant(tape, places, box, place, tables, order, plant):
-            for s in range(n_sources):
-                low[s, b], high[s, b] = -np.inf, np.inf
+            low[:, b] = -np.inf
+            high[:, b] = np.inf
             continue
         asked, known = False, False
         for s in range(n_sources):
+            if own and s != b:
+                continue
             at_least = -np.inf if worst else np.inf
             at_most = at_least
             for p in range(n_policies):
@@ -192,23 +200,21 @@ def bound_boxes(
                     # Unstable at home: no gap to a failure, −inf to anything else.
                     one_low, one_high = -np.inf, 0.0
                 else:
-                    status = gain_costs(
-                        plant, gains[s, p], sigma, tables, continuous, n_p,
+                    status = box_costs(
+                        plant, gains[s, p], False, sigma, tables, continuous, n_p,
                         gain_low, gain_high,
-                    )
+                    )  # fmt: skip
                     if kind != COST and not asked and status != UNSTABLE:
                         asked = True
-                        known = (
-                            least_costs(
-                                plant, sigma, tables, continuous, n_p,
-                                least_low, least_high,
-                            )
-                            == STABLE
-                        )
+                        best = box_costs(
+                            plant, gains[s, p], True, sigma, tables, continuous, n_p,
+                            least_low, least_high,
+                        )  # fmt: skip
+                        known = best == STABLE
                     one_low, one_high = loss_range(
                         kind, status, gain_low, gain_high, home[s, p],
                         known, least_low, least_high, even,
-                    )
+                    )  # fmt: skip
                 if worst:
                     at_least, at_most = max(at_least, one_low), max(at_most, one_high)
                     if at_least > epsilon:
@@ -220,31 +226,3 @@ def bound_boxes(
                         at_least = -np.inf
                         break
             low[s, b], high[s, b] = at_least, at_most
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def home_costs(gains, program, boxes, tables, options, home):
-    """Fill bounds on the cost of every gain at its own source, `(source, policy, 2)`."""
-    tape, places, place = program
-    centre, radius, enclosed = boxes
-    _, _, continuous, sigma = options
-    n_sources, n_policies, _, m, n = gains.shape
-    plant = _empty_plant(1, n, m)
-    low, high = np.zeros(1), np.zeros(1)
-    even = tables[1][:1]
-    for s in range(n_sources):
-        box = (centre[s], radius[s], enclosed[s])
-        fine = fill_plant(tape, places, box, place, tables, 1, plant)
-        for p in range(n_policies):
-            home[s, p, 0], home[s, p, 1] = -np.inf, np.inf
-            if not fine:
-                continue
-            status = gain_costs(
-                plant, gains[s, p], sigma, tables, continuous, 1, low, high
-            )
-            if status == UNSTABLE:
-                home[s, p, 0], home[s, p, 1] = np.inf, np.inf
-            else:
-                home[s, p, 0] = max(0.0, -_most(-low, even))
-                if status == STABLE:
-                    home[s, p, 1] = _most(high, even)

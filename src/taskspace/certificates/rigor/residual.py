@@ -38,6 +38,16 @@ def absolute_sum(stack):
 
 
 @njit(cache=True, error_model="numpy")
+def absolute_transpose(x):
+    """|x|ᵀ as an array of its own."""
+    out = np.empty((x.shape[1], x.shape[0]))
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[j, i] = abs(x[i, j])
+    return out
+
+
+@njit(cache=True, error_model="numpy")
 def nonzero(stack):
     """Which matrices of a stack have an entry other than zero."""
     out = np.zeros(stack.shape[0], np.bool_)
@@ -230,7 +240,7 @@ def scaled_loop(a, a_rest, b_rest, kt, t, gamma, out):
         for j in range(n):
             inner[i, j] = gamma * inner[i, j] + a_rest[i, j] + TINY
     rest = np.zeros((n, n))
-    add_product(rest, inner, np.abs(t).T.copy(), 1.0)
+    add_product(rest, inner, absolute_transpose(t), 1.0)
     add_product(rest, b_rest, kt, 1.0)
     for i in range(n):
         for j in range(n):
