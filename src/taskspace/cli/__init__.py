@@ -70,6 +70,17 @@ class _Commands(TyperGroup):
         command.name = cmd_name
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; Ctrl-C is for `main`, not for the library."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C reached the command."""
+
 
 app = typer.Typer(
     cls=_Commands,
@@ -136,7 +147,7 @@ def main() -> None:
                 "finished before is kept."
             )
             code = 2
-        except KeyboardInterrupt:
+        except (_Interrupted, KeyboardInterrupt):
             said.print("Interrupted. Run the same command to go on.")
             code = 130
         except _Terminated:

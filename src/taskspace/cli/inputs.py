@@ -47,9 +47,8 @@ class TableInput:
         planned = int(self.table.attrs.get("n_planned", 0))
         if planned:
             found.append(
-                f"The run is not finished: this speaks of the "
-                f"{self.table.sizes['source']:,} sources that are evaluated, of "
-                f"{planned:,} planned."
+                f"This speaks of the {self.table.sizes['source']:,} sources that are "
+                f"trained and evaluated so far, of {planned:,} planned."
             )
         return found
 

@@ -126,7 +126,7 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     covers = [a.cover for a in results.covers if a.question == question]
     drawn = [curve.method for curve in curves]
     return CoveragePlot(
-        title=question.statement,
+        title=question.label,
         curves=curves,
         covers=[
             (cover.method, cover.size, cover.coverage)
@@ -162,7 +162,7 @@ def context_map(
         targets=space.points.tolist(),
         shape=list(space.shape) if isinstance(space, Grid) else None,
         assignment=[place.get(int(source), -1) for source in cover.assignment],
-        sources=experiment.sources.points[cover.sources].tolist(),
+        sources=[[c[name] for name in space.names] for c in answer.contexts or ()],
     )
 
 
@@ -358,7 +358,7 @@ def save_figures(
     clean_leftovers(folder)
     files = []
     panels = [coverage_plot(results, question) for question, _ in results.by_question]
-    drawn = [panel for panel in panels if panel.curves]
+    drawn = [p for p in panels if any(curve.n_sources for curve in p.curves)]
     if drawn:
         files.append(
             _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
