@@ -345,7 +345,7 @@ def test_missing_cells_are_not_served(tmp_path, empty):
         [3, 4],
         [-np.inf, 2],
     ]
-    assert any("2 cells are empty" in note for note in table.attrs["notes"])
+    assert any("2 empty cells are" in note for note in table.attrs["notes"])
     costs = read_matrix(path, missing="not served", lower_is_better=True)
     assert costs["performance"].values[0, 0].tolist() == [-1, -np.inf]
     path.write_text("source,t,u\na,1,x\n")
@@ -539,7 +539,7 @@ def test_choices_on_the_command_line(tmp_path):
     done = taskspace("cover", path, *options, "--save", saved)
     text = " ".join(done.stdout.split())
     assert "Note: Column 'seed' is taken for a note on the training" in text
-    assert "1 cells are empty" in text
+    assert "1 empty cell is" in text
     assert "t[bold]" in text
     assert "holds" in taskspace("verify", saved, path).stdout
     record = json.loads(taskspace("cover", path, *options, "--format", "json").stdout)

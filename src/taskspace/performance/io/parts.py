@@ -85,7 +85,9 @@ def table_from_parts(
         empty = np.isnan(cells)
         if empty.any():
             cells = np.where(empty, -np.inf, cells)
-            notes.append(f"{int(empty.sum()):,} cells are empty, taken as not served.")
+            n = int(empty.sum())
+            some = "1 empty cell is" if n == 1 else f"{n:,} empty cells are"
+            notes.append(f"{some} taken for not served.")
     home = _home(parts, spaces)
     if home is not None and np.isnan(home).any():
         home = None
