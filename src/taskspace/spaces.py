@@ -20,8 +20,7 @@ __all__ = ["Axis", "Grid", "Points", "Space", "grid_of", "space_from_dict"]
 
 MAX_CONTEXTS = 10**9  # the contexts of a larger space alone would fill the memory
 
-# How far from even steps values may lie, as a share of the axis, to be called even.
-EVENNESS = 1e-9
+EVENNESS = 1e-9  # how far from even steps values may lie, as a share of the axis
 
 Scale = Literal["linear", "log", "uneven"]
 

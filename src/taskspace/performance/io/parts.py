@@ -79,7 +79,7 @@ def table_from_parts(
     if contexts is not None:
         spaces = contexts_from(contexts, sizes, spaces, names)
     sign = -1.0 if choices.lower_is_better else 1.0
-    cells = sign * parts.performance
+    cells = -parts.performance if choices.lower_is_better else parts.performance
     notes = list(parts.notes)
     if choices.may_be_empty:
         empty = np.isnan(cells)
