@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from taskspace.criteria import table_sets as table_sets
     from taskspace.criteria import tolerance_sets as tolerance_sets
     from taskspace.errors import TaskspaceError as TaskspaceError
+    from taskspace.library import PolicyLibrary as PolicyLibrary
+    from taskspace.library import hand_library as hand_library
+    from taskspace.library import library as library
     from taskspace.performance import evaluate as evaluate
     from taskspace.performance import evaluate_policies as evaluate_policies
     from taskspace.performance import read_matrix as read_matrix
@@ -77,6 +80,7 @@ _HOMES = {
         "tolerance_sets",
     ),
     "taskspace.errors": ("TaskspaceError",),
+    "taskspace.library": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (
         "evaluate",
         "evaluate_policies",

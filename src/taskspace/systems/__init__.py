@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from taskspace.systems.cartpole import CartPole
     from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
     from taskspace.systems.function import FunctionSystem, PythonPolicies
-    from taskspace.systems.gymnasium import GymnasiumSystem
+    from taskspace.systems.gymnasium import GymnasiumSystem, gymnasium_system
     from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
     from taskspace.systems.msd import MassSpringDamper
     from taskspace.systems.pendulum import Pendulum
@@ -32,7 +32,7 @@ _HOMES = {
     "control": (),
     "episodic": ("EpisodicSystem", "fresh_episodes"),
     "function": ("FunctionSystem", "PythonPolicies"),
-    "gymnasium": ("GymnasiumSystem",),
+    "gymnasium": ("GymnasiumSystem", "gymnasium_system"),
     "linear": ("LinearFamily", "LinearMatrices", "LinearSystem"),
     "msd": ("MassSpringDamper",),
     "pendulum": ("Pendulum",),
@@ -73,6 +73,7 @@ __all__ = [
     "UnreachableState",
     "baseline_performance",
     "fresh_episodes",
+    "gymnasium_system",
 ]
 
 SYSTEMS: Registry[type[System]] = Registry(
