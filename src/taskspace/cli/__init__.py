@@ -11,7 +11,6 @@ import threading
 import warnings
 from typing import Any
 
-import click
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
@@ -50,12 +49,12 @@ FULL_OR_FORBIDDEN = {
 class _Commands(TyperGroup):
     """The commands, each imported when it is called or asked for help."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order in which a newcomer meets them."""
         del ctx
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None for one that does not exist."""
         del ctx
         if cmd_name not in COMMANDS:

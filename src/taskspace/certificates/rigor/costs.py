@@ -122,9 +122,7 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
         )
         if status == UNSTABLE or (status == STABLE and error < LOOSE):
             return status
-    x, scale, fine = definite_scale(
-        a, w, factors, pivots, p, sigma, tables, continuous
-    )
+    x, scale, fine = definite_scale(a, w, factors, pivots, p, sigma, tables, continuous)
     if not fine:
         return status
     t, fine = inverse_cholesky(scale)
@@ -391,7 +389,6 @@ def shrink(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
         if beta * (1.0 - nu_x) / SLACK >= (nu + cost) * SLACK:
             return True, beta
     return False, 0.0
-
 
 
 @njit(cache=True, error_model="numpy")
