@@ -14,9 +14,12 @@ from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -71,6 +74,9 @@ def certify(
     ] = None,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -83,7 +89,13 @@ def certify(
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
         loaded = load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         )
         result = certify_table(
             loaded.table,
