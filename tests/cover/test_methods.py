@@ -12,7 +12,7 @@ from cover_problems import (
 )
 
 from taskspace.cover import (
-    COVER_METHODS,
+    METHODS,
     greedy_cover,
     local,
     local_cover,
@@ -179,10 +179,10 @@ def test_encodings_give_the_same_covers():
         "uniform": {"shape": (15, 15)},
         "random": {"seed": 3},
     }
-    assert set(calls) == set(COVER_METHODS)
+    assert set(calls) == set(METHODS)
     for method, arguments in calls.items():
-        one = COVER_METHODS[method](bits, **arguments).to_dict()
-        two = COVER_METHODS[method](runs, **arguments).to_dict()
+        one = METHODS[method].find(bits, **arguments).to_dict()
+        two = METHODS[method].find(runs, **arguments).to_dict()
         assert one | {"seconds": 0} == two | {"seconds": 0}, method
 
 
