@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.evaluate import best_known
+from taskspace.performance.ledger import best_known
 from taskspace.performance.table import make_table
 from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
@@ -78,7 +78,9 @@ def evaluate_policies(
         if isinstance(stack, PythonPolicies):
             stack, sources = _families(stack, sources)
     contexts = system.contexts(targets)
-    performance = system.performance(stack, contexts)
+    variables = system.measure(stack, contexts)
+    variables.pop("returns", None)
+    performance = variables["performance"]
     if np.isnan(performance).any():
         row, member, column = np.argwhere(np.isnan(performance))[0].tolist()
         raise InvalidInputError(
@@ -86,11 +88,17 @@ def evaluate_policies(
             f"of source {row} has NaN at target {column}."
         )
     reference, kind = best_known(system, contexts, performance.max((0, 1)))
-    variables = {"performance": performance, "best_known": reference}
+    variables["best_known"] = reference
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = {"system": system.id, "best_known_kind": kind}
+    notes = {
+        "system": system.id,
+        "best_known_kind": kind,
+        "provenance": system.provenance,
+    }
+    if system.n_episodes:
+        notes["n_episodes"] = system.n_episodes
     return make_table(variables, sources, targets, notes)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Policy
-from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.base import ContextAxis, Provenance, System
 from taskspace.systems.lyapunov import closed_loop_cost
 from taskspace.systems.riccati import riccati_gain, stabilisable
 
@@ -39,6 +39,7 @@ class LinearSystem(System):
     −inf where the loop is unstable.
     """
 
+    provenance: ClassVar[Provenance] = "exact"
     horizon: float
 
     @property
