@@ -13,7 +13,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.helpers import small_table
 
 # The function of the same name hides the module.
-EVALUATE = sys.modules["taskspace.performance.evaluate"]
+LEDGER = sys.modules["taskspace.performance.ledger"]
 CRITERIA = ["signed", "regret", "ratio", "floor"]
 
 # Scores with ties and failures, as (source, policy, target) of a square table.
@@ -108,7 +108,7 @@ def test_streamed_sets_equal_sets_of_the_whole(criterion, judge, monkeypatch):
 def test_reduced_table_gives_the_same_losses(monkeypatch):
     full = small_table()
     assert "performance" in full
-    monkeypatch.setattr(EVALUATE, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
     reduced = small_table()
     assert "performance" not in reduced
     for criterion in CRITERIA:
@@ -119,7 +119,7 @@ def test_reduced_table_gives_the_same_losses(monkeypatch):
 
 
 def test_missing_family_is_explained(monkeypatch):
-    monkeypatch.setattr(EVALUATE, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
     space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
     table = ts.evaluate(
         ts.systems.MassSpringDamper(),

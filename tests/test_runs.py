@@ -15,7 +15,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs.answer import answer
+from taskspace.runs.answers import answer
 from taskspace.runs.archive import is_archive, read_archive, write_archive
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
@@ -86,18 +86,20 @@ def test_interrupted_run_equals_undisturbed_run(tmp_path, many_blocks, monkeypat
     assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
 
 
-def test_killed_process_resumes_to_the_same_bytes(tmp_path):
+def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 50_000)
     code = (
         "import sys; from taskspace.runs import load_experiment, run_experiment;"
+        "from taskspace.runs import layout; layout.BLOCK_CELLS = 50_000;"
         "run_experiment(load_experiment('msd', sys.argv[2:]), sys.argv[1])"
     )
-    options = ["space.n=40", "cover.n_repeats=5"]
+    options = ["space.n=25", "cover.n_repeats=5"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run_experiment(load_experiment("msd", options), whole)
     process = subprocess.Popen([sys.executable, "-c", code, str(killed), *options])
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if len(list(killed.glob("blocks/*"))) >= 2:
+        if len(list(killed.glob("blocks/table*"))) >= 2:
             break
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ import xarray as xr
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space
-from taskspace.performance.files import MATRIX_SUFFIXES, read_matrix
+from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run

@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import check_costs
 from taskspace.cover.baselines import random_order, served_counts, uniform_grids
-from taskspace.cover.greedy import greedy_order
+from taskspace.cover.greedy import greedy_sources
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import TargetSets
 
@@ -79,9 +78,7 @@ def coverage_curve(
     if n_repeats < 1:
         raise InvalidInputError(f"n_repeats >= 1 must hold, but got {n_repeats}.")
     if method == "greedy":
-        costs = check_costs(None, sets.n_sources)
-        order = greedy_order(sets, costs, None, share=1.0, budget=sets.n_sources)
-        counts = served_counts(sets, order.sources)
+        counts = served_counts(sets, greedy_sources(sets, np.ones(sets.n_sources)))
         return _curve("greedy", sets, np.arange(1, len(counts) + 1), counts[None])
     if method == "uniform":
         if shape is None:

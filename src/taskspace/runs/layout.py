@@ -94,6 +94,18 @@ class Layout:
         """
         return cls(**{**values, "variables": tuple(values["variables"])})
 
+    def serves(self, wanted: "Layout") -> bool:
+        """Whether a table that is cut so holds all that another one would.
+
+        Args:
+            wanted: the layout of a new run.
+        """
+        return (
+            self.sizes == wanted.sizes
+            and self.is_computed == wanted.is_computed
+            and set(self.variables) >= set(wanted.variables)
+        )
+
     @property
     def sizes(self) -> dict[str, int]:
         """Length of each dim."""

@@ -122,7 +122,10 @@ class RunStore:
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
-        if there is None or there["layout"] != store._manifest()["layout"]:
+        stored = None if there is None else Layout.from_dict(there["layout"])
+        if stored is not None and stored.serves(store.layout):
+            store.layout = stored
+        else:
             # Other reductions are wanted, or the manifest was lost: policies stay.
             for block in (path / "blocks").glob("table-*.json"):
                 block.unlink()
@@ -151,23 +154,26 @@ class RunStore:
         text = self.experiment.to_toml()
         values = self.experiment.to_dict()
         folders = self.experiment.code.folders
-        return {
-            "format": "taskspace-run",
-            "version": FORMAT_VERSION,
-            "taskspace": version("taskspace"),
-            "experiment": checksum(text.encode()),
-            "data": {
-                key: values.get(key)
-                for key in ("seed", "system", "space", "targets", "trainer")
-            },
-            "layout": asdict(self.layout) | {"variables": list(self.layout.variables)},
-            "notes": self.notes,
-            "system": as_text(self.system),
-            # Where the user's modules are, seen from here.
-            "modules": [os.path.relpath(folder, self.path) for folder in folders]
-            if self.experiment.names_code
-            else [],
-        }
+        return as_text(
+            {
+                "format": "taskspace-run",
+                "version": FORMAT_VERSION,
+                "taskspace": version("taskspace"),
+                "experiment": checksum(text.encode()),
+                "data": {
+                    key: values.get(key)
+                    for key in ("seed", "system", "space", "targets", "trainer")
+                },
+                "layout": asdict(self.layout)
+                | {"variables": list(self.layout.variables)},
+                "notes": self.notes,
+                "system": self.system,
+                # Where the user's modules are, seen from here.
+                "modules": [os.path.relpath(folder, self.path) for folder in folders]
+                if self.experiment.names_code
+                else [],
+            }
+        )
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> "RunStore":

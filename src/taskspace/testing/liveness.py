@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.simulated import SimulatedSystem
 
-__all__ = ["dead_axes", "environment_outcomes", "system_outcomes"]
+__all__ = ["dead_axes", "environment_outcomes", "never_alive", "system_outcomes"]
+
+MOVES = (0.1, -0.5, 1.0, -0.9, 9.0, -0.99)
+"""How far an axis is moved, as parts of its value, until something changes."""
 
 Outcomes = Callable[[NDArray[np.float64]], NDArray[Any]]
 """What happens in a context, from starts and actions that do not depend on it."""
@@ -55,6 +58,27 @@ def dead_axes(
             moved[i] = context[i] - move
         if np.array_equal(before, outcomes(moved), equal_nan=True):
             dead.append(axis.name)
+    return dead
+
+
+def never_alive(
+    outcomes: Outcomes,
+    axes: Sequence[ContextAxis],
+    context: NDArray[np.float64] | None = None,
+) -> list[str]:
+    """Axes that change nothing, however far they are moved within their bounds.
+
+    Args:
+        outcomes: what happens in a context.
+        axes: the context axes, in the order of a context row.
+        context: where to start from; the defaults of the axes if not given.
+    """
+    dead = [axis.name for axis in axes]
+    for move in MOVES:
+        still = dead_axes(outcomes, axes, context=context, relative_step=move)
+        dead = [name for name in dead if name in still]
+        if not dead:
+            break
     return dead
 
 

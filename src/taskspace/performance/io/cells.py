@@ -1,7 +1,7 @@
 """Tables of cells: columns of anything, read as names, numbers and contexts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Points
 
-__all__ = ["Frame", "as_frame", "contexts_from", "is_number", "label"]
+__all__ = ["Frame", "as_frame", "is_blank", "is_empty", "is_number", "label"]
 
-NAME_COLUMNS = ("target", "source", "context", "name")
+# Texts that programs write for a cell without a value.
+EMPTY = frozenset({"na", "n/a", "nan", "none", "null", "<na>"})
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Frame:
         names: name of each column, `""` for one without.
         rows: what to call each row, e.g. `"row 3"`.
         origin: what to call the whole.
+        n_index: how many of the first columns are levels of an index.
     """
 
     columns: list[Sequence[Any]]
     names: list[str]
     rows: list[str]
     origin: str
+    n_index: int = 0
 
     def __post_init__(self):
         seen: dict[str, int] = {}
@@ -44,16 +47,24 @@ class Frame:
             seen[name] = place
 
     def column(self, name: str) -> Sequence[Any] | None:
-        """Cells of a column by name, None if there is no such column."""
+        """Cells of a column by name, None if there is no such column.
+
+        Args:
+            name: its name.
+        """
         return self.columns[self.names.index(name)] if name in self.names else None
 
     def labels(self, name: str) -> list[str] | None:
-        """Cells of a column as text; empty ones are refused."""
+        """Cells of a column as text; empty ones are refused.
+
+        Args:
+            name: its name.
+        """
         cells = self.column(name)
         if cells is None:
             return None
         for row, cell in enumerate(cells):
-            if _is_empty(cell):
+            if is_blank(cell):
                 raise InvalidInputError(
                     f"Every row of {self.origin} must have a {name}, but "
                     f"{self.rows[row]} has none."
@@ -61,13 +72,18 @@ class Frame:
         return [label(cell) for cell in cells]
 
     def numbers(
-        self, places: Sequence[int], skip: Sequence[int] = ()
+        self,
+        places: Sequence[int],
+        skip: Sequence[int] = (),
+        *,
+        may_be_empty: bool = False,
     ) -> NDArray[np.float64]:
         """Cells of some columns as numbers, dims `(row, column)`.
 
         Args:
             places: which columns.
             skip: rows whose cells may be empty; they become NaN.
+            may_be_empty: the same for all rows.
         """
         out = np.empty((len(self.rows), len(places)))
         for j, place in enumerate(places):
@@ -75,10 +91,10 @@ class Frame:
             try:
                 out[:, j] = np.asarray(cells, np.float64)
                 wrong = np.isnan(out[:, j])
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 wrong = np.ones(len(cells), bool)
             for i in np.flatnonzero(wrong).tolist():
-                if i in skip and _is_empty(cells[i]):
+                if (may_be_empty or i in skip) and is_empty(cells[i]):
                     out[i, j] = np.nan
                 else:
                     out[i, j] = self._number(i, place)
@@ -88,19 +104,32 @@ class Frame:
         cell = self.columns[place][row]
         try:
             value = float(cell)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             value = math.nan
         if not math.isnan(value):
             return value
         name = f" ({self.names[place]!r})" if self.names[place] else ""
-        holds = "is empty" if _is_empty(cell) else f"holds {_plain(cell)!r}"
+        holds = "is empty" if is_blank(cell) else f"holds {repr(_plain(cell))[:60]}"
+        if self.names[place].startswith(("source_", "target_")):
+            advice = "A context is known, or the row has to go."
+        elif is_empty(cell):
+            advice = (
+                "missing='not served' (--missing not-served) takes it for a failure."
+            )
+        else:
+            advice = "A column that is no target is left out by ignore (--ignore)."
         raise InvalidInputError(
             f"Every cell of {self.origin} must be a number, but {self.rows[row]}, "
-            f"column {place + 1}{name} {holds}."
+            f"column {place + 1}{name} {holds}. {advice}"
         )
 
     def space(self, prefix: str, skip: Sequence[int] = ()) -> Points | None:
-        """Contexts from the columns `prefix…`, one a row; None without such columns."""
+        """Contexts from the columns `prefix…`, one a row; None without such columns.
+
+        Args:
+            prefix: how the columns' names begin.
+            skip: rows whose cells may be empty.
+        """
         places = [i for i, n in enumerate(self.names) if n.startswith(prefix)]
         if not places:
             return None
@@ -118,17 +147,21 @@ class Frame:
 
 
 def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
-    """A pandas data frame as columns; an index that says something becomes columns."""
+    """A pandas data frame as columns; the levels of an index are the first ones.
+
+    Args:
+        frame: the data frame.
+        origin: what to call it in messages.
+    """
+    names: list[str] = []
+    columns: list[pd.Series] = []
     if not isinstance(frame.index, pd.RangeIndex) or frame.index.name is not None:
-        names = [name or "" for name in frame.index.names]
-        columns = [
-            pd.Series(frame.index.get_level_values(i)) for i in range(len(names))
-        ]
-        columns += [frame.iloc[:, i] for i in range(frame.shape[1])]
-        names += [label(name) for name in frame.columns]
-    else:
-        columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
-        names = [label(name) for name in frame.columns]
+        names = [label(name) if name else "" for name in frame.index.names]
+        levels = range(len(names))
+        columns = [pd.Series(frame.index.get_level_values(i)) for i in levels]
+    n_index = len(names)
+    columns += [frame.iloc[:, i] for i in range(frame.shape[1])]
+    names += [_column_name(name, frame.columns.names) for name in frame.columns]
     rows = [f"row {_plain(label)!r}" for label in frame.index]
     cells: list[Any] = [
         column.to_numpy()
@@ -136,85 +169,63 @@ def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
         else column.astype(object).tolist()
         for column in columns
     ]
-    return Frame(cells, [str(name) for name in names], rows, origin)
+    return Frame(cells, names, rows, origin, n_index)
 
 
-def contexts_from(
-    contexts: Frame,
-    shape: tuple[int, ...],
-    spaces: tuple[Space | None, Space | None],
-    names: tuple[list[str] | None, list[str] | None],
-) -> tuple[Space | None, Space]:
-    """Contexts of sources and targets from a second frame; see `table_from_frame`.
+def _column_name(name: Any, levels: Sequence[Hashable]) -> str:
+    """The name of a column; columns of several levels have one name each.
+
+    Levels `target_k`, `target_c` of numbers are the context of a target.
+    """
+    parts = name if isinstance(name, tuple) else (name,)
+    axes = [str(level) for level in levels]
+    if all(a.startswith("target_") for a in axes) and all(map(is_number, parts)):
+        pairs = zip(axes, parts, strict=True)
+        return ";".join(f"{a.removeprefix('target_')}={label(v)}" for a, v in pairs)
+    return " ".join(filter(None, map(label, parts)))
+
+
+def is_blank(cell: Any) -> bool:
+    """Whether a cell holds nothing at all: NaN, None or blank text.
 
     Args:
-        contexts: the second frame.
-        shape: numbers of sources, policies and targets.
-        spaces: contexts that sources and targets have already.
-        names: names of sources and targets.
+        cell: any cell.
     """
-    if spaces[1] is not None:
-        raise InvalidInputError(
-            "The targets have contexts already, and "
-            f"{contexts.origin} gives them again."
-        )
-    named = next((n for n in NAME_COLUMNS if n in contexts.names), None)
-    known = contexts.labels(named) if named else None
-    rest = [i for i, n in enumerate(contexts.names) if n != named]
-    unnamed = [i + 1 for i in rest if not contexts.names[i]]
-    if not rest or unnamed:
-        raise InvalidInputError(
-            f"{contexts.origin} must have a column a context axis, with its name, but "
-            + (f"column {unnamed[0]} has no name." if unnamed else "has none.")
-        )
-    if known is not None and len(set(known)) < len(known):
-        twice = next(name for name in known if known.count(name) > 1)
-        raise InvalidInputError(f"{contexts.origin} names {twice!r} more than once.")
-    points = contexts.numbers(rest)
-    axes = [contexts.names[i] for i in rest]
-    axes = [axis.removeprefix("target_").removeprefix("source_") for axis in axes]
-
-    def pick(wanted: list[str] | None, n: int) -> Points | None:
-        if known is None:
-            return Points(axes, points) if n == len(points) else None
-        if wanted is None or any(name not in known for name in wanted):
-            return None
-        return Points(axes, points[[known.index(name) for name in wanted]])
-
-    n_sources, _, n_targets = shape
-    targets = pick(names[1], n_targets)
-    if targets is None and known is None:
-        raise InvalidInputError(
-            f"{contexts.origin} must have one row a target, but there are {n_targets} "
-            f"targets and {len(points)} rows."
-        )
-    if targets is None:
-        lost = [n for n in names[1] or () if n not in (known or ())]
-        which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
-        raise InvalidInputError(
-            f"{contexts.origin} must name every target in its column {named!r}, but "
-            f"{which}."
-        )
-    return spaces[0] or pick(names[0], n_sources), targets
-
-
-def _is_empty(cell: Any) -> bool:
     if isinstance(cell, str):
         return not cell.strip()
-    return cell is None or cell is pd.NA or (isinstance(cell, float) and cell != cell)
+    if isinstance(cell, float | np.floating):
+        return bool(np.isnan(cell))
+    return cell is None or cell is pd.NA or cell is pd.NaT
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell has no value: blank, or a word that programs write for it.
+
+    Args:
+        cell: any cell.
+    """
+    return is_blank(cell) or (isinstance(cell, str) and cell.strip().lower() in EMPTY)
 
 
 def is_number(cell: Any) -> bool:
-    """Whether a cell is a number, or text that reads as one."""
+    """Whether a cell is a number, or text that reads as one.
+
+    Args:
+        cell: any cell.
+    """
     try:
         float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
 
 def label(cell: Any) -> str:
-    """A cell as a name; whole numbers without a decimal point."""
+    """A cell as a name; whole numbers without a decimal point.
+
+    Args:
+        cell: any cell.
+    """
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
     return str(cell).strip()
