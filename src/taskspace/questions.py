@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.criteria import (
+    OLD_JUDGES,
     Criterion,
     assigned_losses,
     criterion_named,
@@ -147,8 +148,6 @@ class Question:
         Args:
             values: plain values; other keys are ignored.
         """
-        judge = values.get("judge")
-        if judge is None:
-            old = values.get("family", "all")
-            judge = {"all": "worst", "any": "best"}.get(old, old)
+        old = str(values.get("family", "all"))
+        judge = str(values.get("judge") or OLD_JUDGES.get(old, old))
         return cls(values["criterion"], judge, epsilon=values["epsilon"])
