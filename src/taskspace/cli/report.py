@@ -10,7 +10,7 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.output import Format, FormatOption, print_json, stage_progress
 from taskspace.cli.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
-from taskspace.runs.answer import answer
+from taskspace.runs.answers import answer
 from taskspace.runs.results import Results
 
 

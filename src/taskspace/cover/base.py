@@ -250,18 +250,25 @@ def make_cover(
     )
 
 
-def assign(sets: TargetSets, sources: NDArray[np.int64]) -> NDArray[np.int64]:
+def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
     """For each target the selected source that serves it best, -1 where none does.
 
-    The lowest index of those that serve it.
+    The source of least loss where the sets know losses; the lowest index among
+    equals, and where they do not.
 
     Args:
         sets: the targets that each source serves.
         sources: the selection.
     """
     assignment = np.full(sets.n_targets, -1, np.int64)
-    for source in np.sort(sources):
-        assignment[sets.row(int(source)) & (assignment < 0)] = source
+    least = np.full(sets.n_targets, np.inf)
+    for source in np.sort(np.asarray(sources, np.int64).reshape(-1)).tolist():
+        better = sets.row(source) & (assignment < 0)
+        if sets.losses is not None:
+            row = np.asarray(sets.losses(source), np.float64)
+            better |= sets.row(source) & (row < least)
+            least[better] = row[better]
+        assignment[better] = source
     return assignment
 
 

@@ -115,7 +115,7 @@ def branch_and_bound(
             heapq.heappush(heap, _Node(low, n_nodes, child, chosen))
     if not heap:
         return BranchResult(best, best_cost, True)
-    bound = max(bound, min(min(node.bound for node in heap), best_cost))
+    bound = max(bound, min(best_cost, *(node.bound for node in heap)))
     return BranchResult(best, bound, bound >= best_cost)
 
 

@@ -2,8 +2,8 @@
 
 A method compares and adds costs; it must come to the same answer whether they are
 given in cents or in billions. So costs are scaled first: to small integers where they
-are multiples of one unit (as integers are, powers of two apart, and decimal numbers
-to float precision), else by a power of two, which is exact. What is claimed about
+are multiples of one unit (as integers are, and decimal numbers to the precision of
+their floats), else by a power of two, which is exact. What is claimed about
 sums of costs is decided in integers and fractions, never in floats.
 """
 
@@ -21,8 +21,10 @@ Exact = int | Fraction
 """A number without rounding."""
 
 _MAX_WHOLE = 2**53  # up to here floats hold every integer
-_MAX_DIGITS = 12  # decimal digits from the largest cost down to the unit
-_DECIMAL_SLACK = 2.0**-50  # the giver's two roundings and our four
+# Costs are taken for multiples of one unit if their ratios are, up to rounding,
+# fractions with such denominators; for costs at random that is one chance in 1000.
+_MAX_DENOMINATOR = 10**6
+_ROUNDINGS = Fraction(1, 2**50)  # one of each cost and one of the division, doubled
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +35,8 @@ class Costs:
         given: the costs as given.
         values: the costs in `unit`s. Integers with an exact sum where `is_whole`;
             else exactly `given / unit`.
-        unit: `values * unit <= given`, with equality except where decimal numbers
-            were recognised: there it holds to a few roundings of the floats given.
+        unit: `values * unit <= given`, with equality except where multiples of a
+            unit that is no float were recognised: there to a few roundings.
         is_whole: whether all values are integers, so that bounds may be rounded up.
     """
 
@@ -70,7 +72,7 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
     given = _checked(costs, n_sources)
     if n_sources == 0:
         return Costs(given, given, Fraction(1), True)
-    found = whole_multiples(given) or _decimal_multiples(given)
+    found = whole_multiples(given) or _near_multiples(given)
     if found is not None:
         return Costs(given, *found, True)
     exponent = math.frexp(float(given.max()))[1]
@@ -107,32 +109,41 @@ def whole_multiples(
     return units.astype(np.float64), divisor * Fraction(2) ** int(powers.min())
 
 
-def _decimal_multiples(
+def _near_multiples(
     costs: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Costs as integer multiples of a power of ten, to the precision of floats."""
-    top = math.floor(math.log10(float(costs.max())))
-    for power in range(top, top - _MAX_DIGITS - 1, -1):
-        ratios = _over_power_of_ten(costs, power)
-        whole = np.rint(ratios)
-        if (np.abs(ratios - whole) <= _DECIMAL_SLACK * ratios).all():
-            if not whole.min() >= 1 or whole.sum() >= _MAX_WHOLE:
-                return None
-            units = whole.astype(np.int64)
-            units //= np.gcd.reduce(units)
-            pairs = np.unique(np.stack([costs, units.astype(np.float64)]), axis=1)
-            # The smallest unit, so that no source is taken for dearer than it is.
-            unit = min(Fraction(c) / int(k) for c, k in pairs.T.tolist())
-            return units.astype(np.float64), unit
-    return None
+    """Costs as integers in a common unit, to the precision of floats.
+
+    So are decimal numbers, and integers times any number: their floats are rounded.
+    The ratios to the smallest cost are then fractions of small integers.
+    """
+    distinct, which = np.unique(costs, return_inverse=True)
+    ratios, common = [], 1
+    for ratio in (distinct / distinct[0]).tolist():
+        exact = Fraction(ratio)
+        near = _simplest(exact * (1 - _ROUNDINGS), exact * (1 + _ROUNDINGS))
+        ratios.append(near)
+        common = math.lcm(common, near.denominator)
+        if common > _MAX_DENOMINATOR:
+            return None
+    multiples = [int(ratio * common) for ratio in ratios]
+    units = np.array(multiples, np.float64)[which]
+    if float(units.sum()) >= _MAX_WHOLE:
+        return None
+    # The smallest unit, so that no source is taken for dearer than it is.
+    unit = min(
+        Fraction(c) / k for c, k in zip(distinct.tolist(), multiples, strict=True)
+    )
+    return units, unit
 
 
-def _over_power_of_ten(values: NDArray[np.float64], power: int) -> NDArray[np.float64]:
-    """`values / 10**power` to two roundings, also where 10**power is no float."""
-    half = power // 2
-    for part in (half, power - half):
-        values = values * 10.0**-part if part < 0 else values / 10.0**part
-    return values
+def _simplest(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction of least denominator in an interval of positive numbers."""
+    whole = math.ceil(low)
+    if whole <= high:
+        return Fraction(whole)
+    whole -= 1
+    return whole + 1 / _simplest(1 / (high - whole), 1 / (low - whole))
 
 
 def _checked(costs: ArrayLike, n_sources: int) -> NDArray[np.float64]:

@@ -25,9 +25,9 @@ from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.matrix import cover_matrix
 from taskspace.sets import RunSets
 
-# Sums of rounded costs stay below these: CP-SAT's bounds are floats, and prices in
-# branch and bound need digits after the point.
-_CP_SAT_SUM, _BRANCH_SUM = 2**50, 2**36
+# Sums of integer costs stay below these: CP-SAT's bounds are floats, and prices in
+# branch and bound need digits after the point, the more the finer costs are rounded.
+_CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
 _MAX_ROUNDS = 40  # references and forbidden covers that are tried
 
 
@@ -124,7 +124,9 @@ def solve_exact(
     """
     if sets.n_targets == 0:
         return ExactResult(np.zeros(0, np.int64), 0)
-    solve, limit = (_cp_sat, _CP_SAT_SUM) if has_cp_sat() else (_branch, _BRANCH_SUM)
+    solve, limit, rounded_limit = _branch, _BRANCH_SUM, _ROUNDED_BRANCH_SUM
+    if has_cp_sat():
+        solve, limit, rounded_limit = _cp_sat, _CP_SAT_SUM, _CP_SAT_SUM
     tell = on_bound or (lambda bound: False)
     question = _Question(
         sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
@@ -132,7 +134,7 @@ def solve_exact(
     )  # fmt: skip
     whole = whole_multiples(costs, limit)
     if whole is None:
-        return _solve_rounded(question, costs, solve, limit, tell)
+        return _solve_rounded(question, costs, solve, rounded_limit, tell)
     units, unit = whole
     found = solve(
         question._replace(
@@ -192,7 +194,8 @@ def _solve_rounded(
 
 
 def _branch(question: _Question) -> _Found:
-    if question.forbidden:  # no price could speak of them
+    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
+    if question.forbidden or question.units.min() == 0:
         return _Found(None, 0, False)
     found = branch_and_bound(
         question.sets,

@@ -172,7 +172,7 @@ def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
             f"size={cover.size} is claimed, but {len(cover.sources)} are selected"
         )
     total = problem.cost(cover.sources)
-    # A float cost is rounded, and decimal costs are summed as decimals: a few roundings.
+    # A float cost is rounded, and costs may be rounded multiples of one unit.
     slack = total / 2**46
     if not (math.isfinite(cover.cost) and abs(Fraction(cover.cost) - total) <= slack):
         failures.append(f"cost={cover.cost} is claimed, but it is {float(total)}")

@@ -325,12 +325,15 @@ def best_known(
         top: best J seen at each target.
 
     Returns:
-        Best known J at each target, and where it comes from.
+        Best known J at each target, and where it comes from: `"optimum"`, `"best of
+        the table"`, or `"optimum where known"` if the system knows it at some targets
+        only (NaN at the others).
     """
     optimum = system.optimum(contexts)
-    if optimum is None:
+    if optimum is None or np.isnan(optimum).all():
         return top, "best of the table"
-    return np.maximum(optimum, top), "optimum"
+    kind = "optimum where known" if np.isnan(optimum).any() else "optimum"
+    return np.fmax(optimum, top), kind
 
 
 def _state(scores: NDArray[np.float64], solved: float | None) -> tuple[str, str]:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
-from zarr.codecs import ZstdCodec
 
 from taskspace.performance.ledger import Task, TrainedBlock
 from taskspace.performance.table import DIMS
@@ -77,6 +75,9 @@ def create_arrays(path: Path, store: "RunStore") -> None:
         path: the Zarr group.
         store: the run.
     """
+    import zarr  # takes a while to load, and reading needs none of it
+    from zarr.codecs import ZstdCodec
+
     # Only metadata and coordinates: what this writes again leaves chunks as they are.
     for damaged in path.rglob("zarr.json"):
         damaged.unlink()

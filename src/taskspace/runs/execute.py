@@ -18,7 +18,7 @@ from taskspace.errors import (
     TaskspaceError,
 )
 from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
-from taskspace.runs.answer import Report, answer, cover_settings
+from taskspace.runs.answers import Report, answer, cover_settings
 from taskspace.runs.engines import engine
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.lock import locked

@@ -52,7 +52,7 @@ EASY = 14
 # Largest relative correction of a checked loop.
 ACCURATE = 1e-11
 # ‖F‖h ≤ 1/8 and 12 terms leave a remainder below 1e-17 (2·‖F‖h enters X_h).
-TAYLOR_STEP = 0.125
+TAYLOR_STEP = 3.0  # −log2 of 1/8
 TAYLOR_TERMS = 12
 
 RUNNING, DONE, UNSTABLE, UNDECIDED = 0, 1, 2, 3
@@ -339,7 +339,7 @@ def _finite_time(f, x, e, term, tmp, h, horizon):
     _row_sum_norm(f, h)
     for w in range(LANES):
         # By logarithms, for the product itself may overflow.
-        power = math.log2(h[w]) + math.log2(horizon / TAYLOR_STEP)
+        power = math.log2(h[w]) + math.log2(horizon) + TAYLOR_STEP
         doublings[w] = math.ceil(power) if 0.0 < power < 4096.0 else 0
         h[w] = math.ldexp(horizon, -doublings[w])
     # X_h: term ← (h / order)(F term + (F term)ᵀ), symmetric like X₀.
@@ -403,8 +403,12 @@ def _finite_steps(f, x0, x, e, tmp, n_steps):
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs):
-    """Costs of some gains; NaN where the careful method must decide."""
+def _some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
+    """Costs of some gains; NaN where the careful method must decide.
+
+    `x_start` holds X₀ of every target, or one of all; `xs`, unless it is empty, gets
+    the X of every target. One kernel for both: it takes long to compile.
+    """
     _, n_inputs, n = gains.shape
     n_targets = a.shape[0]
     f = np.empty((n, n, LANES))
@@ -416,16 +420,14 @@ def _some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs):
     lane = np.empty(LANES)
     state = np.zeros(LANES, np.int64)
     steps = np.empty(LANES, np.int64)
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                x0[i, j, w] = x_start[i, j]
     for gain, cost in zip(gains, costs):  # noqa: B905 (not known to numba)
         for first in range(0, n_targets, LANES):
             for w in range(LANES):
                 t = min(first + w, n_targets - 1)
+                own = min(t, len(x_start) - 1)
                 for i in range(n):
                     for j in range(n):
+                        x0[i, j, w] = x_start[own, i, j]
                         value = a[t, i, j]
                         for u in range(n_inputs):
                             value -= b[t, i, u] * gain[u, j]
@@ -453,38 +455,10 @@ def _some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs):
                 elif state[w] == UNDECIDED or not abs(total) < np.inf:
                     total = np.nan
                 cost[t] = total
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def _some_gramians(fs, x_start, continuous, out):
-    """X of many loops; its first entry is NaN where it is not decided."""
-    n_loops, n, _ = fs.shape
-    f = np.empty((n, n, LANES))
-    x0 = np.empty((n, n, LANES))
-    x = np.empty((n, n, LANES))
-    e = np.empty((n, n, LANES))
-    tmp = np.empty((n, n, LANES))
-    work = np.empty((n, n, LANES))
-    lane = np.empty(LANES)
-    state = np.empty(LANES, np.int64)
-    steps = np.empty(LANES, np.int64)
-    for first in range(0, n_loops, LANES):
-        for w in range(LANES):
-            t = min(first + w, n_loops - 1)
-            for i in range(n):
-                for j in range(n):
-                    f[i, j, w] = fs[t, i, j]
-                    x0[i, j, w] = x_start[t, i, j]
-        _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous)
-        for w in range(min(LANES, n_loops - first)):
-            t = first + w
-            for i in range(n):
-                for j in range(n):
-                    out[t, i, j] = x[i, j, w]
-                    if state[w] == UNSTABLE:
-                        out[t, i, j] = np.inf
-            if state[w] == UNDECIDED or np.isnan(out[t]).any():
-                out[t, 0, 0] = np.nan
+                if len(xs):
+                    for i in range(n):
+                        for j in range(n):
+                            xs[t, i, j] = x[i, j, w]
 
 
 def closed_loop_cost(
@@ -518,11 +492,11 @@ def closed_loop_cost(
         np.ascontiguousarray(array, np.float64) for array in (gains, a, b, q, r, x0)
     )
     cost = np.empty((len(gains), len(a)))
+    none = np.empty((0, *x0.shape))
 
     def kernel(first: int, stop: int) -> None:
-        _some_policies(
-            gains[first:stop], a, b, q, r, x0, continuous, horizon, cost[first:stop]
-        )
+        some, costs = gains[first:stop], cost[first:stop]
+        _some_policies(some, a, b, q, r, x0[None], continuous, horizon, costs, none)
 
     over_rows(kernel, len(gains))
     for p, t in np.argwhere(np.isnan(cost)):
@@ -584,12 +558,33 @@ def gramian(
         X, the same shape; `inf` where a loop is unstable.
     """
     loops, x0 = (np.ascontiguousarray(m, np.float64) for m in (loops, x0))
+    n_loops, n, _ = loops.shape
     out = np.empty_like(loops)
+    # No input and no weight: the cost is 0, or says that X is infinite or open.
+    gain, b, r = (
+        np.zeros((1, 1, n)),
+        np.zeros((n_loops, n, 1)),
+        np.ones((n_loops, 1, 1)),
+    )
+    q, cost = np.zeros_like(loops), np.empty(n_loops)
 
     def kernel(first: int, stop: int) -> None:
-        _some_gramians(loops[first:stop], x0[first:stop], continuous, out[first:stop])
+        some = slice(first, stop)
+        _some_policies(
+            gain,
+            loops[some],
+            b[some],
+            q[some],
+            r[some],
+            x0[some],
+            continuous,
+            np.inf,
+            cost[None, some],
+            out[some],
+        )
 
-    over_rows(kernel, len(loops))
-    for i in np.flatnonzero(np.isnan(out[:, 0, 0])):
+    over_rows(kernel, n_loops)
+    out[np.isinf(cost)] = np.inf
+    for i in np.flatnonzero(np.isnan(cost)):
         out[i] = careful_gramian(loops[i], x0[i], continuous)
     return out

@@ -262,6 +262,8 @@ def _larger_is_better(trial: Trial) -> Check:
     if isinstance(system, FunctionSystem):
         return _homes_are_best(trial, system)
     optimum = system.optimum(trial.row[None])
+    if optimum is not None and np.isnan(optimum[0]):  # not known here
+        optimum = None
     random = system.performance(trial.random(), trial.row[None])[:, 0, 0]
     if optimum is not None:
         best = float(optimum[0])

@@ -121,7 +121,10 @@ class LipschitzEnclosure(Enclosure):
         # A failure at the centre says nothing about the rest of the box.
         low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
         low = np.where((boxes.radius == 0).all(1) & (at_centre == np.inf), np.inf, low)
-        return low, at_centre + margin + slack
+        # Where no optimum is known nothing bounds the regret.
+        unknown = np.isnan(at_centre)
+        high = np.where(unknown, np.inf, at_centre + margin + slack)
+        return np.where(unknown, -np.inf, low), high
 
     def _loss(
         self, rows: NDArray[np.int64], contexts: NDArray[np.float64]

@@ -49,5 +49,5 @@ def check_seal(given: Any, contents: Mapping[str, Any], origin: str) -> None:
     if given is not None and str(given) != seal(contents):
         raise InvalidInputError(
             f"{origin} is damaged: its checksum does not fit what it holds. If you "
-            "changed it on purpose, remove its entry crc32c."
+            "changed it on purpose, take its checksum (crc32c) out."
         )
