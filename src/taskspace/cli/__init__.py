@@ -33,6 +33,7 @@ COMMANDS = (
     "evaluate",
     "report",
     "explore",
+    "plot",
     "archive",
     "systems",
     "doctor",

@@ -1,7 +1,7 @@
 """Trajectories in a page: policies at work, at a target and at home."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from taskspace.errors import TaskspaceError
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
-from taskspace.show.play import can_play, play
 from taskspace.spaces import Space
-from taskspace.systems.base import System
+
+if TYPE_CHECKING:
+    from taskspace.systems.base import System
 
 __all__ = ["Stage", "judged_policy", "play_record"]
 
@@ -48,7 +49,7 @@ def judged_policy(
 
 
 def play_record(
-    system: System,
+    system: "System",
     policies: Policy,
     spaces: tuple[Space, Space],
     sources: NDArray[np.int64],
@@ -65,6 +66,8 @@ def play_record(
         members: which policy of the family, one a pair.
         targets: one a pair.
     """
+    from taskspace.show.play import play  # JAX loads slowly
+
     at_home, at_target = (system.contexts(space) for space in spaces)
     away = play(system, policies[sources, members], at_target[targets])
     homes, which = np.unique(
@@ -112,7 +115,7 @@ class Stage:
         targets: contexts of the targets.
     """
 
-    system: System
+    system: "System"
     policies: Policy
     sources: Space
     targets: Space
@@ -131,6 +134,8 @@ class Stage:
             system = experiment.built_system
         except TaskspaceError:
             return None  # code of a user that may not or cannot be imported
+        from taskspace.show.play import can_play  # JAX loads slowly
+
         if not can_play(system):
             return None
         block = run.read_policies(slice(0, experiment.sources.size))

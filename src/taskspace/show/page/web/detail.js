@@ -54,8 +54,8 @@ export function showDetail(element, view, answer, on) {
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));
   show(element, h("h3", {}, page.name("target", pick)), served,
-    h("p", {}, reach, best), ownPart, losses(view, answer, about, on),
-    on.play && source >= 0 ? on.play(source, pick) : null);
+    h("p", {}, reach, best), on.play && source >= 0 ? on.play(source, pick) : null,
+    ownPart, losses(view, answer, about, on));
 }
 
 /**

@@ -33,6 +33,8 @@ export class Panel {
     /** @type {Answer | null} */
     this.answer = null;
     this.turn = 0;
+    /** @type {{ key: string, element: any } | null} */
+    this.stage = null;
     const on = {
       pick: (/** @type {number} */ t) => { this.view.pick = t; this.update(); },
       act: (/** @type {number} */ t) => this.act(t),
@@ -191,10 +193,21 @@ export class Panel {
     showDetail(this.detail, view, answer, {
       toggle: (s) => this.toggle(s),
       only: (s) => { Object.assign(shown, { mode: "source", source: s }); this.update(); },
-      play: this.page.header.play ? (s, t) => playPart(view, s, t) : null,
+      play: this.page.header.play ? (s, t) => this.play(s, t) : null,
     });
     this.drawTable(answer);
     this.commandLine.textContent = this.command();
+  }
+
+  /**
+   * The stage of a pair; one that is running goes on while the rest is drawn anew.
+   * @param {number} source
+   * @param {number} target
+   */
+  play(source, target) {
+    const key = `${this.view.layer.about.key} ${source} ${target}`;
+    if (this.stage?.key !== key) this.stage = { key, element: playPart(this.view, source, target) };
+    return this.stage.element;
   }
 
   /** @param {Answer} answer */
