@@ -32,6 +32,14 @@ def _most(p, even):
 
 
 @njit(cache=True, error_model="numpy")
+def _minus(p):
+    out = np.empty(len(p))
+    for g in range(len(p)):
+        out[g] = -p[g]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
 def _difference(p, q, factor):
     """p − factor · q, with all rounding added to the constant, so that it is above."""
     out = np.empty(len(p))
@@ -53,7 +61,7 @@ def _largest_difference(p, q, factor, even):
 @njit(cache=True, error_model="numpy")
 def _largest_ratio(p, q, even):
     """A bound above on p(s) / q(s) over the box, for p >= 0; inf unless q > 0."""
-    least = -_most(-q, even)
+    least = -_most(_minus(q), even)
     if not least > 0.0:
         return np.inf
     most = _most(q, even)
@@ -96,7 +104,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
     if status == UNSTABLE:
         return np.inf, np.inf
     if kind == COST:
-        at_least = max(0.0, -_most(-low, even))
+        at_least = max(0.0, -_most(_minus(low), even))
         at_least -= home[1]
         at_least -= 2e-16 * abs(at_least)
         at_most = np.inf
@@ -114,7 +122,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
         if stable:
             at_most = max(0.0, _largest_difference(high, least_low, 1.0, even))
         return at_least, at_most
-    if -_most(-low, even) > 0.0:
+    if -_most(_minus(low), even) > 0.0:
         inverse = _largest_ratio(least_high, low, even)
         if inverse > 0.0:
             at_least = max(0.0, (1.0 / inverse - 1.0) - 1e-15 / inverse)
@@ -183,6 +191,8 @@ def bound_boxes(
     plant = _empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
     gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
+    # Not literals: the compiler would make a copy of everything for each.
+    of_gain, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
         box = (centre[b], radius[b], enclosed[b])
         if not fill_plant(tape, places, box, place, tables, order, plant):
@@ -201,13 +211,13 @@ def bound_boxes(
                     one_low, one_high = -np.inf, 0.0
                 else:
                     status = box_costs(
-                        plant, gains[s, p], False, sigma, tables, continuous, n_p,
+                        plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
                         gain_low, gain_high,
                     )  # fmt: skip
                     if kind != COST and not asked and status != UNSTABLE:
                         asked = True
                         best = box_costs(
-                            plant, gains[s, p], True, sigma, tables, continuous, n_p,
+                            plant, gains[s, p], of_all, sigma, tables, continuous, n_p,
                             least_low, least_high,
                         )  # fmt: skip
                         known = best == STABLE
