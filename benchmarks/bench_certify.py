@@ -19,6 +19,7 @@ from taskspace.certificates import (
     certified_cover,
     margin_rule,
 )
+from taskspace.certificates.enclosures.search import serves_cells
 
 EPSILON = 0.1
 
@@ -33,12 +34,12 @@ def main() -> None:
         contexts = system.contexts(space)
         policies = trainer.train(system, contexts, seed=0).policies
         bounds = MsdEnclosure(
-            system, policies, contexts, criterion="regret", family="all"
+            system, policies, contexts, criterion="regret", judge="worst"
         )
         edges = box_edges(system, space)
-        list(bounds.serves_cells(tuple(e[:2] for e in edges), EPSILON))  # compile
+        list(serves_cells(bounds, tuple(e[:2] for e in edges), EPSILON))  # compile
         begin = time.perf_counter()
-        n_pairs = sum(block.size for block in bounds.serves_cells(edges, EPSILON))
+        n_pairs = sum(block.size for block in serves_cells(bounds, edges, EPSILON))
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
         found = certified_cover(bounds, system, space, EPSILON, time_limit=10)
@@ -46,7 +47,7 @@ def main() -> None:
         assert found.certificate.holds
         table = ts.evaluate(system, trainer, space, seed=0)
         on_grid = ts.minimum_cover(
-            ts.table_sets(table, "regret", "all", EPSILON), time_limit=5
+            ts.table_sets(table, "regret", "worst", EPSILON), time_limit=5
         )
         print(
             f"{space.size:7d}  {n_pairs // space.size:5d}  {seconds:8.2f}  "

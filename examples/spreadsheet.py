@@ -33,8 +33,8 @@ def main() -> None:
         # Any other format holds the same: .parquet, .npz, .nc, .zarr.
         again = ts.read_matrix(ts.write_matrix(table, Path(folder) / "scores.npz"))
         assert again["performance"].equals(table["performance"])
-    for family, meaning in (("all", "whichever seed"), ("any", "the best seed")):
-        loss = ts.loss(table, criterion="ratio", family=family)
+    for judge, meaning in (("worst", "whichever seed"), ("best", "the best seed")):
+        loss = ts.loss(table, criterion="ratio", judge=judge)
         cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.2))
         names = table["source"].values[cover.sources].tolist()
         text = f"{', '.join(names)} serve {100 * cover.coverage:.0f} % of the slopes"

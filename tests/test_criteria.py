@@ -13,7 +13,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.helpers import small_table
 
 # The function of the same name hides the module.
-EVALUATE = sys.modules["taskspace.performance.evaluate"]
+LEDGER = sys.modules["taskspace.performance.ledger"]
 CRITERIA = ["signed", "regret", "ratio", "floor"]
 
 # Scores with ties and failures, as (source, policy, target) of a square table.
@@ -56,8 +56,8 @@ def test_any_is_at_most_all(matrix):
     for criterion in CRITERIA:
         if criterion == "ratio" and (matrix.max((0, 1)) == -np.inf).any():
             continue
-        best = ts.loss(table, criterion, "any").values
-        worst = ts.loss(table, criterion, "all").values
+        best = ts.loss(table, criterion, "best").values
+        worst = ts.loss(table, criterion, "worst").values
         assert (best <= worst).all()
 
 
@@ -70,7 +70,7 @@ def test_loss_is_monotone_in_the_family(matrix):
 
 @given(tables)
 def test_regret_is_never_negative_and_someone_has_none(matrix):
-    regret = ts.loss(ts.table_from_matrix(matrix), "regret", "any").values
+    regret = ts.loss(ts.table_from_matrix(matrix), "regret", "best").values
     possible = matrix.max((0, 1)) > -np.inf
     assert (regret >= 0).all()
     assert (regret[:, possible].min(0) == 0).all()
@@ -95,41 +95,41 @@ def test_tolerance_sets_are_nested(a, b):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("family", ["all", "any"])
-def test_streamed_sets_equal_sets_of_the_whole(criterion, family, monkeypatch):
+@pytest.mark.parametrize("judge", ["worst", "best"])
+def test_streamed_sets_equal_sets_of_the_whole(criterion, judge, monkeypatch):
     table = small_table()
-    losses = ts.loss(table, criterion, family)
+    losses = ts.loss(table, criterion, judge)
     epsilon = float(np.quantile(losses, 0.3)) if criterion == "floor" else 0.3
     whole = ts.tolerance_sets(losses, epsilon)
     monkeypatch.setattr("taskspace.performance.table.BLOCK_CELLS", 500)
-    assert ts.table_sets(table, criterion, family, epsilon) == whole
+    assert ts.table_sets(table, criterion, judge, epsilon) == whole
 
 
 def test_reduced_table_gives_the_same_losses(monkeypatch):
     full = small_table()
     assert "performance" in full
-    monkeypatch.setattr(EVALUATE, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
     reduced = small_table()
     assert "performance" not in reduced
     for criterion in CRITERIA:
-        for family in ("all", "any"):
+        for judge in ("worst", "best"):
             np.testing.assert_array_equal(
-                ts.loss(reduced, criterion, family), ts.loss(full, criterion, family)
+                ts.loss(reduced, criterion, judge), ts.loss(full, criterion, judge)
             )
 
 
 def test_missing_family_is_explained(monkeypatch):
-    monkeypatch.setattr(EVALUATE, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
     space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
     table = ts.evaluate(
         ts.systems.MassSpringDamper(),
         ts.trainers.Lqr(),
         space,
         seed=0,
-        families=["all"],
+        judges=["worst"],
     )
-    with pytest.raises(InvalidInputError, match="family='any' needs the reduction"):
-        ts.loss(table, "regret", "any")
+    with pytest.raises(InvalidInputError, match="judge='best' needs the reduction"):
+        ts.loss(table, "regret", "best")
 
 
 def test_bad_policy_covers_everything_under_signed_but_not_under_regret():
@@ -137,7 +137,7 @@ def test_bad_policy_covers_everything_under_signed_but_not_under_regret():
     table = ts.table_from_matrix([[0.0, 0.0], [-50.0, 100.0]])
     cover = ts.greedy_cover(ts.tolerance_sets(ts.loss(table, "signed"), 1.0))
     assert cover.sources.tolist() == [0]
-    assert ts.assigned_regret(table, "all", cover.assignment).tolist() == [0.0, 100.0]
+    assert ts.assigned_regret(table, "worst", cover.assignment).tolist() == [0.0, 100.0]
     honest = ts.greedy_cover(ts.tolerance_sets(ts.loss(table, "regret"), 1.0))
     assert sorted(honest.sources.tolist()) == [0, 1]
 
@@ -159,7 +159,7 @@ def test_names_are_checked():
     table = small_table(3)
     with pytest.raises(UnknownNameError, match="Did you mean 'regret'"):
         ts.loss(table, "regrets")
-    with pytest.raises(UnknownNameError, match="family"):
+    with pytest.raises(UnknownNameError, match="judge"):
         ts.loss(table, "regret", "some")
 
 

@@ -20,45 +20,47 @@ def finished(tmp_path_factory):
 
 def test_coverage_record_says_what_the_covers_say(finished):
     experiment, results = finished
-    for spec in experiment.criteria:
-        plot = coverage_plot(results, spec.criterion, spec.family, spec.epsilon[0])
+    for question in experiment.questions:
+        plot = coverage_plot(results, question)
         assert [curve.method for curve in plot.curves] == [
             "greedy",
             "uniform",
             "random",
         ]
         greedy = plot.curves[0]
-        cover = next(
-            c
-            for c in results["covers"]
-            if (c["criterion"], c["method"]) == (spec.criterion, "greedy")
+        cover, best = (
+            a.cover
+            for a in results.covers
+            if a.question == question and a.cover.method in ("greedy", "minimum")
         )
-        assert greedy.n_policies[-1] == cover["size"]
-        assert greedy.coverage[-1] == cover["coverage"]
-        assert plot.lower_bound <= cover["size"]
-        assert plot.covers[0][:2] == ("minimum", plot.covers[0][1])
-        assert plot.covers[0][1] <= cover["size"]
+        assert greedy.n_sources[-1] == cover.size
+        assert greedy.coverage[-1] == cover.coverage
+        assert plot.lower_bound <= cover.size
+        assert plot.covers == [("minimum", best.size, best.coverage)]
+        assert best.size <= cover.size
         # An oracle trains everything; the others what they select.
         assert set(greedy.trainings) == {81 * 2}
-        assert plot.curves[2].trainings == [2 * n for n in plot.curves[2].n_policies]
+        assert plot.curves[2].trainings == [2 * n for n in plot.curves[2].n_sources]
 
 
 def test_context_map_names_a_server_of_every_target(finished):
     experiment, results = finished
-    for cover in results["covers"]:
-        record = context_map(experiment, cover)
+    labels = {axis.name: axis.label for axis in experiment.built_system.axes}
+    for answer in results.covers:
+        cover = answer.cover
+        record = context_map(experiment, answer, labels)
         assert record.shape == [9, 9]
         assert record.labels == ["spring stiffness k [N/m]", "damping c [N s/m]"]
-        assert len(record.sources) == cover["size"]
+        assert len(record.sources) == cover.size
         served = np.array(record.assignment)
-        source_of = np.array([*cover["sources"], -1])
-        np.testing.assert_array_equal(source_of[served], cover["assignment"])
+        source_of = np.array([*cover.sources, -1])
+        np.testing.assert_array_equal(source_of[served], cover.assignment)
 
 
 def test_no_map_beyond_two_axes(tmp_path):
     experiment = load_experiment("msd", ["space.m=[0.5, 2.0, 2]", "space.n=3"])
     result = run_experiment(experiment, tmp_path / "run")
-    assert context_map(experiment, result.results["covers"][0]) is None
+    assert context_map(experiment, result.results.covers[0], {}) is None
 
 
 def test_touching_regions_have_different_colours():
@@ -77,10 +79,11 @@ def test_touching_regions_have_different_colours():
 
 def test_files_are_written_and_repeat(finished, tmp_path):
     experiment, results = finished
-    first = save_figures(experiment, results, tmp_path / "a")
-    save_figures(experiment, results, tmp_path / "b")
+    axes = [{"name": "k", "label": "k [N/m]"}, {"name": "c", "label": "c"}]
+    first = save_figures(experiment, results, {"axes": axes}, tmp_path / "a")
+    save_figures(experiment, results, {"axes": axes}, tmp_path / "b")
     assert {file.name for file in first} == {
-        "coverage.png", "map-signed-all-0.2.png", "map-regret-all-0.2.png",
+        "coverage.png", "map-signed-worst-0.2.png", "map-regret-worst-0.2.png",
     }  # fmt: skip
     for file in sorted((tmp_path / "a").iterdir()):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()

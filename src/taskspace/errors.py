@@ -34,6 +34,9 @@ class UnknownNameError(TaskspaceError, LookupError):
         )
         self.kind, self.name, self.known = kind, name, known
 
+    def __reduce__(self):
+        return type(self), (self.kind, self.name, self.known)
+
 
 class MissingExtraError(TaskspaceError, ImportError):
     """An optional dependency is not installed.
@@ -47,7 +50,22 @@ class MissingExtraError(TaskspaceError, ImportError):
         super().__init__(
             f"{what} needs the extra {extra!r}: pip install 'taskspace[{extra}]'"
         )
-        self.extra = extra
+        self.what, self.extra = what, extra
+
+    def __reduce__(self):
+        return type(self), (self.what, self.extra)
+
+
+class RenamedWarning(DeprecationWarning):
+    """A name that was given has another one now; the old one still works."""
+
+
+class DamagedFileError(TaskspaceError, ValueError):
+    """A file is not what was written: cut short, changed, or unreadable."""
+
+
+class UntrustedCodeError(TaskspaceError, RuntimeError):
+    """A file that may come from anyone names code, which is not imported."""
 
 
 class RunStoreError(TaskspaceError, RuntimeError):

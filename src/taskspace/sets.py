@@ -8,7 +8,7 @@ few dozen runs stand for thousands of bits.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, final
 
@@ -18,6 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace import _bits as kernels
 from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError, UnknownNameError
+
+LossRow = Callable[[int], NDArray[np.floating]]
+"""The losses of one source at every target."""
 
 Encoding = Literal["auto", "bits", "runs"]
 ENCODINGS: Final = ("auto", "bits", "runs")
@@ -32,10 +35,13 @@ class TargetSets(ABC):
     """For each source, the set of targets that it serves.
 
     Sources and targets are numbered from 0 and may be two different sets. All
-    values are immutable.
+    values are immutable. `losses`, where it is known, gives the losses of one source
+    at every target: by them a cover decides who serves a target best. It is a
+    reference to where losses come from, not a copy of them.
     """
 
     n_targets: int
+    losses: LossRow | None
 
     @property
     @abstractmethod
@@ -142,10 +148,12 @@ class PackedSets(TargetSets):
     Args:
         words: `uint64[n_sources, n_words]`; bits from `n_targets` on are zero.
         n_targets: number of targets, `<= 64 * n_words`.
+        losses: losses of one source at every target, None where they are not known.
     """
 
     words: NDArray[np.uint64]
     n_targets: int
+    losses: LossRow | None = None
 
     def __post_init__(self):
         n_words = -(-self.n_targets // 64)
@@ -193,7 +201,9 @@ class PackedSets(TargetSets):
 
     def subset(self, sources: ArrayLike) -> "PackedSets":
         """Only these sources, in this order."""
-        return PackedSets(self.words[self._indices(sources)], self.n_targets)
+        indices = self._indices(sources)
+        losses = _losses_of(self.losses, indices)
+        return PackedSets(self.words[indices], self.n_targets, losses)
 
     def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
         """Targets that at least one of `sources` serves."""
@@ -220,7 +230,7 @@ class PackedSets(TargetSets):
             lambda a, b: kernels.find_runs(words[a:b], offsets[a:], starts, stops),
             words,
         )
-        return RunSets(offsets, starts, stops, n_targets=self.n_targets)
+        return RunSets(offsets, starts, stops, self.n_targets, self.losses)
 
     def __repr__(self) -> str:
         return f"PackedSets({self.n_sources} sources, {self.n_targets} targets)"
@@ -239,12 +249,14 @@ class RunSets(TargetSets):
         starts: `int32[n_runs]`.
         stops: `int32[n_runs]`.
         n_targets: number of targets.
+        losses: losses of one source at every target, None where they are not known.
     """
 
     offsets: NDArray[np.int64]
     starts: NDArray[np.int32]
     stops: NDArray[np.int32]
     n_targets: int
+    losses: LossRow | None = None
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
@@ -325,13 +337,19 @@ class RunSets(TargetSets):
 
     def subset(self, sources: ArrayLike) -> "RunSets":
         """Only these sources, in this order."""
+        indices = self._indices(sources)
         return RunSets(
-            *kernels.take_runs(*self.arrays, self._indices(sources)),
+            *kernels.take_runs(*self.arrays, indices),
             n_targets=self.n_targets,
+            losses=_losses_of(self.losses, indices),
         )
 
     def keep_targets(self, kept: NDArray[np.bool_]) -> "RunSets":
-        """Only the targets marked in `bool[n_targets]`, numbered anew."""
+        """Only the targets marked in `bool[n_targets]`, numbered anew, without losses.
+
+        Args:
+            kept: True where a target stays.
+        """
         new_index = np.zeros(self.n_targets + 1, np.int32)
         np.cumsum(kept, out=new_index[1:])
         return RunSets(
@@ -350,7 +368,7 @@ class RunSets(TargetSets):
         """The same sets as bits."""
         words = np.zeros((self.n_sources, -(-self.n_targets // 64)), np.uint64)
         kernels.runs_to_bits(*self.arrays, words)
-        return PackedSets(words, self.n_targets)
+        return PackedSets(words, self.n_targets, self.losses)
 
     def to_runs(self) -> "RunSets":
         """These sets themselves."""
@@ -364,7 +382,11 @@ class RunSets(TargetSets):
 
 
 def pack(
-    data: Any, *, n_targets: int | None = None, encoding: Encoding = "auto"
+    data: Any,
+    *,
+    n_targets: int | None = None,
+    encoding: Encoding = "auto",
+    losses: LossRow | None = None,
 ) -> TargetSets:
     """Tolerance sets of a boolean matrix or of a stream of its row blocks.
 
@@ -373,10 +395,21 @@ def pack(
             blocks of its rows, of which only one is held at a time.
         n_targets: number of targets; needed for a stream that may be empty.
         encoding: `"bits"`, `"runs"`, or `"auto"`: bits up to 256 MiB, then runs.
+        losses: gives the losses of one source at every target, by which a cover
+            assigns targets; called for selected sources only.
 
     Returns:
         The packed sets.
     """
+    sets = _pack(data, n_targets, encoding)
+    if losses is None:
+        return sets
+    known = replace(sets, losses=losses)
+    object.__setattr__(known, "sizes", sets.sizes)  # fill the cached property
+    return known
+
+
+def _pack(data: Any, n_targets: int | None, encoding: Encoding) -> Any:
     if encoding not in ENCODINGS:
         raise UnknownNameError("encoding", encoding, ENCODINGS)
     if isinstance(data, TargetSets):
@@ -439,6 +472,13 @@ def _as_bool_matrix(matrix: ArrayLike, n_targets: int | None = None) -> NDArray:
             f"Every block must have {n_targets} targets, but got {array.shape[1]}."
         )
     return np.ascontiguousarray(array)
+
+
+def _losses_of(losses: LossRow | None, sources: NDArray[np.int64]) -> LossRow | None:
+    """Losses of some of the sources, numbered anew."""
+    if losses is None:
+        return None
+    return lambda source: losses(int(sources[source]))
 
 
 def _join_int32(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:

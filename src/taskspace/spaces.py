@@ -2,21 +2,29 @@
 
 A context is a vector of named parameters (mass, stiffness, pole length). A space
 is a finite list of them: a `Grid` over a box, or `Points` in any arrangement.
-Points are numbered in C order: the last axis of a grid runs fastest.
+Points are numbered in C order: the last axis of a grid runs fastest. Two spaces are
+equal when they have the same names and the same contexts in the same order.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 
-__all__ = ["Axis", "Grid", "Points", "Space"]
+__all__ = ["Axis", "Grid", "Points", "Space", "grid_of", "space_from_dict"]
+
+MAX_CONTEXTS = 10**9
+"""No space is larger: its contexts alone would fill the memory."""
+
+# How far from even steps values may lie, as a share of the axis, to be called even.
+EVENNESS = 1e-9
+
+Scale = Literal["linear", "log", "uneven"]
 
 
 class Space(Protocol):
@@ -37,14 +45,22 @@ class Space(Protocol):
         """How many contexts there are."""
         ...
 
+    def context(self, index: int) -> dict[str, float]:
+        """The context with this number, by name.
+
+        Args:
+            index: its number, from 0.
+        """
+        ...
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values that make the same space again."""
         ...
 
 
-@dataclass(frozen=True)
+@final
 class Axis:
-    """One axis of a grid: `n` values from `low` to `high`, both included.
+    """One axis of a grid: `n` values from `low` to `high`, or the values themselves.
 
     Args:
         name: name of the context parameter.
@@ -53,63 +69,218 @@ class Axis:
         n: number of values.
         scale: `"linear"` for equal steps, `"log"` for equal ratios.
         unit: unit of the values, for labels only.
+        values: the values themselves, ascending, in place of `low`, `high`, `n`. Their
+            scale is found: `"linear"`, `"log"`, or `"uneven"` for any other.
+
+    Example:
+        >>> Axis("mass", values=[1, 3, 5]).scale
+        'linear'
     """
 
     name: str
     low: float
     high: float
     n: int
-    scale: Literal["linear", "log"] = "linear"
-    unit: str = ""
+    scale: Scale
+    unit: str
+    is_explicit: bool
+    """Whether it was made from its values."""
 
-    def __post_init__(self):
-        where = f"axis {self.name!r}"
-        if not self.name.isidentifier():
+    def __init__(
+        self,
+        name: str,
+        low: float | None = None,
+        high: float | None = None,
+        n: int | None = None,
+        scale: str = "linear",
+        unit: str = "",
+        *,
+        values: ArrayLike | None = None,
+    ):
+        if not isinstance(name, str) or not name.strip():
             raise InvalidInputError(
-                f"The name of an axis must be a Python identifier, but got {where}."
+                f"The name of an axis must be text, but got {name!r}."
             )
-        if isinstance(self.n, bool) or int(self.n) != self.n or self.n < 1:
-            raise InvalidInputError(
-                f"{where} must have at least one point, but got n={self.n!r}."
-            )
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise InvalidInputError(
-                f"low and high of {where} must be finite, but got "
-                f"({self.low}, {self.high})."
-            )
-        if (self.n == 1) != (self.low == self.high) or self.low > self.high:
-            raise InvalidInputError(
-                f"low < high must hold on {where} (low == high for a single point), "
-                f"but got low={self.low}, high={self.high}, n={self.n}."
-            )
-        if self.scale not in ("linear", "log"):
-            raise UnknownNameError("axis scale", self.scale, ["linear", "log"])
-        if self.scale == "log" and self.low <= 0:
-            raise InvalidInputError(
-                f"A log axis must have low > 0, but {where} has low={self.low}."
-            )
-        object.__setattr__(self, "n", int(self.n))
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
+        self.name, self.unit = name, unit
+        self.is_explicit = values is not None
+        if values is not None:
+            if not (low is high is n is None) or scale != "linear":
+                raise InvalidInputError(
+                    f"axis {name!r} must have either values or (low, high, n), but "
+                    "got both."
+                )
+            self.values = _explicit_values(name, values)
+            self.low, self.high = self.values[[0, -1]].tolist()
+            self.n, self.scale = len(self.values), _scale_of(self.values)
+        else:
+            self.low, self.high, self.n = _ends(name, low, high, n)
+            self.scale = _checked_scale(name, self.low, self.high, self.n, scale)
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """The values of the axis, ascending, shape `(n,)`."""
         spread = np.geomspace if self.scale == "log" else np.linspace
-        return spread(self.low, self.high, self.n)
+        values = spread(self.low, self.high, self.n)
+        values.flags.writeable = False
+        return values
+
+    def to_plain(self) -> list[Any] | dict[str, list[float]]:
+        """`[low, high, n, scale]`, or `{"values": [...]}` if it was made from them."""
+        if self.is_explicit:
+            return {"values": self.values.tolist()}
+        return [self.low, self.high, self.n, self.scale]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Axis)
+            and self.name == other.name
+            and np.array_equal(self.values, other.values)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Axis({self.name!r}, {self.described})"
 
     @property
-    def spacing(self) -> float:
-        """The largest step between two neighbouring values; 0 for one point."""
-        return float(np.diff(self.values).max()) if self.n > 1 else 0.0
+    def described(self) -> str:
+        """Its values as `Grid` takes them."""
+        if self.is_explicit:
+            few = ", ".join(f"{v:g}" for v in self.values[:6])
+            return f"[{few}{', …' if self.n > 6 else ''}]"
+        scale = ", 'log'" if self.scale == "log" else ""
+        return f"({self.low}, {self.high}, {self.n}{scale})"
 
 
-class Grid:
+def _explicit_values(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    where = f"axis {name!r}"
+    try:
+        array = np.array(values)
+        if array.dtype.kind not in "fiu":
+            raise ValueError("not numbers")
+        array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"The values of {where} must be numbers, but got {values!r}."
+        ) from error
+    if array.ndim != 1 or not len(array):
+        raise InvalidInputError(
+            f"The values of {where} must be a list with at least one number, but got "
+            f"{values!r}."
+        )
+    array += 0.0  # −0 is 0
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise InvalidInputError(
+            f"The values of {where} must be finite, but number {bad[0] + 1} is "
+            f"{array[bad[0]]}."
+        )
+    wrong = np.flatnonzero(array[1:] <= array[:-1])
+    if len(wrong):
+        first, then = array[wrong[0] : wrong[0] + 2].tolist()
+        raise InvalidInputError(
+            f"The values of {where} must ascend and differ, but {first:g} is followed "
+            f"by {then:g}. For equal steps give a tuple: {name}=(low, high, n)."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _scale_of(values: NDArray[np.float64]) -> Scale:
+    """The scale on which values have equal steps, whatever their unit."""
+    if len(values) < 3 or _is_even(values):
+        return "linear"
+    if values[0] > 0 and _is_even(np.log(values)):
+        return "log"
+    return "uneven"
+
+
+def _is_even(values: NDArray[np.float64]) -> bool:
+    low, high = values[0] / 2, values[-1] / 2  # halves: the span cannot overflow
+    even = np.linspace(low, high, len(values))
+    return bool(np.abs(values / 2 - even).max() <= EVENNESS * (high - low))
+
+
+def _ends(name: str, low: Any, high: Any, n: Any) -> tuple[float, float, int]:
+    where = f"axis {name!r}"
+    try:
+        low, high = float(low), float(high)
+        count = int(n)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{where} must be (low, high, n), but got ({low!r}, {high!r}, {n!r})."
+        ) from error
+    if isinstance(n, bool | str) or count != n or not 1 <= count <= MAX_CONTEXTS:
+        raise InvalidInputError(
+            f"{where} must have at least one point and at most {MAX_CONTEXTS:,}, but "
+            f"got n={n!r}."
+        )
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidInputError(
+            f"low and high of {where} must be finite, but got ({low}, {high})."
+        )
+    if (count == 1) != (low == high) or low > high:
+        raise InvalidInputError(
+            f"low < high must hold on {where} (low == high for a single point), "
+            f"but got low={low}, high={high}, n={n}."
+        )
+    return low, high, count
+
+
+def _checked_scale(name: str, low: float, high: float, n: int, scale: str) -> Scale:
+    where = f"axis {name!r}"
+    if scale == "linear":
+        step = (high - low) / max(n - 1, 1)
+        room = 2 * float(np.spacing(max(abs(low), abs(high))))
+    elif scale == "log":
+        if low <= 0:
+            raise InvalidInputError(
+                f"A log axis must have low > 0, but {where} has low={low}."
+            )
+        step = (math.log(high) - math.log(low)) / max(n - 1, 1)
+        room = 4 * float(np.finfo(float).eps)
+    else:
+        raise UnknownNameError("axis scale", scale, ["linear", "log"])
+    if n > 1 and not (room <= step < math.inf):
+        raise InvalidInputError(
+            f"The values of {where} must differ and be finite, but {n} values from "
+            f"{low} to {high} are a step of {step:g} apart."
+        )
+    return scale
+
+
+class _Contexts:
+    """What grids and lists of points have in common."""
+
+    def context(self: Any, index: int) -> dict[str, float]:
+        """The context with this number, by name.
+
+        Args:
+            index: its number, from 0.
+        """
+        return dict(zip(self.names, self.points[index].tolist(), strict=True))
+
+    def __eq__(self: Any, other: object) -> bool:
+        return (
+            isinstance(other, Grid | Points)
+            and self.names == other.names
+            and self.size == other.size
+            and np.array_equal(self.points, other.points)
+        )
+
+    def __hash__(self: Any) -> int:
+        return hash((self.names, (self.points + 0.0).tobytes()))  # −0 is 0
+
+
+@final
+class Grid(_Contexts):
     """All combinations of the values of some axes.
 
     Args:
-        axes: one keyword an axis, in the order of the columns: `(low, high, n)`,
-            `(low, high, n, "log")`, or an `Axis`.
+        axes: one keyword an axis, in the order of the columns: a tuple
+            `(low, high, n)` or `(low, high, n, "log")`; a list of the values
+            themselves; or an `Axis`.
 
     Example:
         >>> grid = Grid(k=(0.1, 8.0, 3), c=(1.0, 2.0, 2))
@@ -117,14 +288,21 @@ class Grid:
         (6, (3, 2))
         >>> grid.context(1)
         {'k': 0.1, 'c': 2.0}
+        >>> Grid(mass=[1, 3, 10]).points.ravel().tolist()
+        [1.0, 3.0, 10.0]
     """
 
-    def __init__(self, **axes: "Sequence[Any] | Axis"):
+    def __init__(self, /, **axes: "tuple[Any, ...] | Sequence[float] | NDArray | Axis"):
         if not axes:
             raise InvalidInputError("A Grid needs at least one axis, but got none.")
         self.axes: tuple[Axis, ...] = tuple(
             _as_axis(name, value) for name, value in axes.items()
         )
+        if self.size > MAX_CONTEXTS:
+            raise InvalidInputError(
+                f"A grid must have at most {MAX_CONTEXTS:,} contexts, but {self} has "
+                f"{self.size:,}."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,88 +339,17 @@ class Grid:
         """Upper corner of the box."""
         return np.array([axis.high for axis in self.axes])
 
-    @property
-    def spacing(self) -> NDArray[np.float64]:
-        """Largest step on each axis."""
-        return np.array([axis.spacing for axis in self.axes])
-
-    @property
-    def half_cell_diagonal(self) -> float:
-        """δ: no context of the box is farther than this from the nearest node."""
-        return float(np.linalg.norm(self.spacing) / 2)
-
-    @property
-    def volume(self) -> float:
-        """Volume of the box (zero if an axis has a single point)."""
-        return float(np.prod(self.high - self.low))
-
-    @property
-    def diameter(self) -> float:
-        """Length of the box's diagonal."""
-        return float(np.linalg.norm(self.high - self.low))
-
-    def context(self, index: int) -> dict[str, float]:
-        """The context with this number, by name."""
-        return dict(zip(self.names, self.points[index].tolist(), strict=True))
-
-    def contains(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Which contexts, shape `(..., n_axes)`, lie in the closed box."""
-        contexts = np.asarray(contexts, float)
-        return np.asarray(((contexts >= self.low) & (contexts <= self.high)).all(-1))
-
-    def nearest(self, contexts: ArrayLike) -> NDArray[np.intp]:
-        """Number of the node nearest to each context, ties to the lower node.
-
-        Args:
-            contexts: shape `(..., n_axes)`, inside or outside the box.
-        """
-        contexts = np.asarray(contexts, float)
-        indices = []
-        for axis, x in zip(self.axes, np.moveaxis(contexts, -1, 0), strict=True):
-            middle = (axis.values[1:] + axis.values[:-1]) / 2
-            indices.append(np.searchsorted(middle, x, side="left"))
-        return np.asarray(np.ravel_multi_index(tuple(indices), self.shape))
-
-    def subgrid(self, *counts: int) -> NDArray[np.intp]:
-        """Numbers of an evenly spread sub-grid.
-
-        Each axis of `n` values is cut into `count` equal stretches and the middle
-        value of each is taken, so one count of 1 is the centre and `n` is all.
-
-        Args:
-            counts: values to keep on each axis, from 1 to its `n`.
-
-        Returns:
-            Ascending indices into `points`, `prod(counts)` of them.
-        """
-        if len(counts) != len(self.axes):
-            raise InvalidInputError(
-                f"subgrid needs one count an axis ({len(self.axes)}), got {counts}."
-            )
-        for axis, count in zip(self.axes, counts, strict=True):
-            if not 1 <= count <= axis.n:
-                raise InvalidInputError(
-                    f"1 <= count <= {axis.n} must hold on axis {axis.name!r}, "
-                    f"but got {count}."
-                )
-        return subgrid_indices(self.shape, counts)
-
     def to_dict(self) -> dict[str, Any]:
-        """`{name: [low, high, n, scale]}`, which `space_from_dict` reads."""
-        return {a.name: [a.low, a.high, a.n, a.scale] for a in self.axes}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Grid) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(self.axes)
+        """One entry an axis, see `Axis.to_plain`, which `space_from_dict` reads."""
+        return {axis.name: axis.to_plain() for axis in self.axes}
 
     def __repr__(self) -> str:
-        axes = ", ".join(f"{a.name}=({a.low}, {a.high}, {a.n})" for a in self.axes)
+        axes = ", ".join(f"{axis.name}={axis.described}" for axis in self.axes)
         return f"Grid({axes})"
 
 
-class Points:
+@final
+class Points(_Contexts):
     """Any finite list of contexts.
 
     Args:
@@ -256,13 +363,21 @@ class Points:
 
     def __init__(self, names: Sequence[str], points: ArrayLike):
         self.names: tuple[str, ...] = tuple(names)
-        array = np.array(points, dtype=np.float64)
+        texts = [n for n in self.names if isinstance(n, str) and n.strip()]
+        if isinstance(names, str) or len(texts) < len(self.names):
+            raise InvalidInputError(f"Names must be a list of texts, but got {names}.")
+        try:
+            array = np.array(points, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"Points must be numbers, one row a context, but: {error}."
+            ) from error
         if array.ndim == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != len(self.names):
             raise InvalidInputError(
                 "Points must have one row a context (at least one) and one column a "
-                f"name, but got shape {np.shape(points)} for names {self.names}."
+                f"name, but got shape {array.shape} for names {self.names}."
             )
         if len(set(self.names)) < len(self.names):
             raise InvalidInputError(f"Names must differ, but got {self.names}.")
@@ -281,28 +396,49 @@ class Points:
         """Number of contexts."""
         return len(self.points)
 
-    def context(self, index: int) -> dict[str, float]:
-        """The context with this number, by name."""
-        return dict(zip(self.names, self.points[index].tolist(), strict=True))
-
-    def nearest(self, contexts: ArrayLike) -> NDArray[np.intp]:
-        """Number of the point nearest to each context, ties to the lower number."""
-        contexts = np.asarray(contexts, float)
-        distance = np.linalg.norm(contexts[..., None, :] - self.points, axis=-1)
-        return np.asarray(distance.argmin(-1))
-
     def to_dict(self) -> dict[str, Any]:
         """`{"names": [...], "points": [[...], ...]}`."""
         return {"names": list(self.names), "points": self.points.tolist()}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Points) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash((self.names, self.points.tobytes()))
-
     def __repr__(self) -> str:
         return f"Points({list(self.names)}, <{self.size} contexts>)"
+
+
+def grid_of(space: Space | None) -> Grid | None:
+    """The grid that some contexts are, None if they are none.
+
+    They must be all combinations of the values of their axes, exactly, in the order
+    of a grid: ascending, the last axis fastest. Steps need not be even. The grid has
+    the same contexts to the last bit.
+
+    Args:
+        space: contexts, or None where there are none.
+
+    Example:
+        >>> grid_of(Points(["a", "b"], [[1, 0], [1, 4], [2, 0], [2, 4]]))
+        Grid(a=(1.0, 2.0, 2), b=(0.0, 4.0, 2))
+        >>> grid_of(Points(["a"], [1, 2, 5]))
+        Grid(a=[1, 2, 5])
+    """
+    if space is None or isinstance(space, Grid):
+        return space
+    values = [np.unique(column) for column in space.points.T]
+    if math.prod(map(len, values)) != space.size:
+        return None
+    grid = Grid(
+        **{n: _simplest_axis(n, v) for n, v in zip(space.names, values, strict=True)}
+    )
+    return grid if np.array_equal(grid.points, space.points) else None
+
+
+def _simplest_axis(name: str, values: NDArray[np.float64]) -> Axis:
+    """An axis with these values: by its ends where that gives the same bits."""
+    explicit = Axis(name, values=values)
+    if explicit.scale != "uneven":
+        axis = Axis(name, explicit.low, explicit.high, explicit.n, explicit.scale)
+        if axis == explicit:
+            return axis
+    return explicit
 
 
 def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.intp]:
@@ -324,26 +460,40 @@ def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.i
 
 
 def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
-    """The space that `to_dict` described: a grid, or a list of points."""
+    """The space that `to_dict` described: a grid, or a list of points.
+
+    Args:
+        values: one entry an axis, `[low, high, n]`, `[low, high, n, "log"]` or
+            `{"values": [...]}`; or `names` and `points`.
+    """
     if set(values) == {"names", "points"}:
         return Points(values["names"], values["points"])
-    return Grid(**values)
+    return Grid(**{name: _plain_axis(name, value) for name, value in values.items()})
 
 
-def _as_axis(name: str, value: "Sequence[Any] | Axis") -> Axis:
+def _plain_axis(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) != {"values"}:
+            raise InvalidInputError(
+                f"Axis {name!r} must be [low, high, n] or {{values = [...]}}, but got "
+                f"the keys {', '.join(map(str, value)) or 'of an empty table'}."
+            )
+        return Axis(name, values=value["values"])
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_axis(name: str, value: Any) -> Axis:
     if isinstance(value, Axis):
         if value.name != name:
             raise InvalidInputError(
                 f"The axis given as {name!r} calls itself {value.name!r}."
             )
         return value
-    try:
-        low, high, n, *scale = value
-        return Axis(name, float(low), float(high), n, *scale)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(
-            f"Axis {name!r} must be (low, high, n) or (low, high, n, 'log'), "
-            f"but got {value!r}."
-        ) from error
+    if isinstance(value, tuple) and len(value) in (3, 4):
+        return Axis(name, *value)
+    if isinstance(value, list | range | np.ndarray):
+        return Axis(name, values=value)
+    raise InvalidInputError(
+        f"Axis {name!r} must be (low, high, n), (low, high, n, 'log') or a list of "
+        f"values, but got {value!r}."
+    )

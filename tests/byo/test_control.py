@@ -36,7 +36,7 @@ def test_family_equals_the_built_in_one():
     np.testing.assert_allclose(
         tables[0]["performance"], tables[1]["performance"], rtol=1e-8
     )
-    covers = [ts.greedy_cover(ts.table_sets(t, "regret", "all", 0.3)) for t in tables]
+    covers = [ts.greedy_cover(ts.table_sets(t, "regret", "worst", 0.3)) for t in tables]
     assert covers[0].sources.tolist() == covers[1].sources.tolist()
 
 
@@ -74,7 +74,7 @@ def schedule_of_the_car():
     space = ts.Grid(speed=(5.0, 30.0, 26))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(family, trainer, space, seed=0)
-    cover = ts.minimum_cover(ts.table_sets(table, "ratio", "all", 0.01))
+    cover = ts.minimum_cover(ts.table_sets(table, "ratio", "worst", 0.01))
     assert cover.coverage == 1.0
     return family, space, cover, gain_schedule(family, space, cover.assignment)
 

@@ -29,7 +29,7 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
     text = (tmp_path / "a" / "experiment.toml").read_text()
     assert 'id = "tests.byo.own:make_pendulum"' in text
     again = run_experiment(Experiment.from_toml(text), tmp_path / "b")
-    assert first.results == again.results
+    assert first.results.to_dict() == again.results.to_dict()
     built = experiment().built_system
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(built, trainer, ts.Grid(length=(0.5, 2.0, 5)), seed=0)
@@ -50,7 +50,7 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
 )
 def test_mistakes_in_references(system, says):
     with pytest.raises((InvalidInputError, UnknownNameError)) as error:
-        experiment(system=system)
+        experiment(system=system).checked()
     assert says in str(error.value)
 
 

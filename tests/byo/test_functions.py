@@ -33,7 +33,7 @@ def test_a_function_equals_the_built_in_system():
     expected["best_known"] = table["best_known"]  # a function knows no optimum
     for criterion in ("signed", "regret"):
         mine, theirs = (
-            ts.greedy_cover(ts.table_sets(t, criterion, "all", 0.3))
+            ts.greedy_cover(ts.table_sets(t, criterion, "worst", 0.3))
             for t in (table, expected)
         )
         assert mine.sources.tolist() == theirs.sources.tolist()
@@ -69,7 +69,7 @@ def test_without_sources_there_are_covers_but_no_signed_ones():
     table = ts.evaluate_policies(
         lambda context, policy: -abs(context["x"] - policy), [0.0, 4.0], SPACE_X
     )
-    assert ts.greedy_cover(ts.table_sets(table, "regret", "all", 2.0)).coverage == 1.0
+    assert ts.greedy_cover(ts.table_sets(table, "regret", "worst", 2.0)).coverage == 1.0
     with pytest.raises(InvalidInputError, match="signed"):
         ts.loss(table, "signed")
 

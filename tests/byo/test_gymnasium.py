@@ -8,8 +8,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.systems import ContextAxis, GymnasiumSystem, PythonPolicies
 from taskspace.systems.gymnasium_axes import READY
-from taskspace.systems.liveness import dead_axes, environment_outcomes
-from taskspace.testing import never_alive
+from taskspace.testing import dead_axes, environment_outcomes, never_alive
 from taskspace.trainers.sb3 import mlp_from_sb3
 from tests.byo import own
 

@@ -1,5 +1,6 @@
 """Transfer matrices: every format, every shape of table, every mistake."""
 
+import csv
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
-from taskspace.performance.files import (
+from taskspace.performance.io import (
     MATRIX_SUFFIXES,
     read_matrix,
     table_from,
@@ -53,14 +54,14 @@ def tables(draw) -> xr.Dataset:
 @given(table=tables(), epsilon=st.floats(0, 1e6))
 def test_the_same_cover_in_every_format(table, epsilon, tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
-    expected = ts.greedy_cover(ts.table_sets(table, "regret", "all", epsilon))
+    expected = ts.greedy_cover(ts.table_sets(table, "regret", "worst", epsilon))
     for suffix in MATRIX_SUFFIXES:
         again = read_matrix(write_matrix(table, folder / f"table{suffix}"))
-        for family in ("all", "any"):
+        for judge in ("worst", "best"):
             np.testing.assert_array_equal(
-                ts.loss(again, "regret", family), ts.loss(table, "regret", family)
+                ts.loss(again, "regret", judge), ts.loss(table, "regret", judge)
             )
-        cover = ts.greedy_cover(ts.table_sets(again, "regret", "all", epsilon))
+        cover = ts.greedy_cover(ts.table_sets(again, "regret", "worst", epsilon))
         assert cover.sources.tolist() == expected.sources.tolist(), suffix
         assert cover.size == expected.size
         if suffix == ".npy":
@@ -99,8 +100,8 @@ def test_several_rows_of_a_source_are_a_family(tmp_path):
     )
     table = read_matrix(tmp_path / "m.csv")
     assert table.sizes == {"source": 2, "policy": 2, "target": 2}
-    assert ts.loss(table, "regret", "all").values.tolist() == [[2, 7], [4, 0]]
-    assert ts.loss(table, "regret", "any").values.tolist() == [[0, 5], [4, 0]]
+    assert ts.loss(table, "regret", "worst").values.tolist() == [[2, 7], [4, 0]]
+    assert ts.loss(table, "regret", "best").values.tolist() == [[0, 5], [4, 0]]
 
 
 def test_context_columns_make_families_and_geometry(tmp_path):
@@ -204,7 +205,18 @@ def test_netcdf_4(tmp_path):
             "source,target,performance\na,t,1\nb,t,2\nb,u,2\n",
             "the policy of row 2 has none for the target of row 4",
         ),
-        ("source,target,performance,seed\na,t,1,1\n", "Column 4 ('seed')"),
+        ("source,target,performance,algo\na,t,1,x\n", "Column 4 ('algo')"),
+        ("source,target,performance\na,t,\n", "is empty. missing='not served'"),
+        ("source,algo,t\na,ppo,1\n", "holds 'ppo'. A column that is no target"),
+        ("source_k,t\nnan,1\n", "column 1 ('source_k') holds 'nan'"),
+        ("source,k=nan\na,1\n", "has a target 'k=nan'"),
+        ("source,seed\na,1\n", "no column of a target beside seed"),
+        ("source,t,provenance\na,1,exat\n", "Did you mean 'exact'"),
+        ("source,t,provenance\na,1,exact\nb,1,given\n", "says exact and given"),
+        ("source,t,n_episodes\na,1,2.5\n", "whole numbers >= 1"),
+        ("source,t,standard_error:u\na,1,2\n", "must have a column 'u'"),
+        ("source,t,u,standard_error:u\na,1,2,1\n", "'t' has no column"),
+        ("source,t,standard_error:t\na,1,-1\n", "no negative"),
         ("target,performance\nt,1\n", "must name the source"),
         ("a,t\n", "no rows"),
     ],
@@ -212,7 +224,7 @@ def test_netcdf_4(tmp_path):
 def test_mistakes_are_named(tmp_path, text, says):
     path = tmp_path / "m.csv"
     path.write_text(text)
-    with pytest.raises(InvalidInputError) as error:
+    with pytest.raises(ts.TaskspaceError) as error:
         read_matrix(path)
     assert says.replace("{}", str(path)) in str(error.value)
 
@@ -227,6 +239,296 @@ def test_mistakes_in_frames_are_named_by_the_index():
         table_from(frame[["u"]])
 
 
+def names_of(table) -> list[str]:
+    return table["target"].values.tolist()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seed", "Seed", "run", "step", "steps", "timesteps", "total_steps", "n_seeds",
+        "episode", "episodes", "iteration", "Total Timesteps", "time-steps",
+    ],
+)  # fmt: skip
+def test_notes_on_the_training_are_no_targets(tmp_path, name):
+    (tmp_path / "m.csv").write_text(f"source,{name},t,u\na,0,1,2\na,1,3,4\nb,0,5,6\n")
+    table = read_matrix(tmp_path / "m.csv")
+    assert names_of(table) == ["t", "u"]
+    assert table.sizes["policy"] == 2
+    (note,) = table.attrs["notes"]
+    assert repr(name) in note
+    assert "--targets" in note
+    meant = read_matrix(tmp_path / "m.csv", targets=["t", name])
+    assert names_of(meant) == [name, "t"]
+    assert meant.attrs["notes"] == []
+
+
+def test_what_looks_like_a_note_may_be_a_target(tmp_path):
+    # Scores are rarely whole; and a source of the same name settles it.
+    (tmp_path / "m.csv").write_text("source,walk,run\na,1.5,2.5\nb,3,4.5\n")
+    assert names_of(read_matrix(tmp_path / "m.csv")) == ["walk", "run"]
+    (tmp_path / "m.csv").write_text("source,walk,run\nwalk,1,2\nrun,3,4\n")
+    assert names_of(read_matrix(tmp_path / "m.csv")) == ["walk", "run"]
+    (tmp_path / "m.csv").write_text("source,target:run\na,2\nb,4\n")
+    assert names_of(read_matrix(tmp_path / "m.csv")) == ["run"]
+
+
+def test_ignore_and_targets(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("source,algo,t,u\na,ppo,1,2\nb,sac,3,4\n")
+    assert names_of(read_matrix(path, ignore=["algo"])) == ["t", "u"]
+    assert names_of(read_matrix(path, targets=["u"])) == ["u"]
+    with pytest.raises(ts.TaskspaceError, match="Did you mean 'algo'"):
+        read_matrix(path, ignore=["alog"])
+    with pytest.raises(InvalidInputError, match="both targets and ignore"):
+        read_matrix(path, ignore=["u"], targets=["u"])
+    with pytest.raises(InvalidInputError, match="list of names"):
+        read_matrix(path, ignore="algo")
+    # The same for one row a cell, and for arrays with names.
+    long = tmp_path / "long.csv"
+    long.write_text(
+        "source,algo,target,performance\na,x,t,1\na,x,u,2\nb,y,t,3\nb,y,u,4\n"
+    )
+    assert names_of(read_matrix(long, ignore=["algo"])) == ["t", "u"]
+    assert names_of(read_matrix(long, ignore=["algo", "t"])) == ["u"]
+    named = write_matrix(read_matrix(path, ignore=["algo"]), tmp_path / "m.npz")
+    assert names_of(read_matrix(named, targets=["u"])) == ["u"]
+    assert read_matrix(named, ignore=["t"])["performance"].values.ravel().tolist() == [
+        2,
+        4,
+    ]
+    with pytest.raises(InvalidInputError, match="No target"):
+        read_matrix(named, ignore=["t", "u"])
+    np.save(tmp_path / "m.npy", [[1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="only by name"):
+        read_matrix(tmp_path / "m.npy", ignore=["t"])
+
+
+def test_levels_of_an_index_are_no_targets(tmp_path):
+    frame = pd.DataFrame({"t": [1.0, 2, 3], "u": [4.0, 5, 6]})
+    levels = [("a", 0), ("a", 1), ("b", 0)]
+    frame.index = pd.MultiIndex.from_tuples(levels, names=["source", "seed"])
+    table = table_from(frame)
+    assert names_of(table) == ["t", "u"]
+    assert table["source"].values.tolist() == ["a", "b"]
+    assert table.sizes["policy"] == 2
+    frame.index = pd.MultiIndex.from_tuples(levels)
+    assert table_from(frame)["source"].values.tolist() == ["a 0", "a 1", "b 0"]
+    # What is left of a frame after filtering keeps the numbers of its rows.
+    frame.index = pd.Index([7, 2, 5])
+    assert names_of(table_from(frame)) == ["t", "u"]
+    with_source = frame.assign(source=["x", "y", "x"])
+    assert table_from(with_source)["source"].values.tolist() == ["x", "y"]
+    long = with_source.melt("source", var_name="target", value_name="performance")
+    long = long.assign(seed=[0, 0, 1] * 2).iloc[[3, 0, 5, 1, 4, 2]]
+    assert table_from(long).sizes == {"source": 2, "policy": 2, "target": 2}
+    # The same through a file, where the index is a column without a name.
+    frame.to_csv(tmp_path / "m.csv")
+    assert names_of(read_matrix(tmp_path / "m.csv")) == ["t", "u"]
+    pd.DataFrame([[1.5, 2], [3, 4]]).to_csv(tmp_path / "m.csv")
+    plain = read_matrix(tmp_path / "m.csv")
+    assert plain["performance"].values[:, 0].tolist() == [[1.5, 2], [3, 4]]
+    columns = pd.MultiIndex.from_product([[1.0, 2.0]], names=["target_k"])
+    wide = pd.DataFrame([[1.0, 2.0]], index=["a"], columns=columns)
+    assert target_space(table_from(wide)) == ts.Grid(k=[1, 2])
+
+
+@pytest.mark.parametrize("empty", ["", "NaN", "NA", " "])
+def test_missing_cells_are_not_served(tmp_path, empty):
+    path = tmp_path / "m.csv"
+    path.write_text(f"source,t,u\na,1,{empty}\nb,3,4\nc,,2\n")
+    with pytest.raises(InvalidInputError, match=r"row 4, column 2 \('t'\) is empty"):
+        read_matrix(path)
+    table = read_matrix(path, missing="not served")
+    assert table["performance"].values[:, 0].tolist() == [
+        [1, -np.inf],
+        [3, 4],
+        [-np.inf, 2],
+    ]
+    assert any("2 cells are empty" in note for note in table.attrs["notes"])
+    costs = read_matrix(path, missing="not served", lower_is_better=True)
+    assert costs["performance"].values[0, 0].tolist() == [-1, -np.inf]
+    path.write_text("source,t,u\na,1,x\n")
+    with pytest.raises(InvalidInputError, match="holds 'x'"):
+        read_matrix(path, missing="not served")
+    with pytest.raises(ts.TaskspaceError, match="Unknown missing"):
+        read_matrix(path, missing="ignore")
+
+
+def test_missing_cells_in_long_tables_and_arrays(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "source": ["a", "b", "b"],
+            "target": ["t", "t", "u"],
+            "performance": [1.0, 2, 3],
+        }
+    )
+    expected = [[1, -np.inf], [2, 3]]
+    table = table_from(frame, missing="not served")
+    assert table["performance"].values[:, 0].tolist() == expected
+    np.save(tmp_path / "m.npy", [[1.0, np.nan], [2.0, 3.0]])
+    table = read_matrix(tmp_path / "m.npy", missing="not served")
+    assert table["performance"].values[:, 0].tolist() == expected
+    with pytest.raises(InvalidInputError, match="row 0, policy 0, column 1 holds nan"):
+        read_matrix(tmp_path / "m.npy")
+
+
+def test_a_missing_score_at_home_serves_nothing_by_signed(tmp_path):
+    # −inf at home would make every other score a gain.
+    (tmp_path / "m.csv").write_text("source,a,b\na,,5\nb,3,4\n")
+    table = read_matrix(tmp_path / "m.csv", missing="not served")
+    assert any("signed" in note for note in table.attrs["notes"])
+    with pytest.raises(InvalidInputError, match="signed criterion"):
+        ts.loss(table, "signed")
+
+
+@pytest.mark.parametrize("suffix", WHOLE)
+def test_provenance_and_standard_errors_are_kept(tmp_path, suffix):
+    cells = np.array([[[1.0, 2.0], [3.0, -np.inf]]])
+    errors = np.array([[[0.5, 0.1], [0.0, np.nan]]])
+    for options in (
+        {"provenance": "exact"},
+        {},
+        {"standard_error": errors, "n_episodes": 32},
+        {"provenance": "sampled", "n_episodes": 4},
+    ):
+        table = ts.table_from_matrix(cells, **options)
+        again = read_matrix(write_matrix(table, tmp_path / f"m{suffix}"))
+        for name in ("provenance", "n_episodes"):
+            assert again.attrs.get(name) == table.attrs.get(name), name
+        assert ("standard_error" in again) == ("standard_error" in table)
+        if "standard_error" in table:
+            np.testing.assert_array_equal(again["standard_error"], errors)
+
+
+def test_a_file_is_exact_only_if_it_says_so(tmp_path):
+    (tmp_path / "m.csv").write_text("source,t\na,1\n")
+    assert read_matrix(tmp_path / "m.csv").attrs["provenance"] == "given"
+    (tmp_path / "m.csv").write_text("source,t,n_episodes\na,1,10\nb,2,20\n")
+    sampled = read_matrix(tmp_path / "m.csv")
+    assert sampled.attrs["provenance"] == "sampled"
+    assert sampled.attrs["n_episodes"] == 10
+    exact = ts.table_from_matrix([[1.0]], provenance="exact")
+    write_matrix(exact, tmp_path / "m.npy")
+    assert read_matrix(tmp_path / "m.npy").attrs["provenance"] == "given"
+    # Datasets of others may have a text of this name.
+    dataset = xr.Dataset({"performance": (("source", "target"), [[1.0]])})
+    dataset.attrs["provenance"] = "made by a script"
+    assert table_from(dataset).attrs["provenance"] == "given"
+
+
+@pytest.mark.parametrize("column", ["standard_error", "stderr", "se"])
+def test_users_bring_their_own_standard_errors(tmp_path, column):
+    (tmp_path / "m.csv").write_text(
+        f"source,target,performance,{column}\na,t,1,0.5\na,u,2,0.1\nb,u,3,0.2\nb,t,4,\n"
+    )
+    table = read_matrix(tmp_path / "m.csv")
+    assert table.attrs["provenance"] == "sampled"
+    assert np.array_equal(
+        table["standard_error"].values[:, 0],
+        [[0.5, 0.1], [np.nan, 0.2]],
+        equal_nan=True,
+    )
+    costs = read_matrix(tmp_path / "m.csv", lower_is_better=True)
+    assert costs["standard_error"].equals(table["standard_error"])
+    np.savez(tmp_path / "m.npz", performance=[[1.0, 2.0]], standard_error=[[0.1, 0.2]])
+    assert read_matrix(tmp_path / "m.npz").attrs["provenance"] == "sampled"
+    turned = xr.Dataset(
+        {
+            "performance": (("target", "source"), [[1.0, 2.0], [3.0, 4.0]]),
+            "standard_error": (("target", "source"), [[0.1, 0.2], [0.3, 0.4]]),
+        }
+    )
+    assert table_from(turned)["standard_error"].values[0, 0].tolist() == [0.1, 0.3]
+
+
+@pytest.mark.parametrize("suffix", WHOLE)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["seed", "run"], ["source", "policy"], ["home", "performance"], ["1", "2"],
+        ["k=1", "k=2"], ["target:x", "standard_error:x"], ["target", "target_k"],
+        ["=cmd|'/C calc'!A0", "+1"], ["-3", "@sum(A1)"], ["'=x", "''-y"],
+        ["a,b", 'say "hi"'], ["provenance", "n_episodes"], ["ppo[bold]", ":smile:"],
+        ["naïve θ", "a;b"], ["none", "nan"],
+    ],
+    ids=lambda names: names[0],
+)  # fmt: skip
+def test_any_names_come_back(tmp_path, suffix, names):
+    table = ts.table_from_matrix([[1.0, 2.0], [3.0, 4.0]], home=[1.0, 4.0])
+    table = table.assign_coords(source=names, target=names)
+    again = read_matrix(write_matrix(table, tmp_path / f"m{suffix}"))
+    assert again["source"].values.tolist() == names
+    assert names_of(again) == names
+    assert again["performance"].values[:, 0].tolist() == [[1, 2], [3, 4]]
+    assert target_space(again) is None
+    assert again.attrs["notes"] == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_no_name_is_a_formula_in_a_spreadsheet(tmp_path, suffix):
+    names = ["=cmd|'/C calc'!A0", "+1", "-x", "@sum(A1)", "plain"]
+    table = ts.table_from_matrix(-np.ones((5, 5))).assign_coords(
+        source=names, target=names
+    )
+    text = write_matrix(table, tmp_path / f"m{suffix}").read_text()
+    for line in csv.reader(
+        text.splitlines(), delimiter="," if suffix == ".csv" else "\t"
+    ):
+        for cell in line:
+            if not cell.lstrip("-").replace(".", "").isdigit():
+                assert cell[0] not in "=+-@", cell
+
+
+def test_names_that_cannot_be_columns_are_refused(tmp_path):
+    table = ts.table_from_matrix([[1.0], [2.0]])
+    for names in (["x", "x"], ["best_known", "x"]):
+        with pytest.raises(InvalidInputError, match=r"\.npz"):
+            write_matrix(table.assign_coords(source=names), tmp_path / "m.csv")
+        named = table.assign_coords(source=names)
+        again = read_matrix(write_matrix(named, tmp_path / "m.npz"))
+        assert again["source"].values.tolist() == names
+    assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]
+)
+def test_encodings(tmp_path, encoding):
+    text = "source;θ;u\nnaïve;1,5;2\nb;3;4\n"
+    (tmp_path / "m.csv").write_bytes(text.encode(encoding))
+    table = read_matrix(tmp_path / "m.csv")
+    assert table["performance"].values[:, 0].tolist() == [[1.5, 2], [3, 4]]
+    assert names_of(table) == ["θ", "u"]
+    assert table["source"].values.tolist() == ["naïve", "b"]
+
+
+def test_text_that_is_none(tmp_path):
+    (tmp_path / "m.csv").write_bytes("source,t\nnaïve,1\n".encode("latin-1"))
+    with pytest.raises(InvalidInputError, match="UTF-8 or UTF-16"):
+        read_matrix(tmp_path / "m.csv")
+
+
+def test_tabs_separate_cells_of_a_tsv(tmp_path):
+    (tmp_path / "M.TSV").write_text("source\ta,b\tc\nx, y\t1.5\t2\n")
+    table = read_matrix(tmp_path / "M.TSV")
+    assert names_of(table) == ["a,b", "c"]
+    assert table["source"].values.tolist() == ["x, y"]
+
+
+def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
+    space = ts.Grid(k=[0.1, 1.0, 7.0], c=(0.0, 1.0, 2))
+    cells = -np.abs(space.points[:, :1] - space.points[:, 0])
+    table = ts.table_from_matrix(cells, sources=space, targets=space)
+    for suffix in WHOLE:
+        path = write_matrix(table, tmp_path / f"m{suffix}")
+        assert source_space(read_matrix(path)) == space
+        assert isinstance(source_space(read_matrix(path)), ts.Grid)
+    options = ("--epsilon", 1, "--method", "uniform", "--format", "json")
+    done = taskspace("cover", tmp_path / "m.csv", *options)
+    assert json.loads(done.stdout)["coverage"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("contexts", "says"),
     [
@@ -234,6 +536,8 @@ def test_mistakes_in_frames_are_named_by_the_index():
         ("name,x\nt,1\nv,2\n", "target 'u' is not in it"),
         ("name,x\nt,1\nt,2\n", "names 't' more than once"),
         ("name\nt\nu\n", "a column a context axis"),
+        ("name,x\nt,1\nu,nan\n", "row 3, column 2 .'x'. holds 'nan'"),
+        ("name,x\nt,1\nu,inf\n", "must be finite"),
     ],
 )
 def test_mistakes_in_contexts(tmp_path, contexts, says):

@@ -48,7 +48,7 @@ def test_scalar_cover_under_the_ratio_criterion():
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(ts.systems.ScalarLqr(), trainer, space, seed=0)
     sizes = [
-        ts.minimum_cover(ts.table_sets(table, "ratio", "all", alpha - 1)).size
+        ts.minimum_cover(ts.table_sets(table, "ratio", "worst", alpha - 1)).size
         for alpha in (1.1, 1.5, 2.0, 4.0)
     ]
     assert sizes == sorted(sizes, reverse=True)

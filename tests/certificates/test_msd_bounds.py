@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import msd_bounds
-from taskspace.certificates.enclosures import Boxes
-from taskspace.certificates.intervals import point
-from taskspace.certificates.msd_enclosure import MsdEnclosure
+from taskspace.certificates.enclosures import Boxes, msd_bounds
+from taskspace.certificates.enclosures.intervals import point
+from taskspace.certificates.enclosures.msd import MsdEnclosure
+from taskspace.certificates.enclosures.search import may_serve_nodes, serves_cells
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import MSD, msd_enclosure, msd_family, msd_loss
 
 SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 5))
-KINDS = [(c, f) for c in ("regret", "ratio", "floor", "signed") for f in ("all", "any")]
+KINDS = [
+    (c, f) for c in ("regret", "ratio", "floor", "signed") for f in ("worst", "best")
+]
 
 
 def random_boxes(rng, n=300, width=0.6):
@@ -27,12 +29,12 @@ def random_boxes(rng, n=300, width=0.6):
     return Boxes(low, high)
 
 
-@pytest.mark.parametrize(("criterion", "family"), KINDS)
-def test_bounds_hold_at_thousands_of_contexts(criterion, family):
+@pytest.mark.parametrize(("criterion", "judge"), KINDS)
+def test_bounds_hold_at_thousands_of_contexts(criterion, judge):
     rng = np.random.default_rng(1)
     policies = msd_family(SPACE, n_policies=3, noise=0.4)
     enclosure = MsdEnclosure(
-        MSD, policies, MSD.contexts(SPACE), criterion=criterion, family=family
+        MSD, policies, MSD.contexts(SPACE), criterion=criterion, judge=judge
     )
     boxes = random_boxes(rng)
     low, high = enclosure.bounds(boxes)
@@ -41,7 +43,7 @@ def test_bounds_hold_at_thousands_of_contexts(criterion, family):
         share = rng.random((len(boxes), 3))
         share = np.round(share) if draw < 8 else share  # corners first
         contexts = boxes.low + share * (boxes.high - boxes.low)
-        loss = msd_loss(SPACE, policies, contexts, criterion, family)
+        loss = msd_loss(SPACE, policies, contexts, criterion, judge)
         # The evaluation itself rounds; the bounds do not need the slack.
         finite = np.isfinite(loss)
         slack = 1e-12 * (1 + np.abs(loss))
@@ -64,7 +66,7 @@ def test_mean_value_form_errs_by_the_square_of_the_width():
         _, high = enclosure.bounds(Boxes(centre - half, centre + half), [7])
         share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 9)] * 2), -1).reshape(-1, 2)
         around = centre + np.c_[share, np.zeros(81)] * half
-        exact = msd_loss(SPACE, msd_family(SPACE), around, "regret", "all")[7].max()
+        exact = msd_loss(SPACE, msd_family(SPACE), around, "regret", "worst")[7].max()
         rows.append(high[0, 0] - exact)
     ratios = np.array(rows[:-1]) / np.array(rows[1:])
     assert (ratios > 3.3).all()  # 4 in the limit
@@ -83,7 +85,7 @@ def test_half_the_gradient_would_be_unsound():
     corner_loss = np.full(at_centre.shape, -np.inf)
     for signs in np.ndindex(2, 2, 2):
         corner = np.where(signs, boxes.high, boxes.low)
-        loss = msd_loss(SPACE, policies, corner, "regret", "all")
+        loss = msd_loss(SPACE, policies, corner, "regret", "worst")
         corner_loss = np.maximum(corner_loss, loss)
     assert (corner_loss <= at_centre + spread + 1e-10).all()
     assert (corner_loss > at_centre + spread / 2 + 1e-10).any()
@@ -187,7 +189,7 @@ def test_unstable_loops_are_never_certified():
     high = np.array([[1.5, 2, 1], [2.2, 2, 1], [3.0, 2, 1], [2.0, 1, 1]])
     for criterion in ("regret", "ratio", "floor", "signed"):
         enclosure = MsdEnclosure(
-            MSD, policies, contexts, criterion=criterion, family="all"
+            MSD, policies, contexts, criterion=criterion, judge="worst"
         )
         at_least, at_most = enclosure.bounds(Boxes(low, high))
         assert at_least[0, 0] == at_most[0, 0] == np.inf
@@ -200,21 +202,21 @@ def test_a_policy_that_fails_at_home_loses_nothing_under_signed():
     # As in the criterion: no gap to another failure, −inf to anything better.
     policies = LinearGain(np.array([[[[-2.0, 0.5]]]]))
     enclosure = MsdEnclosure(
-        MSD, policies, np.array([[1.0, 1.0, 1.0]]), criterion="signed", family="all"
+        MSD, policies, np.array([[1.0, 1.0, 1.0]]), criterion="signed", judge="worst"
     )
     _, high = enclosure.bounds(Boxes(np.array([[1.0, 1, 1]]), np.array([[4.0, 2, 1]])))
     assert high[0, 0] == 0
 
 
-@pytest.mark.parametrize("family", ["all", "any"])
-def test_search_from_large_boxes_agrees_with_cell_by_cell(family):
-    enclosure = msd_enclosure(SPACE, family=family, n_policies=2, noise=0.2)
+@pytest.mark.parametrize("judge", ["worst", "best"])
+def test_search_from_large_boxes_agrees_with_cell_by_cell(judge):
+    enclosure = msd_enclosure(SPACE, judge=judge, n_policies=2, noise=0.2)
     edges = (np.linspace(0.1, 8, 14), np.linspace(0.1, 8, 11), np.array([1.0]))
-    cells = np.concatenate(list(enclosure.serves_cells(edges, 0.3)))
+    cells = np.concatenate(list(serves_cells(enclosure, edges, 0.3)))
     direct = enclosure.serves(Boxes.from_edges(edges), 0.3)
     assert (cells >= direct).all()  # cuts inside a cell can only help
     assert cells.sum() > direct.sum() > 0
-    nodes = np.concatenate(list(enclosure.may_serve_nodes(edges, 0.3)))
+    nodes = np.concatenate(list(may_serve_nodes(enclosure, edges, 0.3)))
     mesh = np.stack(np.meshgrid(*edges, indexing="ij"), -1).reshape(-1, 3)
     low, high = enclosure.bounds(Boxes(mesh, mesh))
     assert (nodes == (low <= 0.3)).all()
@@ -228,7 +230,7 @@ def test_inputs_that_could_overflow_are_refused():
             msd_family(SPACE),
             MSD.contexts(SPACE),
             criterion="regret",
-            family="all",
+            judge="worst",
         )
     enclosure = msd_enclosure(SPACE)
     with pytest.raises(InvalidInputError, match="k <= 1e\\+15"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import taskspace as ts
-from taskspace.certificates.msd_enclosure import MsdEnclosure
+from taskspace.certificates import MsdEnclosure
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems import ContextAxis, MassSpringDamper, System
 from taskspace.systems.base import reduce_family
@@ -20,7 +20,9 @@ def line_table(points, performance: Callable):
     space = ts.Points(["x"], points)
     sources, targets = np.meshgrid(points, points, indexing="ij")
     matrix = np.asarray(performance(sources, targets), float)
-    return ts.table_from_matrix(matrix, sources=space, targets=space)
+    return ts.table_from_matrix(
+        matrix, sources=space, targets=space, provenance="exact"
+    )
 
 
 def msd_family(space, *, n_policies=1, noise=0.0, seed=0):
@@ -29,19 +31,19 @@ def msd_family(space, *, n_policies=1, noise=0.0, seed=0):
     return trainer.train(MSD, MSD.contexts(space), seed=seed).policies
 
 
-def msd_enclosure(space, criterion="regret", family="all", **options):
+def msd_enclosure(space, criterion="regret", judge="worst", **options):
     policies = msd_family(space, **options)
     contexts = MSD.contexts(space)
-    return MsdEnclosure(MSD, policies, contexts, criterion=criterion, family=family)
+    return MsdEnclosure(MSD, policies, contexts, criterion=criterion, judge=judge)
 
 
-def msd_loss(space, policies, contexts, criterion, family):
+def msd_loss(space, policies, contexts, criterion, judge):
     """Losses by the system itself, in floating point, dims (source, context)."""
     home = MSD.home_performance(policies, MSD.contexts(space))
     reduced = reduce_family(MSD.performance(policies, contexts), home)
     if criterion == "signed":
-        return reduced.gap_worst if family == "all" else reduced.gap_best
-    at_target = reduced.worst if family == "all" else reduced.best
+        return reduced.gap_worst if judge == "worst" else reduced.gap_best
+    at_target = reduced.worst if judge == "worst" else reduced.best
     if criterion == "floor":
         return -at_target
     optimum = MSD.optimum(contexts)
@@ -64,6 +66,7 @@ class Sawtooth(System):
 
     slope: float = 2.0
     id = "sawtooth"
+    provenance = "exact"
 
     @property
     def axes(self):

@@ -267,3 +267,41 @@ def test_bad_input_is_refused(call, message):
 def test_unknown_bound_is_refused():
     with pytest.raises(UnknownNameError, match="packing"):
         lower_bounds(pack(np.eye(2, dtype=bool)), kinds=["packin"])
+
+
+@pytest.mark.parametrize("encoding", ["bits", "runs"])
+@pytest.mark.parametrize("seed", range(6))
+def test_targets_go_to_the_selected_source_of_least_loss(encoding, seed):
+    rng = np.random.default_rng(seed)
+    loss = rng.integers(0, 5, (12, 30)).astype(float)  # many ties
+    loss[:, 3] = np.inf
+    asked = []
+
+    def row(source):
+        asked.append(source)
+        return loss[source]
+
+    sets = pack(loss <= 2, encoding=encoding, losses=row)
+    for find in (
+        greedy_cover,
+        lambda sets: local_cover(sets, max_steps=50),
+        minimum_cover,
+        lambda sets: random_cover(sets, seed=seed),
+        lambda sets: uniform_cover(sets, (3, 4)),
+    ):
+        cover = find(sets)
+        chosen = np.sort(cover.sources)
+        expected = np.where(
+            (loss[chosen] <= 2).any(0), chosen[loss[chosen].argmin(0)], -1
+        )
+        np.testing.assert_array_equal(cover.assignment, expected)
+        assert set(asked) <= set(cover.sources.tolist())  # no other row is made
+        asked.clear()
+        assert verify_cover(cover, sets).holds
+
+
+def test_without_losses_the_lowest_source_that_serves_is_assigned():
+    matrix = blobs(9)
+    cover = greedy_cover(pack(matrix))
+    chosen = np.sort(cover.sources)
+    np.testing.assert_array_equal(cover.assignment, chosen[matrix[chosen].argmax(0)])

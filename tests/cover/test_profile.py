@@ -63,6 +63,36 @@ def test_default_epsilons_are_values_of_the_loss():
     assert len(epsilons) <= 10
 
 
+def floor_losses(seed, shift):
+    """Losses of the floor criterion, −J, with J around `shift`."""
+    performance = shift + np.random.default_rng(seed).normal(size=(8, 10))
+    return xr.DataArray(
+        -performance, dims=("source", "target"), attrs={"criterion": "floor"}
+    )
+
+
+@pytest.mark.parametrize("shift", [-50.0, 0.0, 100.0])
+def test_floor_profiles_have_their_whole_range(shift):
+    loss = floor_losses(3, shift)
+    points = complexity_profile(loss, n_epsilons=12)
+    assert len(points) > 6
+    assert points[-1].upper == 1
+    for point in points:
+        best = brute_force(loss.values <= point.epsilon)
+        assert (point.lower, point.upper) == (best, best)
+    asked = float(loss.min("source").max())  # the strictest that all can reach
+    (one,) = complexity_profile(loss, [asked])
+    assert one.upper == brute_force(loss.values <= asked)
+
+
+def test_a_profile_moves_with_its_floor():
+    low, high = (
+        complexity_profile(floor_losses(3, shift), n_epsilons=12)
+        for shift in (-64.0, 64.0)
+    )
+    assert [p.upper for p in low] == [p.upper for p in high]
+
+
 @pytest.mark.parametrize(
     ("loss", "arguments", "message"),
     [

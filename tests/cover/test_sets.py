@@ -105,3 +105,16 @@ def test_bad_input_is_refused(call, message):
 def test_unknown_encoding_is_refused():
     with pytest.raises(UnknownNameError, match="bits"):
         pack(np.ones((1, 1), bool), encoding="bit")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("encoding", ["bits", "runs"])
+def test_losses_follow_the_sources(encoding):
+    losses = np.random.default_rng(0).integers(0, 4, (6, 80)).astype(float)
+    sets = pack(losses <= 2, encoding=encoding, losses=losses.__getitem__)
+    for same in (sets, sets.to_runs(), sets.to_packed(), pack(sets, encoding="runs")):
+        assert same.losses is not None
+        np.testing.assert_array_equal(same.losses(3), losses[3])
+    part = sets.subset([4, 1])
+    assert part.losses is not None
+    np.testing.assert_array_equal(part.losses(0), losses[4])
+    assert sets == pack(losses <= 2)  # the relation is what counts

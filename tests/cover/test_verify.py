@@ -24,15 +24,25 @@ SETS = pack(MATRIX)
 COVER = minimum_cover(SETS, time_limit=20)
 
 
-def swapped_assignment():
+def swapped_assignment(serves):
+    """The assignment with one target given to a source that does or does not serve it.
+
+    A source that serves it but is not selected, or one that is selected but does not.
+    """
     assignment = COVER.assignment.copy()
-    target = next(
-        t for t in range(SETS.n_targets) if sum(MATRIX[s, t] for s in COVER.sources) > 1
-    )
+    target = int(np.flatnonzero(assignment >= 0)[0])
     assignment[target] = next(
-        s for s in COVER.sources[::-1] if MATRIX[s, target] and s != assignment[target]
+        s
+        for s in range(SETS.n_sources)
+        if MATRIX[s, target] == serves and (s in COVER.sources) != serves
     )
     return assignment
+
+
+def changed_prices(change):
+    prices = COVER.prices
+    assert prices is not None
+    return {"prices": replace(prices, **change(prices))}
 
 
 TAMPERED = {
@@ -41,7 +51,9 @@ TAMPERED = {
     "a source twice": {"sources": np.append(COVER.sources, COVER.sources[0])},
     "a source that is none": {"sources": np.append(COVER.sources[:-1], 10**6)},
     "a negative source": {"sources": np.append(COVER.sources[:-1], -1)},
-    "a later server": {"assignment": swapped_assignment()},
+    "a server that is not selected": {"assignment": swapped_assignment(True)},
+    "a selected source that does not serve": {"assignment": swapped_assignment(False)},
+    "a target left out": {"assignment": np.full(SETS.n_targets, -1)},
     "a short assignment": {"assignment": COVER.assignment[:-1]},
     "full coverage": {"coverage": 1.0},
     "no uncoverable target": {"uncoverable": np.zeros(0, np.int64)},
@@ -53,6 +65,22 @@ TAMPERED = {
     "optimal with a lower bound": {"lower_bound": COVER.lower_bound - 1},
     "other sources to choose from": {"n_sources": SETS.n_sources + 1},
     "other targets": {"n_targets": SETS.n_targets - 1},
+    "prices too high": changed_prices(lambda p: {"units": p.units * 2}),
+    "prices too low": changed_prices(
+        lambda p: {"units": p.units[:-1], "targets": p.targets[:-1]}
+    ),
+    "a negative price": changed_prices(lambda p: {"units": -p.units}),
+    "a smaller unit": changed_prices(lambda p: {"unit": p.unit / 3}),
+    "a coarser shift": changed_prices(lambda p: {"shift": p.shift - 1}),
+    "a target priced twice": changed_prices(
+        lambda p: {"targets": p.targets[[0, *range(len(p.targets) - 1)]]}
+    ),
+    "a price on what no source serves": changed_prices(
+        lambda p: {"targets": np.sort(np.append(p.targets[1:], 7))}
+    ),
+    "a price beyond the targets": changed_prices(
+        lambda p: {"targets": p.targets + SETS.n_targets}
+    ),
 }
 
 
@@ -85,7 +113,13 @@ def test_a_false_bound_below_the_cost_is_refuted_by_a_cheaper_cover():
     )
     assert verify_cover(wasteful, SETS).holds
     false = replace(wasteful, lower_bound=50)
-    assert "refuted" in verify_cover(false, SETS).failures[0]
+    assert "prices, which prove" in verify_cover(false, SETS).failures[0]
+    # Said to come from a solver, or without prices, it takes a cheaper selection.
+    for hidden in (
+        replace(false, lower_bound_kind="exact"),
+        replace(false, prices=None),
+    ):
+        assert "refuted" in verify_cover(hidden, SETS).failures[0]
 
 
 def test_costs_are_part_of_the_claim():
@@ -116,7 +150,9 @@ def test_damaged_files_are_refused(tmp_path):
     for damaged, message in [
         (text[: len(text) // 2], "saved as JSON"),
         ("[1, 2]", "something else"),
-        (text.replace('"version": 1', '"version": 99'), "version 1"),
+        (text.replace('"version": 2', '"version": 99'), "version 1 or 2"),
+        (text.replace('"shift"', '"shifd"'), "reading them failed"),
+        (text.replace('"unit": "1"', '"unit": "1/0"'), "reading them failed"),
         (text.replace('"size"', '"sise"'), "size are missing"),
         (text.replace('"sources": [', '"sources": ["a", '), "list of integers"),
     ]:

@@ -8,7 +8,7 @@ import pytest
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole, CartPoleState
-from taskspace.systems.liveness import (
+from taskspace.testing import (
     dead_axes,
     environment_outcomes,
     system_outcomes,

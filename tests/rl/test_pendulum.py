@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from taskspace.spaces import Grid
-from taskspace.systems.liveness import (
+from taskspace.systems.pendulum import Pendulum, PendulumState
+from taskspace.testing import (
     dead_axes,
     environment_outcomes,
     system_outcomes,
 )
-from taskspace.systems.pendulum import Pendulum, PendulumState
 
 gymnasium = pytest.importorskip("gymnasium")
 

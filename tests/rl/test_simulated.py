@@ -27,7 +27,9 @@ def balancing(leading=(1, 1)):
 
 def plain_returns(system, policy, context):
     """One episode after the other, in Python."""
-    keys = episode_keys(jax.random.key(system.episode_seed), system.n_episodes)
+    keys = episode_keys(
+        jax.random.key(system.episode_seed), jnp.arange(system.n_episodes)
+    )
     row = jnp.asarray(context, jnp.float32)
     step = jax.jit(system.step)
     observe = jax.jit(system.observe)
@@ -62,7 +64,7 @@ def test_returns_equal_gymnasium_played_by_act():
     policy = balancing()
     rows = system.contexts(Grid(pole_length=(0.5, 2.0, 2)))
     found = system.returns(policy, rows)[0, 0]
-    keys = episode_keys(jax.random.key(0), 4)
+    keys = episode_keys(jax.random.key(0), jnp.arange(4))
     for context, returns in zip(rows, found, strict=True):
         environment = system.environment(context)
         for key, expected in zip(keys[:, 0], returns, strict=True):
@@ -103,7 +105,7 @@ def test_common_random_numbers_and_tiles(rng):
 
 
 def test_more_episodes_keep_the_first_ones():
-    few, many = (episode_keys(jax.random.key(3), n) for n in (4, 9))
+    few, many = (episode_keys(jax.random.key(3), jnp.arange(n)) for n in (4, 9))
     assert (few == many[:4]).all()
 
 

@@ -13,15 +13,16 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import Certificate, CertificateKind
-from taskspace.certificates.loss_rates import (
+from taskspace.certificates.claims import claim, on_table, table_scope
+from taskspace.certificates.rates import (
     LossRates,
     contexts_of,
     distances,
     loss_rates,
 )
-from taskspace.criteria import check_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
+from taskspace.questions import Question
 
 __all__ = ["BallCheck", "Balls", "check_balls", "inner_radius", "outer_radius"]
 
@@ -43,7 +44,7 @@ def inner_radius(
         radius: r.
         epsilon: tolerance of the signed criterion, `>= 0`.
     """
-    check_epsilon(epsilon, "signed")
+    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
     rate = np.asarray(upper_rate, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(rate > 0, np.minimum(radius, epsilon / rate), radius) * SHRINK
@@ -59,7 +60,7 @@ def outer_radius(lower_rate: ArrayLike, epsilon: float) -> NDArray[np.float64]:
         lower_rate: $M^r$ of each source, or a lower bound on it.
         epsilon: tolerance of the signed criterion, `>= 0`.
     """
-    check_epsilon(epsilon, "signed")
+    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
     rate = np.asarray(lower_rate, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(rate > 0, epsilon / rate, np.inf) / SHRINK
@@ -103,18 +104,24 @@ def check_balls(
     epsilon: float,
     *,
     radius: float,
+    judge: str = "worst",
     upper_rate: NDArray[np.float64] | None = None,
 ) -> BallCheck:
     """Inner and outer balls of every source, checked on every target of a table.
+
+    L is the largest and M the smallest rate of any policy, so the balls hold for
+    the worst and for the best policy of a family alike.
 
     Args:
         table: a performance table with contexts and scores at home.
         epsilon: tolerance of the signed criterion.
         radius: r of the loss rates.
+        judge: `"worst"` or `"best"`, whose tolerance sets are looked at.
         upper_rate: bounds on $L^r$ that hold on the continuum (`rate_bounds`); then
             the inner balls do too. By default the rates of the table, whose balls
             are proven for its targets and an estimate between them.
     """
+    question = Question("signed", judge, epsilon=epsilon)
     rates = loss_rates(table, radius)
     given = upper_rate is not None
     if given and np.shape(upper_rate) != rates.upper.shape:
@@ -134,7 +141,7 @@ def check_balls(
     in_outer = np.zeros(sources.size, np.int64)
     for rows in row_blocks(table):
         distance = distances(sources.points[rows], targets.points)
-        served = family_rows(table, "gap_worst", rows) <= epsilon
+        served = family_rows(table, f"gap_{question.judge}", rows) <= epsilon
         ball = distance <= inner[rows, None]
         inside[rows] = ball.sum(1)
         tolerated[rows] = served.sum(1)
@@ -160,7 +167,9 @@ def _inner_certificate(
     balls: Balls, epsilon: float, n_violations: int, tightness: float, given: bool
 ) -> Certificate:
     trivial = balls.rates.n_neighbours == 0
-    kind: CertificateKind = "proof" if given else "estimate"
+    provenance = balls.rates.provenance
+    kind: CertificateKind = claim(provenance, rigorous=given)
+    scope = "every context of the box" if given else table_scope(provenance)
     if given:
         why = "L bounds the slope on the continuum, so the balls hold between targets."
     else:
@@ -172,6 +181,9 @@ def _inner_certificate(
         kind, why = "vacuous", "No source has another target within r: enlarge r."
     if n_violations:
         why = f"{n_violations} targets inside inner balls exceed epsilon: L is wrong."
+    why += (
+        f" The balls are checked{on_table(provenance)}." if on_table(provenance) else ""
+    )
     return Certificate(
         "inner balls",
         n_violations == 0 and kind != "vacuous",
@@ -189,6 +201,7 @@ def _inner_certificate(
             "capped_at_r": int((balls.inner >= balls.rates.radius * SHRINK).sum()),
             "n_sources": len(balls.inner),
         },
+        scope,
     )
 
 
@@ -220,9 +233,11 @@ def _outer_certificate(
             "wherever it is differentiable, so there is no outer ball."
         )
         return Certificate("outer balls", False, "vacuous", why, values)
+    scope = table_scope(balls.rates.provenance)
     why = (
         f"{int(has.sum())} of {len(has)} sources have M > 0; for {int(whole.sum())} of "
         "them no target beyond r is within epsilon, so the ball holds the whole "
-        "tolerance set; for the rest only its part within r. On the table's targets."
+        "tolerance set; for the rest only its part within r. On the targets of "
+        f"{scope}."
     )
-    return Certificate("outer balls", n_escaped == 0, "estimate", why, values)
+    return Certificate("outer balls", n_escaped == 0, "estimate", why, values, scope)

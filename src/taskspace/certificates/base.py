@@ -1,16 +1,33 @@
 """What every certificate says: whether it holds, how strongly, and why."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-import numpy as np
-
+from taskspace._files import plain
 from taskspace.errors import UnknownNameError
 
-__all__ = ["Certificate", "CertificateKind"]
+__all__ = ["Bound", "Certificate", "CertificateKind"]
 
-CertificateKind = Literal["proof", "estimate", "vacuous"]
+CertificateKind = Literal["proof", "confidence", "estimate", "vacuous"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on how many sources a cover takes, and what it ranges over.
+
+    Args:
+        side: `"lower"` or `"upper"`.
+        value: how many sources.
+        targets: what is covered: the `"nodes"` of the table that some source serves,
+            or every context of the `"box"`.
+        sources: which sources may be chosen: the `"candidates"` of a search, those
+            of the `"table"`, or `"any"` context.
+    """
+
+    side: Literal["lower", "upper"]
+    value: float
+    targets: Literal["nodes", "box"]
+    sources: Literal["candidates", "table", "any"]
 
 
 @dataclass(frozen=True)
@@ -21,11 +38,17 @@ class Certificate:
         name: what the statement is about, e.g. `"continuum cover"`.
         holds: whether the statement is established. A certificate that does not
             hold is not refuted: `why` says what is missing.
-        kind: `"proof"` if it follows from what `why` names; `"estimate"` if a
-            constant in it was estimated from samples; `"vacuous"` if its hypotheses
-            fail or it says nothing, whatever the numbers are.
+        kind: `"proof"` if it follows from exact numbers by rigorous arithmetic;
+            `"confidence"` if it holds with the probability that it states, on fresh
+            samples; `"estimate"` if its numbers are samples or a user's word, or a
+            constant in it was estimated; `"vacuous"` if its hypotheses fail or it
+            says nothing, whatever the numbers are.
         why: one sentence for people.
         values: the numbers, as plain JSON values.
+        scope: what it ranges over, e.g. `"every context of the box"` or `"the
+            estimated table"`.
+        bounds: bounds on the number of sources that follow rigorously from the
+            numbers it uses.
 
     Example:
         >>> Certificate("inner balls", True, "proof", "rates are exact.").holds
@@ -37,6 +60,8 @@ class Certificate:
     kind: CertificateKind
     why: str
     values: dict[str, Any] = field(default_factory=dict)
+    scope: str = ""
+    bounds: tuple[Bound, ...] = ()
 
     def __post_init__(self):
         if self.kind not in get_args(CertificateKind):
@@ -47,28 +72,12 @@ class Certificate:
         object.__setattr__(self, "values", plain(self.values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, holds, kind, why and values, ready for JSON."""
+        """Name, holds, kind, scope, why and values, ready for JSON."""
         return {
             "name": self.name,
             "holds": self.holds,
             "kind": self.kind,
+            "scope": self.scope,
             "why": self.why,
             "values": self.values,
         }
-
-
-def plain(value: Any) -> Any:
-    """Plain JSON values; numbers that JSON does not have become None.
-
-    Args:
-        value: numbers, strings, NumPy arrays, and lists and dicts of them.
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.base import Certificate
+from taskspace.certificates.base import Bound, Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.criteria import check_epsilon
+from taskspace.certificates.sentences import continuum_sentence
+from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 
@@ -38,6 +39,7 @@ STATUS = ("certified", "open", "uncovered")
 FIRST_CELLS = {0: 1, 1: 1000, 2: 96, 3: 24}
 # Pairs of a source and a box that a check looks at.
 MAX_CHECK_PAIRS = 2**24
+CHECK_PAIRS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,8 @@ class ContinuumCover:
         assignment: source that serves all of a certified box, −1 elsewhere.
         loss_bound: bound on the loss of the assigned source on each box.
         axes: names of the columns of the boxes.
-        lower_bound: no fewer of the candidate sources cover what can be covered.
+        lower_bound: no fewer of all sources of the enclosure cover the box, nor as
+            much of it as can be covered.
     """
 
     certificate: Certificate
@@ -136,6 +139,8 @@ def certify_cover(
     axes: Sequence[str],
     max_boxes: int = 200_000,
     max_depth: int = 12,
+    time_limit: float | None = None,
+    until_failure: bool = False,
 ) -> ContinuumCover:
     """Check given sources on every context of a box, cutting only what stays open.
 
@@ -147,30 +152,38 @@ def certify_cover(
         axes: names of the system's axes.
         max_boxes: budget; boxes that are open when it is spent stay open. Less for
             many sources.
-        max_depth: how often a cell is cut in two along each axis at most.
+        max_depth: how often a cell is cut in two along each axis, on average.
+        time_limit: seconds after which open boxes stay open.
+        until_failure: stop cutting once a context is found at which all fail.
 
     Returns:
         The boxes with their status, and the certificate.
     """
-    check_epsilon(epsilon, enclosure.criterion)
+    enclosure.question(epsilon)  # refuses a tolerance without meaning
+    clock = Clock(time_limit)
     chosen = np.asarray(sources, np.int64).reshape(-1)
     work = Boxes.from_edges(edges)
+    extent = work.extent
     max_boxes = min(max_boxes, MAX_CHECK_PAIRS // max(1, len(chosen)))
+    max_cuts = max_depth * max(1, int((extent > 0).sum()))
     done: list[Boxes] = []
     results: list[tuple[NDArray, NDArray, NDArray]] = []
     witnesses: list[NDArray[np.float64]] = []
     n_boxes = 0
-    for depth in range(max_depth + 1):
+    for cut in range(max_cuts + 1):
         n_boxes += len(work)
-        status, assignment, bound = _decide(enclosure, chosen, work, epsilon)
+        status, assignment, bound = _decide(enclosure, chosen, work, epsilon, clock)
         witnesses.extend(work.centre[status == UNCOVERED][: 10 - len(witnesses)])
-        last = depth == max_depth or n_boxes + (status == OPEN).sum() * 4 > max_boxes
+        n_open = int((status == OPEN).sum())
+        last = cut == max_cuts or n_boxes + 2 * n_open > max_boxes or clock.left <= 0
+        last |= until_failure and bool(witnesses)
         keep = np.ones(len(work), bool) if last else status != OPEN
         done.append(work[keep])
         results.append((status[keep], assignment[keep], bound[keep]))
         if keep.all():
             break
-        work = work[~keep].split()
+        work = work[~keep]
+        work = work.split(enclosure.widths(work, extent).argmax(1))
     boxes = Boxes.concatenate(done)
     status, assignment, bound = (np.concatenate(x) for x in zip(*results, strict=True))
     certificate = _continuum_certificate(
@@ -182,7 +195,11 @@ def certify_cover(
 
 
 def _decide(
-    enclosure: Enclosure, chosen: NDArray[np.int64], boxes: Boxes, epsilon: float
+    enclosure: Enclosure,
+    chosen: NDArray[np.int64],
+    boxes: Boxes,
+    epsilon: float,
+    clock: Clock,
 ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64]]:
     status = np.full(len(boxes), OPEN, np.int8)
     assignment = np.full(len(boxes), -1, np.int64)
@@ -190,16 +207,22 @@ def _decide(
     if len(chosen) == 0:
         status[:] = UNCOVERED
         return status, assignment, bound
-    _, high = enclosure.bounds(boxes, chosen)
-    best = high.argmin(0)
-    bound = high[best, np.arange(len(boxes))]
-    served = bound <= epsilon
-    status[served] = CERTIFIED
-    assignment[served] = chosen[best[served]]
-    rest = np.flatnonzero(~served)
-    centre = boxes[rest].centre
-    low, _ = enclosure.bounds(Boxes(centre, centre), chosen)
-    status[rest[(low > epsilon).all(0)]] = UNCOVERED
+    # In stretches, so that the clock is looked at; a few, so that threads have work.
+    step = max(1, CHECK_PAIRS_AT_ONCE // len(chosen))
+    for first in range(0, len(boxes), step):
+        if clock.left <= 0:
+            break
+        part = boxes[np.arange(first, min(first + step, len(boxes)))]
+        rows = slice(first, first + len(part))
+        _, high = enclosure.bounds(part, chosen)
+        best = high.argmin(0)
+        bound[rows] = high[best, np.arange(len(part))]
+        served = bound[rows] <= epsilon
+        status[rows][served] = CERTIFIED
+        assignment[rows][served] = chosen[best[served]]
+        rest = np.flatnonzero(~served)
+        low, _ = enclosure.bounds(Boxes.points(part[rest].centre), chosen)
+        status[rows][rest[(low > epsilon).all(0)]] = UNCOVERED
     return status, assignment, bound
 
 
@@ -214,18 +237,10 @@ def _continuum_certificate(
     witnesses: Sequence[NDArray[np.float64]],
 ) -> Certificate:
     holds = bool((status == CERTIFIED).all())
-    live = [
-        i for i in range(len(axes)) if boxes.low[:, i].min() < boxes.high[:, i].max()
-    ]
-    names = ", ".join(axes[i] for i in live) or "context"
-    where = f"every ({names}) in the box, not only the grid,"
-    what = _statement(enclosure.criterion, epsilon)
-    whom = _whom(enclosure, len(chosen))
     share = boxes.share
+    question = enclosure.question(epsilon)
     values: dict[str, Any] = {
-        "epsilon": epsilon,
-        "criterion": enclosure.criterion,
-        "family": enclosure.family,
+        **question.record(),
         "size": len(chosen),
         "sources": chosen,
         "worst_loss_bound": bound[status == CERTIFIED].max(initial=-np.inf),
@@ -242,45 +257,20 @@ def _continuum_certificate(
         values["failing_contexts"] = [
             dict(zip(axes, row.tolist(), strict=True)) for row in witnesses
         ]
-    if holds:
-        why = f"{where} {what}, by {whom}: {enclosure.basis}."
-    elif values["n_uncovered"]:
-        place = name_context(axes, live, witnesses[0])
-        some = "controllers" if enclosure.n_policies == 1 else "sources"
-        why = (
-            f"Not so that {where} {what}: none of these {len(chosen)} {some} manages "
-            f"{place}, for one."
-        )
-    else:
-        why = (
-            f"Not shown that {where} {what}: {values['n_open']} boxes "
-            f"({values['share_open']:.2%} of the volume) are open; a larger budget or "
-            "more sources may close them."
-        )
-    return Certificate(
-        "continuum cover", holds, enclosure.kind, why[0].upper() + why[1:], values
+    live = [axes[i] for i in np.flatnonzero(boxes.extent > 0)]
+    why = continuum_sentence(
+        question,
+        live or list(axes),
+        holds=holds,
+        n_sources=len(chosen),
+        n_policies=enclosure.n_policies,
+        n_open=values["n_open"],
+        share_open=values["share_open"],
+        witness=values["failing_contexts"][0] if witnesses else None,
+        basis=enclosure.basis,
     )
-
-
-def _statement(criterion: str, epsilon: float) -> str:
-    return {
-        "regret": f"is within {epsilon:g} of optimal",
-        "ratio": f"costs at most {100 * epsilon:g} % more than optimal",
-        "floor": f"has a cost of at most {epsilon:g}",
-        "signed": f"loses at most {epsilon:g} against the source's own score",
-    }[criterion]
-
-
-def name_context(
-    axes: Sequence[str], live: Sequence[int], row: NDArray[np.float64]
-) -> str:
-    """A context for people: `k = 1.5, c = 2`, only the axes that vary."""
-    shown = live or range(len(axes))
-    return ", ".join(f"{axes[i]} = {row[i]:.6g}" for i in shown)
-
-
-def _whom(enclosure: Enclosure, size: int) -> str:
-    if enclosure.n_policies == 1:
-        return f"these {size} controllers" if size != 1 else "this 1 controller"
-    which = "whichever policy" if enclosure.family == "all" else "the best policy"
-    return f"{which} of {f'these {size} sources' if size != 1 else 'this 1 source'}"
+    upper = (Bound("upper", len(chosen), "box", "table"),) if holds else ()
+    scope = "every context of the box"
+    return Certificate(
+        "continuum cover", holds, enclosure.kind, why, values, scope, upper
+    )

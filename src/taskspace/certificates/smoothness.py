@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.base import Certificate
 from taskspace.cover import Cover, minimum_cover
-from taskspace.criteria import check_epsilon, table_sets
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
 from taskspace.policies import Policy
+from taskspace.questions import Question
 from taskspace.sets import TargetSets, pack
 from taskspace.spaces import Points
 from taskspace.systems.tabular import TabularFamily
@@ -131,7 +131,8 @@ def smoothness_certificate(
     except InvalidInputError as error:
         values = {"l_perf": measured}
         return Certificate("model smoothness", False, "vacuous", str(error), values)
-    slack = 1e-9 * (1 + model.model)
+    # 1e-9 of the bound is far above what solving for J loses to rounding.
+    slack = 1e-9 * model.model
     return Certificate(
         "model smoothness",
         measured <= model.model + slack,
@@ -161,7 +162,7 @@ def model_sets(
         epsilon: tolerance of the signed criterion.
         allow_horizon: see `model_smoothness`.
     """
-    check_epsilon(epsilon, "signed")
+    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
     model = model_smoothness(family, allow_horizon=allow_horizon).model
     values = np.asarray(family.values)
     distance = abs(values[:, None] - values[None, :])
@@ -206,7 +207,7 @@ def compare_covers(
     by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)
     space = Points(["theta"], np.asarray(family.values))
     table = evaluate_policies(family, policies, space, sources=space)
-    by_performance = table_sets(table, "signed", "all", epsilon)
+    by_performance = Question("signed", epsilon=epsilon).sets(table)
     return CoverComparison(
         minimum_cover(by_model, time_limit=time_limit),
         minimum_cover(by_performance, time_limit=time_limit),

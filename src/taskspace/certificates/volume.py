@@ -12,17 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.balls import SHRINK, Balls
-from taskspace.certificates.base import Certificate, CertificateKind
+from taskspace.certificates.base import Bound, Certificate
+from taskspace.certificates.claims import claim, on_table, table_scope
 from taskspace.cover.bounds import lower_bounds
-from taskspace.criteria import check_epsilon
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
+from taskspace.systems.base import Provenance
 
 __all__ = [
     "ball_volume",
     "engine_bounds",
     "inflated_box_volume",
     "lattice_count",
+    "no_volume_bounds",
     "packing_count",
     "printed_upper_count",
     "volume_bounds",
@@ -63,7 +66,7 @@ def inflated_box_volume(widths: ArrayLike, radius: float) -> float:
     """
     w = _live(widths, radius)
     # np.poly of −w has the elementary symmetric polynomials as its coefficients.
-    symmetric = np.poly(-w)
+    symmetric = np.atleast_1d(np.poly(-w))
     d = len(w)
     return sum(symmetric[d - j] * ball_volume(j, radius) for j in range(d + 1))
 
@@ -105,6 +108,14 @@ def _live(widths: ArrayLike, radius: float) -> NDArray[np.float64]:
     return w[w > 0]
 
 
+VOLUME_BOUNDS = (
+    "volume: packing",
+    "volume: box lattice",
+    "volume: printed upper",
+    "volume: printed lower",
+)
+
+
 def volume_bounds(
     widths: ArrayLike,
     epsilon: float,
@@ -124,12 +135,21 @@ def volume_bounds(
         everywhere: whether the rates are known to hold for every context of the box
             as a source, on the continuum; rates taken at grid nodes are not.
     """
-    check_epsilon(epsilon, "signed")
+    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
     w = np.asarray(widths, np.float64)
     return [
         *_upper_bounds(w, float(balls.inner.min()), balls, same_sides, everywhere),
         _printed_lower(w, epsilon, balls, everywhere),
     ]
+
+
+def no_volume_bounds(why: str) -> list[Certificate]:
+    """The volume bounds where they are not derived: vacuous, all of them.
+
+    Args:
+        why: the reason.
+    """
+    return [Certificate(name, False, "vacuous", why) for name in VOLUME_BOUNDS]
 
 
 def _upper_bounds(
@@ -139,16 +159,23 @@ def _upper_bounds(
     same_sides: bool,
     everywhere: bool,
 ) -> list[Certificate]:
-    names = ("volume: packing", "volume: box lattice", "volume: printed upper")
+    names = VOLUME_BOUNDS[:3]
     if not rho > 0:
         why = "The smallest inner ball has no radius, so nothing can be counted."
         return [
             Certificate(n, False, "vacuous", why, {"side": "upper", "value": None})
             for n in names
         ]
-    sampled: CertificateKind = "proof" if everywhere else "estimate"
-    packed: CertificateKind = "proof" if same_sides or everywhere else "estimate"
-    place = "the continuum" if everywhere else "the grid's nodes"
+    provenance = balls.rates.provenance
+    packs = same_sides or everywhere
+    place = (
+        "the continuum"
+        if everywhere
+        else f"the nodes of the grid{on_table(provenance)}"
+    )
+    scope = "every context of the box" if everywhere else table_scope(provenance)
+    packed, lattice = packing_count(widths, rho), lattice_count(widths, rho)
+    printed = printed_upper_count(widths, rho)
     if everywhere:
         lattice_why = "Balls on a lattice inside the box, any context as a source."
     else:
@@ -156,13 +183,12 @@ def _upper_bounds(
             "Balls on a lattice inside the box; needs L at every context as a source, "
             "but L was taken at the grid's sources."
         )
-    if packed == "proof":
+    if packs:
         packing_why = f"A maximal packing by inner balls is a cover, on {place}."
     else:
         packing_why = "Sources and targets differ, so a packing need not be sources."
     thin = bool((widths[widths > 0] < 2 * rho).any())
     capped = rho >= balls.rates.radius * SHRINK
-    printed_kind: CertificateKind = "vacuous" if thin or capped else packed
     if thin:
         printed_why = (
             "The box is too thin to contain a ball of the inner radius, so 3^d does "
@@ -172,28 +198,40 @@ def _upper_bounds(
         printed_why = "Its hypothesis ε/L <= r fails: the inner radius is r itself."
     else:
         printed_why = f"The box contains a ball of the inner radius; on {place}."
+
+    def upper(value: float) -> Bound:
+        if everywhere:
+            return Bound("upper", value, "box", "any")
+        return Bound("upper", value, "nodes", "table")
+
     shared = {"side": "upper", "inner_radius": rho}
     return [
         Certificate(
             names[0],
             True,
-            packed,
+            claim(provenance, rigorous=packs),
             packing_why,
-            shared | {"value": packing_count(widths, rho)},
+            shared | {"value": packed},
+            scope,
+            (upper(packed),) if packs else (),
         ),
         Certificate(
             names[1],
             True,
-            sampled,
+            claim(provenance, rigorous=everywhere),
             lattice_why,
-            shared | {"value": lattice_count(widths, rho)},
+            shared | {"value": lattice},
+            "every context of the box",
+            (upper(lattice),) if everywhere else (),
         ),
         Certificate(
             names[2],
-            printed_kind != "vacuous",
-            printed_kind,
+            not (thin or capped),
+            "vacuous" if thin or capped else claim(provenance, rigorous=packs),
             printed_why,
-            shared | {"value": printed_upper_count(widths, rho)},
+            shared | {"value": printed},
+            scope,
+            (upper(printed),) if packs and not (thin or capped) else (),
         ),
     ]
 
@@ -201,7 +239,12 @@ def _upper_bounds(
 def _printed_lower(
     widths: NDArray[np.float64], epsilon: float, balls: Balls, everywhere: bool
 ) -> Certificate:
-    name = "volume: printed lower"
+    """The paper's Vol(Θ) / Vol(B) from below: a proof on the continuum, or nothing.
+
+    A volume is about the continuum. On the targets of a table alone, a ball may hold
+    many more of them than its share of the volume, so the count can exceed the truth.
+    """
+    name = VOLUME_BOUNDS[3]
     rate = balls.rates.lower
     values: dict[str, object] = {
         "side": "lower",
@@ -231,41 +274,59 @@ def _printed_lower(
             "balls do not hold the tolerance sets and the count can exceed the truth."
         )
         return Certificate(name, False, "vacuous", why, values)
+    if not everywhere:
+        why = (
+            "A volume is about the continuum, but the outer balls were checked on the "
+            "table's targets only, where the count can exceed the truth."
+        )
+        return Certificate(name, False, "vacuous", why, values)
+    if balls.rates.radius < float(np.linalg.norm(w)):
+        why = (
+            "Beyond r only the table's targets were checked, so outer balls need not "
+            "hold the tolerance sets: r must reach across the whole box."
+        )
+        return Certificate(name, False, "vacuous", why, values)
     values["hypotheses_hold"] = True
-    why = "Every tolerance set lies in its outer ball"
-    if everywhere:
-        return Certificate(name, True, "proof", f"{why}, on the continuum.", values)
-    why += ", checked on the table's targets; a volume is about the continuum."
-    return Certificate(name, True, "estimate", why, values)
+    why = "Every tolerance set lies in its outer ball, on the continuum."
+    # A count that rounding put above a whole number must not be rounded up.
+    bound = Bound("lower", math.ceil(value * (1 - 1e-9)), "box", "any")
+    kind = claim(balls.rates.provenance)
+    scope = "every context of the box"
+    return Certificate(name, True, kind, why, values, scope, (bound,))
 
 
 def engine_bounds(
     sets: TargetSets,
     *,
+    provenance: Provenance = "given",
     kinds: Sequence[str] | None = None,
     time_limit: float = 5.0,
 ) -> list[Certificate]:
-    """Lower bounds of the cover engine, which always hold on the grid's targets.
+    """Lower bounds of the cover engine, which always hold on the table's targets.
 
     They hold for the continuum too, with the same sources: a cover of the box covers
     the nodes in it.
 
     Args:
         sets: tolerance sets of the table.
+        provenance: where the numbers behind the sets come from.
         kinds: which bounds, see `taskspace.cover.bounds`; all by default.
         time_limit: seconds for each.
     """
     missing = int((~sets.coverable).sum())
     note = f" ({missing} targets that no source serves left out)" if missing else ""
+    note += on_table(provenance)
     return [
         Certificate(
             f"cover: {bound.kind}",
             bound.value > 0,
-            "proof" if bound.value > 0 else "vacuous",
+            claim(provenance) if bound.value > 0 else "vacuous",
             f"Dual prices, checked in integers{note}."
             if bound.value > 0
             else "No bound was found in the time given.",
             {"side": "lower", "value": bound.value, "seconds": bound.seconds},
+            table_scope(provenance),
+            (Bound("lower", bound.value, "nodes", "table"),),
         )
         for bound in lower_bounds(sets, kinds=kinds, time_limit=time_limit)
     ]

@@ -1,46 +1,85 @@
-"""The command line. A new command is one file beside these and one line here."""
+"""The command line. A new command is one file beside these and one line here.
 
+Only the command that is called is imported, so a small one answers at once.
+"""
+
+import errno
+import importlib
+import signal
 import sys
+import threading
+import warnings
+from typing import Any
 
+import click
 import typer
 from rich.console import Console
-from rich.markup import escape
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from taskspace import __version__
-from taskspace.cli.archive import archive
-from taskspace.cli.certify import certify
-from taskspace.cli.cover import cover
-from taskspace.cli.doctor import doctor
-from taskspace.cli.init import init
-from taskspace.cli.profile import profile
-from taskspace.cli.report import report
-from taskspace.cli.run import run
-from taskspace.cli.systems import systems
-from taskspace.cli.verify import verify
-from taskspace.errors import TaskspaceError
+from taskspace.cli.output import shown
+from taskspace.errors import RenamedWarning, TaskspaceError
 
 __all__ = ["app", "main"]
 
+COMMANDS = (
+    "run",
+    "cover",
+    "profile",
+    "verify",
+    "certify",
+    "export",
+    "evaluate",
+    "report",
+    "explore",
+    "archive",
+    "systems",
+    "doctor",
+    "init",
+)
+"""Each is the function of its name in the module of its name."""
+
+FULL_OR_FORBIDDEN = {
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
+    errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR,
+}  # fmt: skip
+"""What a disk may say that no one here can mend."""
+
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is called or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which a newcomer meets them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, None for one that does not exist."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"taskspace.cli.{cmd_name}")
+        one = typer.Typer(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode="rich",
+        )
+        one.command(cmd_name)(getattr(module, cmd_name))
+        command = get_command(one)
+        command.name = cmd_name
+        return command
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="How many policies does a task range need, which ones, and what is proven?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (
-    run,
-    cover,
-    profile,
-    verify,
-    certify,
-    report,
-    archive,
-    systems,
-    doctor,
-    init,
-):
-    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -52,15 +91,66 @@ def _root(
         raise typer.Exit
 
 
+class _Terminated(BaseException):
+    """Someone asked this process to end."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise _Terminated
+
+
 def main() -> None:
     """Run the command line; a bad input is one sentence and exit code 2."""
-    try:
-        app()
-    except TaskspaceError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False
-        )
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted. Run the same command to go on.")
-        sys.exit(130)
+    said = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
+    code = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RenamedWarning)
+        normal = warnings.showwarning
+
+        def note(
+            message: Any, category: type[Warning], *rest: Any, **more: Any
+        ) -> None:
+            if issubclass(category, RenamedWarning):
+                said.print(f"Note: {shown(message)}")
+            else:
+                normal(message, category, *rest, **more)
+
+        warnings.showwarning = note
+        before = _on_sigterm(_terminate)
+        try:
+            app()
+        except TaskspaceError as error:
+            said.print(f"[bold red]Error:[/bold red] {shown(error)}")
+            code = 2
+        except OSError as error:
+            if error.errno not in FULL_OR_FORBIDDEN:
+                raise
+            where = f" ({error.filename})" if error.filename else ""
+            said.print(
+                f"[bold red]Error:[/bold red] {shown(error.strerror)}{shown(where)}. "
+                "Everything finished before is kept."
+            )
+            code = 2
+        except MemoryError:
+            said.print(
+                "[bold red]Error:[/bold red] There is not enough memory. Everything "
+                "finished before is kept."
+            )
+            code = 2
+        except KeyboardInterrupt:
+            said.print("Interrupted. Run the same command to go on.")
+            code = 130
+        except _Terminated:
+            said.print("Terminated. Run the same command to go on.")
+            code = 143
+        finally:
+            _on_sigterm(before)
+    if code:
+        sys.exit(code)
+
+
+def _on_sigterm(handler: Any) -> Any:
+    """Set what happens on SIGTERM; only the main thread may."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL)

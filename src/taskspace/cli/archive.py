@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from taskspace.cli.output import Format, FormatOption, console, print_json
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_json,
+    shown,
+    writable,
+)
 from taskspace.runs import RunStore
 from taskspace.runs.archive import write_archive
 
@@ -19,10 +26,11 @@ def archive(
 
     The commands cover, profile, certify and report take it in place of the run.
     """
+    writable(file)
     written = write_archive(RunStore.open(run), file)
     size = written.stat().st_size
     if output == Format.JSON:
         print_json({"file": str(written), "bytes": size})
         return
-    console.print(f"{written}: {size / 1e6:.2f} MB")
-    console.print(f"Next: taskspace report {written}")
+    console.print(f"{shown(written)}: {size / 1e6:.2f} MB")
+    console.print(f"Next: taskspace report {shown(written)}")

@@ -3,19 +3,22 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
-from taskspace.certificates.base import Certificate, plain
-from taskspace.certificates.report import CertifyResult
-from taskspace.certificates.report import certify as certify_table
+from taskspace.certificates import Certificate, CertifyResult
+from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    JudgeOption,
     LowerIsBetterOption,
     SeedOption,
+    TrustOption,
+    asked,
 )
 from taskspace.cli.output import (
     Format,
@@ -24,17 +27,25 @@ from taskspace.cli.output import (
     number,
     print_json,
     progress_console,
+    shown,
 )
-from taskspace.criteria import check_criterion, check_epsilon
+from taskspace.cover.base import Clock
+from taskspace.trainers.base import Trained
 
-MARKS = {"proof": "green", "estimate": "yellow", "vacuous": "dim"}
+MARKS = {
+    "proof": "green",
+    "confidence": "cyan",
+    "estimate": "yellow",
+    "vacuous": "dim",
+}
 
 
 def certify(
     path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")],
     epsilon: Annotated[float, typer.Option(help="Tolerance.")],
     criterion: CriterionOption = "regret",
-    family: FamilyOption = "all",
+    judge: JudgeOption = "worst",
+    family: FamilyOption = None,
     radius: Annotated[
         float | None,
         typer.Option(
@@ -51,7 +62,7 @@ def certify(
         ),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds for the search of covers and bounds.")
+        float, typer.Option(help="Seconds for the whole command.")
     ] = 20.0,
     seed: SeedOption = 0,
     figures: Annotated[
@@ -60,25 +71,26 @@ def certify(
     ] = None,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
 
-    For the mass-spring-damper the last line is about every context of the box, not
-    only the grid, by interval arithmetic.
+    Where the system has bounds over boxes, the last line is about every context of
+    the box, not only the grid, by interval arithmetic.
     """
-    check_criterion(criterion, family)
-    check_epsilon(epsilon, criterion)
+    clock = Clock(time_limit)
+    question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
-        loaded = load_table(path, lower_is_better=lower_is_better, contexts=contexts)
+        loaded = load_table(
+            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+        )
         result = certify_table(
             loaded.table,
-            epsilon,
-            criterion=criterion,
-            family=family,
+            question,
             radius=radius,
             rates=_rates(rate),
-            time_limit=time_limit,
+            time_limit=clock.left,
             seed=seed,
             progress=status.update,
             **_of_run(loaded),
@@ -95,17 +107,17 @@ def certify(
         print_json(
             {
                 "path": str(path),
-                "epsilon": plain(epsilon),
-                "criterion": criterion,
-                "family": family,
+                **question.record(),
                 "certificates": [c.to_dict() for c in result.certificates],
                 "figures": [str(file) for file in written],
             }
         )
         return
+    for note in loaded.notes:
+        console.print(f"Note: {shown(note)}")
     _show(result)
     for file in written:
-        console.print(f"Figure {file}")
+        console.print(f"Figure {shown(file)}")
 
 
 def _rates(given: list[float] | None) -> float | list[float] | None:
@@ -115,60 +127,62 @@ def _rates(given: list[float] | None) -> float | list[float] | None:
 
 
 def _of_run(loaded: TableInput) -> dict[str, Any]:
+    """System, policies and spaces of a run, of the sources that its table has."""
     if loaded.run is None:
         return {}
-    experiment = loaded.run.experiment
-    trained, _ = loaded.run.read_policies(slice(0, experiment.sources.size))
+    ledger = loaded.run.ledger()
+    known = np.flatnonzero(ledger.evaluated)
+    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    parts = [
+        loaded.run.read_policies(slice(int(s[0]), int(s[-1]) + 1)).trained
+        for s in stretches
+    ]
     return {
-        "system": experiment.built_system,
-        "policies": trained.policies,
-        "sources": experiment.sources,
-        "targets": experiment.target_space,
+        "system": ledger.task.system,
+        "policies": Trained.concatenate(parts).policies,
+        "targets": ledger.target_space,
     }
 
 
 def _show(result: CertifyResult) -> None:
-    bounds = Table(
-        title=f"How many sources? cover: for {result.criterion} on the grid; volume: "
-        "for signed",
-        title_justify="left",
-    )
-    for name in ("bound", "side", "value", "kind", "why"):
+    console.print(f"Asked: {result.question.statement}.")
+    bounds = Table(title="How many sources?", title_justify="left")
+    for name in ("bound", "side", "value", "kind", "of", "why"):
         bounds.add_column(name, justify="right" if name == "value" else "left")
     other = Table(title="Certificates", title_justify="left")
-    for name in ("certificate", "holds", "kind", "why"):
+    for name in ("certificate", "holds", "kind", "of", "why"):
         other.add_column(name)
+    silent: dict[str, list[str]] = {}
     for item in result.certificates[:-1]:
+        if item.kind == "vacuous":
+            silent.setdefault(item.why, []).append(item.name)
+            continue
         kind = f"[{MARKS[item.kind]}]{item.kind}[/]"
         if "side" in item.values:
             value = number(item.values["value"])
-            bounds.add_row(item.name, item.values["side"], value, kind, item.why)
+            bounds.add_row(
+                item.name, item.values["side"], value, kind, item.scope, item.why
+            )
         else:
             holds = "[green]yes[/]" if item.holds else "no"
-            other.add_row(item.name, holds, kind, item.why + _numbers(item))
+            other.add_row(item.name, holds, kind, item.scope, item.why + _numbers(item))
     console.print(bounds)
     console.print(other)
+    for why, names in silent.items():
+        console.print(f"[dim]Say nothing here: {', '.join(names)}. {shown(why)}[/]")
     last = result.certificates[-1]
-    colour = "green" if last.holds and last.kind == "proof" else "yellow"
-    console.print(f"[bold {colour}]{last.kind}[/]: {last.why}")
-    if last.holds and "lower_bound" in last.values and not last.values["optimal"]:
-        console.print(_how_few(last.values))
-
-
-def _how_few(values: dict[str, Any]) -> str:
-    text = f"At least {values['lower_bound']} of {values['n_candidates']:,} candidates"
-    if values["n_candidates"] < values["n_sources"]:
-        lower = number(values["grid_lower_bound"])
-        text += f" (and {lower} of all {values['n_sources']:,} sources)"
-    return f"{text} are needed."
+    colour = MARKS[last.kind] if last.holds else "yellow"
+    console.print(f"[bold {colour}]{last.kind}[/]: {shown(last.why)}")
 
 
 def _numbers(item: Certificate) -> str:
-    shown = {
+    shown_values = {
         "loss rates": ("radius", "largest", "largest_slope", "largest_bound"),
         "inner balls": ("smallest_inner", "largest_inner", "captured_share"),
     }.get(item.name, ())
     parts = [
-        f"{name} {number(item.values[name])}" for name in shown if name in item.values
+        f"{name} {number(item.values[name])}"
+        for name in shown_values
+        if name in item.values
     ]
     return f" ({', '.join(parts)})" if parts else ""

@@ -1,18 +1,25 @@
 """`taskspace cover`: the fewest sources that serve all targets."""
 
+import csv
+import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+import xarray as xr
 from rich.table import Table
 
+from taskspace._files import write_atomically
 from taskspace.cli.inputs import load_set_cover, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    JudgeOption,
     LowerIsBetterOption,
     SeedOption,
+    asked,
+    question_options,
 )
 from taskspace.cli.output import (
     Format,
@@ -20,13 +27,16 @@ from taskspace.cli.output import (
     console,
     number,
     print_json,
+    shown,
     stage_progress,
+    writable,
 )
-from taskspace.cover import Cover
-from taskspace.criteria import check_criterion, table_sets
-from taskspace.runs.covers import cover_record, find_cover
+from taskspace.cover import METHODS, CoverAnswer, find_cover
+from taskspace.cover.answer import source_names, target_names
+from taskspace.performance import target_space
 
 SHOWN_SOURCES = 12
+SHOWN_TARGETS = 30
 
 
 def cover(
@@ -41,10 +51,9 @@ def cover(
         typer.Option(help="Tolerance; not for set-cover files.", show_default=False),
     ] = None,
     criterion: CriterionOption = "regret",
-    family: FamilyOption = "all",
-    method: Annotated[
-        str, typer.Option(help="greedy, local, minimum, uniform or random.")
-    ] = "greedy",
+    judge: JudgeOption = "worst",
+    family: FamilyOption = None,
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
         float, typer.Option(help="Seconds for local and minimum.")
     ] = 60.0,
@@ -58,24 +67,37 @@ def cover(
         Path | None,
         typer.Option(help="Write the cover here, for `taskspace verify`."),
     ] = None,
+    assignment: Annotated[
+        Path | None,
+        typer.Option(help="Write who serves whom here, as CSV."),
+    ] = None,
+    require_full: Annotated[
+        bool,
+        typer.Option(
+            "--require-full", help="Exit with code 3 unless every target is served."
+        ),
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Choose the fewest sources whose policies serve every target within ε.
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
-    check_criterion(criterion, family)
+    question = None if epsilon is None else asked(criterion, judge, family, epsilon)
+    for file in (save, assignment):
+        writable(file)
     with stage_progress() as report:
         report("load", 0, 1)
-        if epsilon is None:
+        table, costs, shape, notes = None, None, None, []
+        if question is None:
             instance = load_set_cover(path, unicost=unicost)
-            sets, costs, shape, table = instance.sets, instance.costs, None, None
+            sets, costs = instance.sets, instance.costs
         else:
             loaded = load_table(
                 path, lower_is_better=lower_is_better, contexts=contexts
             )
-            table, costs, shape = loaded.table, None, loaded.shape
-            sets = table_sets(table, criterion, family, epsilon)
+            table, shape, notes = loaded.table, loaded.shape, loaded.notes
+            sets = question.sets(table)
         report("load", 1, 1)
         found = find_cover(
             sets,
@@ -91,79 +113,157 @@ def cover(
                 f"[{p.lower_bound:g}, {p.best:g}] {p.phase}",
             ),
         )
-    record = cover_record(
-        found,
-        table=table,
-        criterion=criterion if table is not None else None,
-        family=family if table is not None else None,
-        epsilon=epsilon,
-    )
-    if table is not None and "source" in table.coords:
-        names = table.coords["source"].values[found.sources]
-        record["names"] = [str(name) for name in names]
+    answer = CoverAnswer(found)
+    if question is not None and table is not None:
+        answer = CoverAnswer.of(found, question, table)
     if save is not None:
         found.save(
             save,
             question={
                 "path": str(path),
-                "criterion": record["criterion"],
-                "family": record["family"],
-                "epsilon": epsilon,
+                **(question.record() if question else {"epsilon": None}),
                 "lower_is_better": lower_is_better,
                 "contexts": None if contexts is None else str(contexts),
                 "unicost": unicost,
             },
         )
+    if assignment is not None:
+        write_atomically(assignment, _assignment_csv(answer, table))
     if output == Format.JSON:
-        print_json(record)
-        return
-    _show(found, record, path, save)
+        print_json(answer.record())
+    else:
+        for note in notes:
+            console.print(f"Note: {shown(note)}")
+        _show(answer, table, path, save)
+    if require_full and found.coverage < 1.0:
+        raise typer.Exit(3)
 
 
-def _show(found: Cover, record: dict[str, Any], path: Path, save: Path | None) -> None:
-    exact = "proven optimal" if found.optimal else f"[{number(found.lower_bound)}, "
-    if not found.optimal:
-        exact += f"{number(found.cost)}] by the {found.lower_bound_kind} bound"
+def _label(names: list[str] | None, place: int) -> str:
+    return shown(names[place]) if names else f"{place:,}"
+
+
+def _show(
+    answer: CoverAnswer, table: xr.Dataset | None, path: Path, save: Path | None
+) -> None:
+    found, question = answer.cover, answer.question
+    scope = f" {answer.scope}" if answer.scope else ""
+    if found.optimal:
+        exact = f"proven optimal{scope}"
+    else:
+        exact = (
+            rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
+            f"{found.lower_bound_kind} bound{scope}"
+        )
+    some = "source" if found.size == 1 else "sources"
     console.print(
-        f"[bold]{found.size} sources[/bold] of {found.n_sources:,} cover "
+        f"[bold]{found.size} {some}[/bold] of {found.n_sources:,} cover "
         f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: {exact}."
     )
+    if question is not None:
+        console.print(f"Asked: {question.statement}.")
     if found.cost != found.size:
         console.print(f"Total cost {number(found.cost, 8)}.")
+    names = target_names(table) if table is not None else None
     if len(found.uncoverable):
+        first = ", ".join(_label(names, int(t)) for t in found.uncoverable[:5])
+        more = ", ..." if len(found.uncoverable) > 5 else ""
         console.print(
-            f"[red]![/red] {len(found.uncoverable)} targets are served by no source, "
-            f"the first is number {found.uncoverable[0]}."
+            f"[red]![/red] {len(found.uncoverable)} targets are served by no source: "
+            f"{first}{more}."
         )
-    epsilon, regret = record["epsilon"], record["worst_regret"]
-    if epsilon is not None:
-        console.print(f"Worst regret over the targets served: {number(regret)}.")
-        if record["criterion"] == "signed" and (regret is None or regret > epsilon):
-            console.print(
-                f"[red]![/red] That exceeds ε = {epsilon:g}: the signed criterion "
-                "compares each policy with its own score at home, so a poor policy "
-                "covers much. Use --criterion regret to deploy."
-            )
+    if question is not None:
+        _show_losses(answer)
+    _show_sources(answer)
+    if table is not None and found.n_targets <= SHOWN_TARGETS and found.size > 0:
+        _show_assignment(answer, table)
+    console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
+    if save is not None:
+        console.print(
+            f"Saved {shown(save)}; check it with: taskspace verify {shown(save)} "
+            f"{shown(path)}"
+        )
+    if found.method != "minimum" and not found.optimal:
+        options = f" {question_options(question)}" if question else ""
+        console.print(f"Next: taskspace cover {shown(path)}{options} --method minimum")
+
+
+def _show_losses(answer: CoverAnswer) -> None:
+    question = answer.question
+    assert question is not None
+    if question.criterion != "regret":
+        console.print(
+            f"Worst {question.criterion} over the targets served: "
+            f"{number(answer.worst_loss)} (in {question.rule.unit})."
+        )
+    console.print(
+        f"Worst regret over the targets served: {number(answer.worst_regret)} (in "
+        "performance)."
+    )
+    if answer.misleads:
+        console.print(
+            f"[red]![/red] That exceeds ε = {question.epsilon:g}: the signed criterion "
+            "compares each policy with its own score at home, so a poor policy covers "
+            "much. Use --criterion regret to deploy."
+        )
+
+
+def _show_sources(answer: CoverAnswer) -> None:
+    found = answer.cover
     table = Table("source", "serves")
-    labels = record.get("names", record["sources"])
-    contexts = record.get("contexts")
-    names = list(contexts[0]) if contexts else []
+    names = list(answer.contexts[0]) if answer.contexts else []
     for name in names:
-        table.add_column(name, justify="right")
-    for i, source in enumerate(record["sources"][:SHOWN_SOURCES]):
+        table.add_column(shown(name), justify="right")
+    for place, source in enumerate(found.sources[:SHOWN_SOURCES].tolist()):
+        label = shown(answer.names[place]) if answer.names else str(source)
         served = int((found.assignment == source).sum())
-        values = [number(contexts[i][n]) for n in names] if contexts else []
-        table.add_row(str(labels[i]), f"{served:,}", *values)
+        values = answer.contexts[place] if answer.contexts else {}
+        table.add_row(label, f"{served:,}", *(number(values[n]) for n in names))
     console.print(table)
     if found.size > SHOWN_SOURCES:
         console.print(
             f"... and {found.size - SHOWN_SOURCES} more; all with --format json."
         )
-    console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
-    if save is not None:
-        console.print(f"Saved {save}; check it with: taskspace verify {save} {path}")
-    if found.method != "minimum" and not found.optimal:
-        options = "" if epsilon is None else f" --epsilon {epsilon:g}"
-        if record["criterion"] not in (None, "regret"):
-            options += f" --criterion {record['criterion']}"
-        console.print(f"Next: taskspace cover {path}{options} --method minimum")
+
+
+def _show_assignment(answer: CoverAnswer, table: xr.Dataset) -> None:
+    view = Table("target", "served by", "loss")
+    for target, source, loss in _assigned(answer, table):
+        view.add_row(shown(target), shown(source) if source else "–", number(loss))
+    console.print(view)
+
+
+def _assigned(
+    answer: CoverAnswer, table: xr.Dataset | None
+) -> list[tuple[str, str, float | None]]:
+    """For each target its name, the name of its source, and what it loses."""
+    found = answer.cover
+    names = target_names(table) if table is not None else None
+    sources = source_names(table) if table is not None else None
+    left = None
+    if answer.question is not None and table is not None:
+        left = answer.question.left(table, found.assignment)
+    rows = []
+    for target, source in enumerate(found.assignment.tolist()):
+        rows.append(
+            (
+                names[target] if names else str(target),
+                "" if source < 0 else (sources[source] if sources else str(source)),
+                None if left is None or source < 0 else float(left[target]),
+            )
+        )
+    return rows
+
+
+def _assignment_csv(answer: CoverAnswer, table: xr.Dataset | None) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    space = target_space(table) if table is not None else None
+    axes = list(space.names) if space is not None else []
+    writer.writerow(["target", *axes, "source", "loss"])
+    for place, (target, source, loss) in enumerate(_assigned(answer, table)):
+        values = space.points[place].tolist() if space is not None else []
+        # A cell that a spreadsheet would take for a formula gets an apostrophe.
+        cells = [f"'{c}" if c[:1] in "=+-@" and c else c for c in (target, source)]
+        writer.writerow([cells[0], *values, cells[1], "" if loss is None else loss])
+    return out.getvalue()

@@ -1,10 +1,12 @@
 """`taskspace doctor`: is a system sound, before hours are spent on it?"""
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from taskspace.cli.output import Format, FormatOption, console, print_json
@@ -14,6 +16,12 @@ from taskspace.runs.objects import build_object, is_reference
 from taskspace.systems import SYSTEMS, System
 from taskspace.testing import check_system
 from taskspace.trainers import TRAINERS, Trainer
+
+MARKS = {
+    "ok": "[green]ok[/green]",
+    "failed": "[red]failed[/red]",
+    "skipped": "[yellow]skipped[/yellow]",
+}
 
 
 def doctor(
@@ -42,7 +50,8 @@ def doctor(
 ) -> None:
     """Check that every axis is alive, J is sound and repeatable, and what it costs.
 
-    Exit code 1 if a check fails.
+    Exit code 1 if a check fails. A check that needs what was not given (a trainer,
+    examples) is skipped and counted as such; its `ok` in JSON is null.
     """
     if sources < 1 or targets < 1:
         raise InvalidInputError(
@@ -63,20 +72,23 @@ def doctor(
     checks = check_system(
         built, chosen, seed=seed, n_sources=sources, n_targets=targets, context=context
     )
-    failed = [check for check in checks if not check.ok]
+    n_failed = sum(check.state == "failed" for check in checks)
     if output == Format.JSON:
         print_json([asdict(check) for check in checks])
     else:
         table = Table("check", "", "what was found")
         for check in checks:
-            mark = "[green]ok[/green]" if check.ok else "[red]no[/red]"
-            table.add_row(check.check, mark, check.detail)
+            table.add_row(check.check, MARKS[check.state], escape(check.detail))
         console.print(table)
-        if failed:
-            console.print(f"[red]![/red] {len(failed)} of {len(checks)} checks failed.")
+        counts = Counter(check.state for check in checks)
+        said = f"{len(checks)} checks: " + ", ".join(
+            f"{counts[state]} {state}" for state in MARKS if counts[state]
+        )
+        if n_failed:
+            console.print(f"[red]![/red] {said}.")
         else:
-            console.print("All is well. Next: taskspace init, taskspace run FILE.toml")
-    if failed:
+            console.print(f"{said}. Next: taskspace init, taskspace run FILE.toml")
+    if n_failed:
         raise typer.Exit(1)
 
 

@@ -37,7 +37,7 @@ noise = 0.1                     # further keys are settings of the trainer
 
 [[criteria]]
 criterion = "regret"            # signed, regret, ratio or floor
-family = "all"                  # all: the worst policy of a family; any: the best
+judge = "worst"                 # or "best": which policy of a source counts
 epsilon = [0.1, 0.2]            # one cover each
 
 [cover]

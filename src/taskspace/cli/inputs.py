@@ -1,16 +1,19 @@
 """Paths that commands take: runs, archives of runs, matrix and set-cover files."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
 from taskspace.errors import InvalidInputError
-from taskspace.performance.files import MATRIX_SUFFIXES, read_matrix
+from taskspace.performance import source_space
+from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import is_archive, read_archive
-from taskspace.runs.store import is_run
+from taskspace.runs.manifest import is_run
+from taskspace.spaces import Grid
 
 __all__ = ["TableInput", "load_set_cover", "load_table"]
 
@@ -23,21 +26,40 @@ class TableInput:
         table: the performance table.
         run: the run, None for a file.
         experiment: the experiment of a run or an archive, None for a matrix file.
+        system: what a run or an archive tells of its system without its code.
     """
 
     table: xr.Dataset
     run: RunStore | None = None
     experiment: Experiment | None = None
+    system: dict[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of the source grid, None if the sources are not on a grid."""
-        sources = self.experiment.sources if self.experiment else None
-        return getattr(sources, "shape", None)
+        sources = source_space(self.table)
+        return sources.shape if isinstance(sources, Grid) else None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of the table before any number of it."""
+        found = list(self.table.attrs.get("notes", ()))
+        planned = int(self.table.attrs.get("n_planned", 0))
+        if planned:
+            found.append(
+                f"The run is not finished: this speaks of the "
+                f"{self.table.sizes['source']:,} sources that are evaluated, of "
+                f"{planned:,} planned."
+            )
+        return found
 
 
 def load_table(
-    path: Path, *, lower_is_better: bool = False, contexts: Path | None = None
+    path: Path,
+    *,
+    lower_is_better: bool = False,
+    contexts: Path | None = None,
+    trust: bool = False,
 ) -> TableInput:
     """The performance table of a run directory, an archive or a matrix file.
 
@@ -45,6 +67,7 @@ def load_table(
         path: the run, archive or file.
         lower_is_better: a matrix file holds costs.
         contexts: a second file with the contexts of a matrix file.
+        trust: code that a run or archive names may be imported later.
     """
     _check_exists(path)
     archived = is_archive(path)
@@ -56,18 +79,25 @@ def load_table(
             "better and contexts are known."
         )
     if archived:
-        table, experiment = read_archive(path)
-        return TableInput(table, experiment=experiment)
+        archive = read_archive(path, trust=trust)
+        return TableInput(
+            archive.table, experiment=archive.experiment, system=archive.system
+        )
     if path.is_dir() and not is_matrix:
-        run = RunStore.open(path)
-        return TableInput(run.table(), run, run.experiment)
+        run = RunStore.open(path, trust=trust)
+        return TableInput(run.table(), run, run.experiment, run.system)
     return TableInput(
         read_matrix(path, contexts=contexts, lower_is_better=lower_is_better)
     )
 
 
 def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:
-    """A set-cover file; see `taskspace.cover.files` for the formats."""
+    """A set-cover file; see `taskspace.cover.files` for the formats.
+
+    Args:
+        path: the file.
+        unicost: ignore its costs.
+    """
     _check_exists(path)
     if is_run(path) or is_archive(path):
         raise InvalidInputError(

@@ -5,21 +5,30 @@ from typing import Annotated
 
 import typer
 
-from taskspace.criteria import CRITERIA
+from taskspace.criteria import CRITERIA, judge_named
+from taskspace.questions import Question
 
 __all__ = [
     "ContextsOption",
     "CriterionOption",
     "FamilyOption",
+    "JudgeOption",
     "LowerIsBetterOption",
     "SeedOption",
+    "TrustOption",
+    "asked",
+    "question_options",
 ]
 
 CriterionOption = Annotated[
     str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
 ]
+JudgeOption = Annotated[
+    str, typer.Option(help="Which policy of each source's family counts: worst, best.")
+]
 FamilyOption = Annotated[
-    str, typer.Option(help="Worst (all) or best (any) policy of each family.")
+    str | None,
+    typer.Option(help="Former name of --judge (all, any).", hidden=True),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 LowerIsBetterOption = Annotated[
@@ -32,3 +41,36 @@ ContextsOption = Annotated[
         show_default=False,
     ),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import code that a run or an archive names: it may do anything.",
+    ),
+]
+
+
+def asked(criterion: str, judge: str, family: str | None, epsilon: float) -> Question:
+    """The question that the options of a command ask.
+
+    Args:
+        criterion: `--criterion`.
+        judge: `--judge`.
+        family: `--family`, its former name.
+        epsilon: `--epsilon`.
+    """
+    return Question(criterion, judge_named(judge, family), epsilon=epsilon)
+
+
+def question_options(question: Question) -> str:
+    """The options that ask a question again, for the next command to try.
+
+    Args:
+        question: what was asked.
+    """
+    words = [f"--epsilon {question.epsilon:g}"]
+    if question.criterion != "regret":
+        words.append(f"--criterion {question.criterion}")
+    if question.judge != "worst":
+        words.append(f"--judge {question.judge}")
+    return " ".join(words)

@@ -2,13 +2,16 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,13 +22,18 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from taskspace._files import plain
+from taskspace.errors import InvalidInputError
+
 __all__ = [
     "Format",
     "FormatOption",
     "console",
     "number",
     "print_json",
+    "shown",
     "stage_progress",
+    "writable",
 ]
 
 
@@ -41,20 +49,62 @@ FormatOption = Annotated[
     typer.Option("--format", help="text for people, json for programs (on stdout)."),
 ]
 
-console = Console()
-progress_console = Console(stderr=True)
+console = Console(emoji=False, highlight=False)
+progress_console = Console(stderr=True, emoji=False)
+
+
+def shown(value: object) -> str:
+    """A user's own text as it is: no markup, no control or direction characters.
+
+    Args:
+        value: a name or a path.
+    """
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+        )
+    return escape(text)
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on stdout and nothing else."""
-    print(json.dumps(value, allow_nan=False))
+    """Print one JSON value on stdout and nothing else.
+
+    Args:
+        value: anything that `plain` can turn into JSON.
+    """
+    print(json.dumps(plain(value), allow_nan=False))
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for a table; a dash where there is none."""
+    """A number for a table; a dash where there is none.
+
+    Args:
+        value: the number.
+        digits: how many that count.
+    """
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.{digits}g}"
+
+
+def writable(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Args:
+        path: where a result shall go; None for nowhere.
+    """
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir():
+        raise InvalidInputError(f"{path} must be a file, but is a directory.")
+    if not folder.is_dir():
+        raise InvalidInputError(
+            f"{path} cannot be written: the directory {folder} does not exist."
+        )
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"{path} cannot be written: {folder} is read-only.")
 
 
 @contextmanager

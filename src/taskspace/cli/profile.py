@@ -12,8 +12,11 @@ from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    JudgeOption,
     LowerIsBetterOption,
     SeedOption,
+    asked,
+    question_options,
 )
 from taskspace.cli.output import (
     Format,
@@ -21,10 +24,10 @@ from taskspace.cli.output import (
     console,
     number,
     print_json,
+    shown,
     stage_progress,
 )
 from taskspace.cover import complexity_profile
-from taskspace.criteria import check_criterion, check_epsilon, loss
 
 
 def profile(
@@ -40,7 +43,8 @@ def profile(
         int, typer.Option("--n", help="How many tolerances to choose.")
     ] = 20,
     criterion: CriterionOption = "regret",
-    family: FamilyOption = "all",
+    judge: JudgeOption = "worst",
+    family: FamilyOption = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
@@ -55,13 +59,12 @@ def profile(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
-    check_criterion(criterion, family)
-    for value in epsilon or ():
-        check_epsilon(value, criterion)
+    questions = [asked(criterion, judge, family, e) for e in epsilon or [0.0]]
+    question = questions[0]
     with stage_progress() as report:
         report("load", 0, 1)
         loaded = load_table(path, lower_is_better=lower_is_better, contexts=contexts)
-        losses = loss(loaded.table, criterion, family)
+        losses = question.losses(loaded.table)
         report("load", 1, 1)
         points = complexity_profile(
             losses,
@@ -74,17 +77,19 @@ def profile(
             ),
         )
     if plot is None and path.is_dir():
-        plot = path / "figures" / f"profile-{criterion}-{family}"
+        plot = path / "figures" / f"profile-{question.criterion}-{question.judge}"
     figure = None
     if plot is not None:
         from taskspace.show.profile import save_profile  # matplotlib loads slowly
 
-        figure = save_profile(points, criterion, family, plot)
+        figure = save_profile(points, question, plot)
     if output == Format.JSON:
         print_json([asdict(point) for point in points])
         return
     table = Table(
-        title=f"Complexity by {criterion}, {family} of a family", title_justify="left"
+        title=f"Complexity by {question.criterion}, the {question.judge} policy of "
+        "each source",
+        title_justify="left",
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):
         table.add_column(name, justify="right")
@@ -98,9 +103,10 @@ def profile(
         )
     console.print(table)
     if figure is not None:
-        console.print(f"Figure {figure}")
+        console.print(f"Figure {shown(figure)}")
     middle = points[len(points) // 2]
     console.print(
-        f"Next: taskspace cover {path} --epsilon {middle.epsilon:.4g} --criterion "
-        f"{criterion} --method minimum"
+        f"Next: taskspace cover {shown(path)} "
+        f"{question_options(question.at(float(f'{middle.epsilon:.4g}')))} "
+        "--method minimum"
     )

@@ -1,16 +1,17 @@
 """`taskspace report`: the summary and the figures of a run or an archive."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from taskspace.cli.inputs import load_table
+from taskspace._files import inside
+from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.output import Format, FormatOption, print_json, stage_progress
-from taskspace.cli.run import print_summary, without_assignment
-from taskspace.errors import InvalidInputError
-from taskspace.runs.answer import answer
+from taskspace.cli.summary import print_summary
+from taskspace.errors import DamagedFileError, InvalidInputError
+from taskspace.runs.answers import answer
+from taskspace.runs.results import Results
 
 
 def report(
@@ -29,22 +30,54 @@ def report(
                 f"{path} is a bare matrix; a report needs a run or an archive of one. "
                 f"Try: taskspace cover {path} --epsilon 1"
             )
-        folder = out or (path / "figures" if path.is_dir() else _beside(path))
-        stored = path / "results.json"
-        if stored.is_file():
-            results = json.loads(stored.read_text())
-        else:
-            results = answer(loaded.table, loaded.experiment, progress)
+        results = _stored(path)
+        if results is None:
+            results = answer(
+                loaded.table,
+                loaded.experiment,
+                progress,
+                solved_return=loaded.system.get("solved_return"),
+            )
         progress("draw", 0, 1)
-        from taskspace.show import save_figures  # matplotlib takes a while to load
-
-        figures = save_figures(loaded.experiment, results, folder)
+        figures, trouble = _draw(path, out, loaded, results)
         progress("draw", 1, 1)
     if output == Format.JSON:
-        covers = [without_assignment(cover) for cover in results["covers"]]
+        covers = results.to_dict()["covers"]
         print_json({"covers": covers, "figures": [str(file) for file in figures]})
-        return
-    print_summary(path, loaded.experiment, results, figures)
+    else:
+        print_summary(path, loaded.experiment, results, figures, trouble)
+
+
+def _stored(path: Path) -> Results | None:
+    """The results of a run, None for an archive or a run that has none yet."""
+    stored = path / "results.json"
+    if not stored.exists():
+        return None
+    try:
+        return Results.load(stored)
+    except DamagedFileError as error:
+        raise InvalidInputError(
+            f"{error} Mend it with: taskspace run {path / 'experiment.toml'} --out "
+            f"{path}"
+        ) from error
+
+
+def _draw(
+    path: Path, out: Path | None, loaded: TableInput, results: Results
+) -> tuple[list[Path], str]:
+    """The figures; where they cannot be written, what was in the way."""
+    from taskspace.show import save_figures  # matplotlib takes a while to load
+
+    assert loaded.experiment is not None
+    folder = out or (path / "figures" if path.is_dir() else _beside(path))
+    if out is None and path.is_dir():
+        inside(path, folder)
+    try:
+        files = save_figures(loaded.experiment, results, loaded.system, folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return [], f"No figures: {folder} cannot be written ({reason}). Use --out."
+    return files, ""
 
 
 def _beside(path: Path) -> Path:

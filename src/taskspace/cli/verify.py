@@ -7,23 +7,34 @@ from typing import Annotated, Any
 import typer
 
 from taskspace.cli.inputs import load_set_cover, load_table
-from taskspace.cli.output import Format, FormatOption, console, print_json
+from taskspace.cli.output import Format, FormatOption, console, print_json, shown
 from taskspace.cover import Cover, verify_cover
-from taskspace.criteria import table_sets
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
+from taskspace.runs import RunStore
+from taskspace.runs.manifest import is_run
 
 
 def verify(
     cover: Annotated[
-        Path, typer.Argument(help="A cover saved by taskspace cover --save.")
+        Path,
+        typer.Argument(help="A cover saved by taskspace cover --save; or a run."),
     ],
-    path: Annotated[Path, typer.Argument(help="The run or file that it covers.")],
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The run or file that it covers; none for a run.", show_default=False
+        ),
+    ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Check a saved cover against the data, from scratch.
+    """Check a saved cover against the data, or all files of a run, from scratch.
 
-    Exits with code 1 if a claim does not hold.
+    Exits with code 1 if a claim does not hold or a file is damaged.
     """
+    if path is None:
+        _verify_run(cover, output)
+        return
     claim = Cover.load(cover)
     question = json.loads(cover.read_text()).get("question") or {}
     sets, costs = _sets(path, question)
@@ -39,15 +50,38 @@ def verify(
     elif found.holds:
         console.print(
             f"[bold]The claim holds[/bold]: {claim.size} sources serve "
-            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of {path}."
+            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
+            f"{shown(path)}."
         )
         for sentence in found.not_checked:
-            console.print(f"Not proven again: {sentence}.")
+            console.print(f"Not proven again: {shown(sentence)}.")
     else:
         console.print("[bold red]The claim does not hold[/bold red]:")
         for sentence in found.failures:
-            console.print(f"- {sentence}")
+            console.print(f"- {shown(sentence)}")
     if not found.holds:
+        raise typer.Exit(1)
+
+
+def _verify_run(path: Path, output: Format) -> None:
+    """Compare every file of a run with its checksum."""
+    if not is_run(path):
+        raise InvalidInputError(
+            f"{path} is not a run. For a saved cover name the run or file that it "
+            "covers, too."
+        )
+    store = RunStore.open(path)
+    damages = store.damages()
+    if output == Format.JSON:
+        print_json({"holds": not damages, "failures": damages, "not_checked": []})
+    elif damages:
+        console.print("[bold red]Not everything is there[/bold red]:")
+        for sentence in damages:
+            console.print(f"- {shown(sentence)}")
+        console.print(f"Mend it with: {shown(store.resume_command)}")
+    else:
+        console.print(f"[bold]Every file[/bold] of {shown(path)} is as it was written.")
+    if damages:
         raise typer.Exit(1)
 
 
@@ -63,15 +97,7 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
             lower_is_better=question["lower_is_better"],
             contexts=None if contexts is None else Path(contexts),
         )
-        return (
-            table_sets(
-                loaded.table,
-                question["criterion"],
-                question["family"],
-                question["epsilon"],
-            ),
-            None,
-        )
+        return Question.from_dict(question).sets(loaded.table), None
     except (KeyError, TypeError) as error:
         raise InvalidInputError(
             "The cover file does not say which question it answers (it has no "

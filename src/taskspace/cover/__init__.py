@@ -1,7 +1,6 @@
 """Covers of tolerance sets: methods, lower bounds, verification."""
 
-from collections.abc import Callable
-
+from taskspace.cover.answer import CoverAnswer as CoverAnswer
 from taskspace.cover.base import Cover as Cover
 from taskspace.cover.base import Progress as Progress
 from taskspace.cover.baselines import random_cover as random_cover
@@ -16,17 +15,12 @@ from taskspace.cover.files import SetCoverProblem as SetCoverProblem
 from taskspace.cover.files import read_set_cover_file as read_set_cover_file
 from taskspace.cover.greedy import greedy_cover as greedy_cover
 from taskspace.cover.local import local_cover as local_cover
+from taskspace.cover.methods import METHODS as METHODS
+from taskspace.cover.methods import CoverMethod as CoverMethod
+from taskspace.cover.methods import find_cover as find_cover
 from taskspace.cover.minimum import minimum_cover as minimum_cover
 from taskspace.cover.profile import ProfilePoint as ProfilePoint
 from taskspace.cover.profile import complexity_profile as complexity_profile
 from taskspace.cover.verify import CoverRefutedError as CoverRefutedError
 from taskspace.cover.verify import Verification as Verification
 from taskspace.cover.verify import verify_cover as verify_cover
-
-COVER_METHODS: dict[str, Callable[..., Cover]] = {
-    "greedy": greedy_cover,
-    "local": local_cover,
-    "minimum": minimum_cover,
-    "uniform": uniform_cover,
-    "random": random_cover,
-}

@@ -3,17 +3,20 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.cover.costs import Costs, Exact, total_cost
+from taskspace.cover.proof import PriceProof
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,34 @@ class Cover:
     Args:
         method: name of the method that made it.
         sources: selected sources, in order of selection.
-        assignment: for each target the first selected source that serves it, -1
-            where none does.
+        assignment: for each target the selected source of least loss, where losses
+            are known, of those that serve it; the one of lowest index among equals,
+            and where losses are not known. -1 where none serves it.
         coverage: share of all targets that are served.
         uncoverable: targets that no source at all serves.
         size: number of selected sources.
-        cost: total cost of the selected sources; the size where costs are all 1.
-        lower_bound: no selection that serves as many targets (as much target
-            weight) as this one costs less.
+        cost: total cost of the selected sources; the size where costs are all 1. A
+            float cost is rounded down, to the precision of the costs given.
+        lower_bound: no selection that does as much costs less. "As much" is: serves
+            every target that can be served; where a share was asked for, reaches that
+            share; where a budget ended the search, serves as many targets (as much
+            target weight) as this cover. Never above the true minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
             `"reductions"`, or `"knapsack"` (of a partial cover).
-        optimal: whether the cost equals the lower bound.
+        optimal: whether it is proven that no cover is better: none that does as much
+            costs less (cost and lower bound are equal); where a budget ended the
+            search, none within the budget serves more (coverage and coverage bound
+            are equal), whatever it costs.
         stop_reason: why the method stopped.
         seconds: wall-clock time.
         n_sources: number of sources to choose from.
         n_targets: number of targets.
+        coverage_bound: where a budget ended the search, no selection within the
+            budget serves a larger share of all targets (of all target weight); None
+            elsewhere.
+        prices: the prices that prove the lower bound, or the best known smaller one
+            where an exact solver raised it; None for partial covers.
     """
 
     method: str
@@ -75,26 +90,30 @@ class Cover:
     seconds: float
     n_sources: int
     n_targets: int
+    coverage_bound: float | None = None
+    prices: PriceProof | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in values.items()
-        }
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The cover that `to_dict` wrote; keys that are not ours are ignored."""
-        names = [f.name for f in fields(cls)]
-        missing = [name for name in names if name not in values]
+        """The cover that `to_dict` wrote; keys that are not ours are ignored.
+
+        Args:
+            values: plain JSON values.
+        """
+        needed = [f.name for f in fields(cls) if f.default is MISSING]
+        missing = [name for name in needed if name not in values]
         if missing:
             raise InvalidInputError(
-                f"A saved cover must have the keys {', '.join(names)}, but "
+                f"A saved cover must have the keys {', '.join(needed)}, but "
                 f"{', '.join(missing)} are missing."
             )
-        known = {name: values[name] for name in names}
+        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
+        if known.get("prices") is not None:
+            known["prices"] = PriceProof.from_dict(known["prices"])
         for name in ("sources", "assignment", "uncoverable"):
             try:
                 known[name] = np.array(known[name], np.int64).reshape(-1)
@@ -121,7 +140,11 @@ class Cover:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
+        """Read what `save` wrote, in this version or an earlier one.
+
+        Args:
+            path: the file. Covers of format version 1 have no prices.
+        """
         try:
             record = json.loads(Path(path).read_text())
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -133,9 +156,9 @@ class Cover:
                 f"{path} must be a cover saved by taskspace (format "
                 "'taskspace-cover'), but it is something else."
             )
-        if record.get("version") != FORMAT_VERSION:
+        if record.get("version") not in READABLE_VERSIONS:
             raise InvalidInputError(
-                f"{path} must have cover format version {FORMAT_VERSION}, but got "
+                f"{path} must have cover format version 1 or {FORMAT_VERSION}, but got "
                 f"{record.get('version')!r}. Use the taskspace that wrote it."
             )
         return cls.from_dict(record)
@@ -184,22 +207,30 @@ def make_cover(
     sets: TargetSets,
     sources: ArrayLike,
     *,
-    costs: NDArray[np.float64],
-    lower_bound: float,
+    costs: Costs,
+    lower_bound: Exact,
     lower_bound_kind: str,
     stop_reason: str,
     clock: Clock,
+    prices: PriceProof | None = None,
 ) -> Cover:
-    """Fill in everything about a cover that follows from its sources."""
+    """Fill in everything about a cover that follows from its sources.
+
+    Args:
+        method: name of the method.
+        sets: the targets that each source serves.
+        sources: the selection.
+        costs: cost of each source.
+        lower_bound: in scaled cost, without rounding.
+        lower_bound_kind: where it comes from.
+        stop_reason: why the method stopped.
+        clock: since when it ran.
+        prices: what proves the bound, or a smaller one.
+    """
     sources = np.asarray(sources, np.int64).reshape(-1)
-    assignment = np.full(sets.n_targets, -1, np.int64)
-    for source in sources:
-        assignment[sets.row(int(source)) & (assignment < 0)] = source
+    assignment = assign(sets, sources)
     n_served = int((assignment >= 0).sum())
-    cost = total_cost(costs, sources)
-    whole = has_whole_costs(costs)
-    if not whole and lower_bound >= cost * (1 - 1e-9):
-        lower_bound = cost  # equal as far as sums of floats can tell
+    cost = total_cost(costs.values, sources)
     return Cover(
         method=method,
         sources=sources,
@@ -207,41 +238,41 @@ def make_cover(
         coverage=n_served / sets.n_targets if sets.n_targets else 1.0,
         uncoverable=np.flatnonzero(~sets.coverable),
         size=len(sources),
-        cost=cost,
-        lower_bound=int(lower_bound) if whole else float(lower_bound),
+        cost=costs.in_unit(cost),
+        lower_bound=costs.in_unit(min(lower_bound, cost)),
         lower_bound_kind=lower_bound_kind,
         optimal=bool(lower_bound >= cost),
         stop_reason=stop_reason,
         seconds=clock.seconds,
         n_sources=sets.n_sources,
         n_targets=sets.n_targets,
+        prices=prices,
     )
 
 
-def check_costs(costs: ArrayLike | None, n_sources: int) -> NDArray[np.float64]:
-    """Costs as an array, all 1 where none are given; positive and finite."""
-    if costs is None:
-        return np.ones(n_sources)
-    array = np.asarray(costs, np.float64)
-    if array.shape != (n_sources,):
-        raise InvalidInputError(
-            f"costs must hold one number for each of {n_sources} sources, but got "
-            f"shape {array.shape}."
-        )
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise InvalidInputError(
-            "0 < cost < inf must hold for every source, but got "
-            f"costs from {array.min()} to {array.max()}."
-        )
-    return array
+def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
+    """For each target the selected source that serves it best, -1 where none does.
+
+    The source of least loss where the sets know losses; the lowest index among
+    equals, and where they do not.
+
+    Args:
+        sets: the targets that each source serves.
+        sources: the selection.
+    """
+    assignment = np.full(sets.n_targets, -1, np.int64)
+    least = np.full(sets.n_targets, np.inf)
+    for source in np.sort(np.asarray(sources, np.int64).reshape(-1)).tolist():
+        better = sets.row(source) & (assignment < 0)
+        if sets.losses is not None:
+            row = np.asarray(sets.losses(source), np.float64)
+            better |= sets.row(source) & (row < least)
+            least[better] = row[better]
+        assignment[better] = source
+    return assignment
 
 
-def has_whole_costs(costs: NDArray[np.float64]) -> bool:
-    """Whether every cost is an integer, so that bounds may be rounded up."""
-    return bool((costs == np.floor(costs)).all() and costs.sum() < 2**53)
-
-
-def total_cost(costs: NDArray[np.float64], sources: NDArray[np.int64]) -> float:
-    """Cost of a selection; an `int` where all costs are integers."""
-    total = float(np.sum(costs[sources]))
-    return int(total) if has_whole_costs(costs) else total
+def _plain(value: Any) -> Any:
+    if isinstance(value, PriceProof):
+        return value.to_dict()
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._bits import popcount
-from taskspace.cover.base import Clock, Cover, check_costs, make_cover
-from taskspace.cover.prices import knapsack_bound, size_bound
+from taskspace.cover.base import Clock, Cover, make_cover
+from taskspace.cover.costs import scale_costs
+from taskspace.cover.prices import size_bound
+from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
 from taskspace.spaces import subgrid_indices
@@ -112,25 +114,20 @@ def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int6
 def _baseline(
     method: str, sets: TargetSets, sources: NDArray[np.int64], clock: Clock
 ) -> Cover:
-    costs = check_costs(None, sets.n_sources)
-    n_served = int(sets.union(sources).sum())
-    full = n_served == int(sets.coverable.sum())
-    if full:
-        bound, kind = size_bound(sets, costs), "size"
-        uncoverable = n_served < sets.n_targets
-        reason = "uncoverable targets remain" if uncoverable else "covered"
-    else:
-        bound, kind = knapsack_bound(sets, costs, None, n_served), "knapsack"
-        reason = "sources exhausted"
+    costs = scale_costs(None, sets.n_sources)
+    bound = size_bound(sets, costs.values)
+    part = PricedPart(bound, np.arange(sets.n_targets))
+    uncoverable = not sets.coverable.all()
     return make_cover(
         method,
         sets,
         sources,
         costs=costs,
-        lower_bound=bound,
-        lower_bound_kind=kind,
-        stop_reason=reason,
+        lower_bound=bound.value,
+        lower_bound_kind="size",
+        stop_reason="uncoverable targets remain" if uncoverable else "covered",
         clock=clock,
+        prices=join_prices(costs, [part]),
     )
 
 

@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
-from taskspace.cover.base import Clock, check_costs
-from taskspace.cover.exact import cover_matrix
+from taskspace.cover.base import Clock
+from taskspace.cover.costs import scale_costs
+from taskspace.cover.matrix import cover_matrix
 from taskspace.cover.prices import (
+    PriceBound,
+    best_bound,
+    certified_bound,
     certified_prices,
     cost_units,
     price_total,
@@ -66,7 +70,7 @@ def lower_bounds(
     Returns:
         One valid bound for each kind; 0 where a method found none in time.
     """
-    cost = check_costs(costs, sets.n_sources)
+    cost = scale_costs(costs, sets.n_sources)
     chosen = list(BOUND_KINDS) if kinds is None else list(kinds)
     unknown = [kind for kind in chosen if kind not in BOUND_KINDS]
     if unknown:
@@ -75,25 +79,35 @@ def lower_bounds(
     found = []
     for kind in chosen:
         clock = Clock(time_limit)
-        value = BOUND_KINDS[kind](core, cost, clock) if core.n_targets else 0
+        bound = BOUND_KINDS[kind](core, cost.values, clock) if core.n_targets else None
+        value = 0 if bound is None else cost.in_unit(bound.value)
         found.append(LowerBound(kind, value, clock.seconds))
     return found
 
 
-def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> tuple[float, str]:
-    """The best of the bounds that take milliseconds, and its name."""
+def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
+    """The best of the bounds that take milliseconds.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+
+    Returns:
+        The bound and its prices, one for each target of `sets`.
+    """
     core = sets.to_runs()
     if not sets.coverable.all():
         core = core.keep_targets(sets.coverable)
-    bounds = {"size": size_bound(core, costs)}
+    bounds = [size_bound(core, costs)]
     if 0 < int(core.sizes.sum()) <= MAX_PAIRS:
-        bounds["packing"] = packing_bound(core, costs)
-        bounds["dual ascent"] = dual_ascent_bound(core, costs)
-    kind = max(bounds, key=lambda name: bounds[name])
-    return bounds[kind], kind
+        bounds += [packing_bound(core, costs), dual_ascent_bound(core, costs)]
+    best = best_bound(bounds)
+    units = np.zeros(sets.n_targets, np.int64)
+    units[sets.coverable] = best.units
+    return best._replace(units=units)
 
 
-def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
+def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     """Targets of which no source serves two: each needs a source of its own.
 
     The price of such a target is the cost of the cheapest source that serves it.
@@ -101,11 +115,10 @@ def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
     inverse = sets.inverse
     order = np.argsort(inverse.sizes, kind="stable")
     prices = _pack_targets(*sets.arrays, *inverse.arrays, costs, order)
-    units, shift = certified_prices(sets, costs, prices)
-    return price_total(units, shift, costs)
+    return certified_bound(sets, costs, prices, "packing")
 
 
-def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
+def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     """Raise one price after the other as far as the costs allow.
 
     The best of two orders: fewest sources first, and last.
@@ -113,19 +126,22 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> float:
     zero = np.zeros(sets.n_targets)
     units, shift = certified_prices(sets, costs, zero)
     order = np.argsort(sets.inverse.sizes, kind="stable")
-    return max(
-        price_total(ascend(sets, costs, units, shift, trial), shift, costs)
-        for trial in (order, order[::-1].copy())
-    )
+    found = []
+    for trial in (order, order[::-1].copy()):
+        raised = ascend(sets, costs, units, shift, trial)
+        value = price_total(raised, shift, costs)
+        found.append(PriceBound(value, "dual ascent", raised, shift))
+    return best_bound(found)
 
 
 def polished_bound(
-    sets: RunSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
-) -> float:
+    sets: RunSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
+) -> PriceBound:
     """Bound of prices scaled to feasibility and then raised where there is room."""
     units, shift = certified_prices(sets, costs, prices)
     order = np.argsort(sets.inverse.sizes, kind="stable")
-    return price_total(ascend(sets, costs, units, shift, order), shift, costs)
+    units = ascend(sets, costs, units, shift, order)
+    return PriceBound(price_total(units, shift, costs), kind, units, shift)
 
 
 def ascend(
@@ -160,26 +176,31 @@ def lp_prices(
     return -np.asarray(result.ineqlin.marginals)
 
 
-def _lp_bound(sets: RunSets, costs: NDArray[np.float64], clock: Clock) -> float:
+def _lp_bound(
+    sets: RunSets, costs: NDArray[np.float64], clock: Clock
+) -> PriceBound | None:
     if int(sets.sizes.sum()) > MAX_LP_PAIRS:
-        return 0
+        return None
     prices = lp_prices(sets, costs, clock.left)
-    return 0 if prices is None else polished_bound(sets, costs, prices)
+    return None if prices is None else polished_bound(sets, costs, prices, "lp")
 
 
 def _primal_dual_bound(
     sets: RunSets, costs: NDArray[np.float64], clock: Clock
-) -> float:
+) -> PriceBound:
     solver = PrimalDual(sets, costs)
     solver.run(clock, max_iterations=10**9)
-    return polished_bound(sets, costs, solver.prices)
+    return polished_bound(sets, costs, solver.prices, "primal-dual")
 
 
-def _weights_bound(sets: RunSets, costs: NDArray[np.float64], clock: Clock) -> float:
-    return polished_bound(sets, costs, multiplicative_weights(sets, costs, clock))
+def _weights_bound(
+    sets: RunSets, costs: NDArray[np.float64], clock: Clock
+) -> PriceBound:
+    prices = multiplicative_weights(sets, costs, clock)
+    return polished_bound(sets, costs, prices, "multiplicative weights")
 
 
-BoundMethod = Callable[[RunSets, NDArray[np.float64], Clock], float]
+BoundMethod = Callable[[RunSets, NDArray[np.float64], Clock], PriceBound | None]
 
 BOUND_KINDS: dict[str, BoundMethod] = {
     "size": lambda sets, costs, _: size_bound(sets, costs),

@@ -1,4 +1,4 @@
-"""Coverage against the number of policies."""
+"""Coverage against the number of selected sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import check_costs
 from taskspace.cover.baselines import random_order, served_counts, uniform_grids
-from taskspace.cover.greedy import greedy_order
+from taskspace.cover.greedy import greedy_sources
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import TargetSets
 
@@ -18,26 +17,26 @@ CURVE_METHODS = ("greedy", "uniform", "random")
 
 @dataclass(frozen=True, eq=False)
 class CoverageCurve:
-    """Share of all targets served, by the number of policies.
+    """Share of all targets served, by the number of selected sources.
 
     Where a selection is not random, all coverage arrays are the same. Beyond the
-    last number of policies nothing changes.
+    last number of sources nothing changes.
 
     Args:
         method: `"greedy"`, `"uniform"` or `"random"`.
-        n_policies: ascending numbers of policies.
-        coverage: mean over the repeats at each number of policies.
+        n_sources: ascending numbers of selected sources.
+        coverage: mean over the repeats at each number of sources.
         low: 5 % quantile over the repeats.
         high: 95 % quantile.
         minimum: smallest coverage of any repeat.
         maximum: largest coverage of any repeat.
-        sizes: for each repeat the policies needed to serve all coverable targets.
+        sizes: for each repeat the sources needed to serve all coverable targets.
         n_repeats: number of repeats.
         max_coverage: share of targets that any source serves.
     """
 
     method: str
-    n_policies: NDArray[np.int64]
+    n_sources: NDArray[np.int64]
     coverage: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -61,7 +60,7 @@ def coverage_curve(
     seed: int = 0,
     shape: Sequence[int] | None = None,
 ) -> CoverageCurve:
-    """How coverage grows with the number of policies.
+    """How coverage grows with the number of selected sources.
 
     Args:
         sets: the targets that each source serves.
@@ -72,16 +71,14 @@ def coverage_curve(
         shape: points on each axis of the source grid, for `"uniform"`.
 
     Returns:
-        The curve, up to the number of policies from which on it stays the same.
+        The curve, up to the number of sources from which on it stays the same.
     """
     if method not in CURVE_METHODS:
         raise UnknownNameError("curve method", method, CURVE_METHODS)
     if n_repeats < 1:
         raise InvalidInputError(f"n_repeats >= 1 must hold, but got {n_repeats}.")
     if method == "greedy":
-        costs = check_costs(None, sets.n_sources)
-        order = greedy_order(sets, costs, None, share=1.0, budget=sets.n_sources)
-        counts = served_counts(sets, order.sources)
+        counts = served_counts(sets, greedy_sources(sets, np.ones(sets.n_sources)))
         return _curve("greedy", sets, np.arange(1, len(counts) + 1), counts[None])
     if method == "uniform":
         if shape is None:
@@ -91,8 +88,8 @@ def coverage_curve(
             )
         grids = list(uniform_grids(shape, sets.n_sources))
         counts = np.array([int(sets.union(grid).sum()) for grid in grids])
-        n_policies = np.array([len(grid) for grid in grids])
-        return _curve("uniform", sets, n_policies, counts[None])
+        n_sources = np.array([len(grid) for grid in grids])
+        return _curve("uniform", sets, n_sources, counts[None])
     repeats = [
         served_counts(sets, random_order(sets.n_sources, seed, repeat))
         for repeat in range(n_repeats)
@@ -108,18 +105,18 @@ def coverage_curve(
 def _curve(
     method: str,
     sets: TargetSets,
-    n_policies: NDArray[np.int64],
+    n_sources: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> CoverageCurve:
     coverage = counts / max(1, sets.n_targets)
     n_servable = int(sets.coverable.sum())
     full = counts >= n_servable
     first = np.where(full.any(1), full.argmax(1), -1) if full.size else full.sum(1) - 1
-    sizes = np.where(first >= 0, n_policies[first], 0) if full.size else first * 0
+    sizes = np.where(first >= 0, n_sources[first], 0) if full.size else first * 0
     low, high = np.quantile(coverage, [0.05, 0.95], axis=0)
     return CoverageCurve(
         method=method,
-        n_policies=n_policies,
+        n_sources=n_sources,
         coverage=coverage.mean(0),
         low=low,
         high=high,

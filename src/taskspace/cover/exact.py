@@ -1,26 +1,41 @@
-"""Exact solvers for what reductions and bounds leave open.
+"""Exact solvers for what reductions and bounds leave open, in integers.
 
-OR-tools' CP-SAT where the extra `exact` is installed, SciPy's HiGHS otherwise.
+OR-tools' CP-SAT where the extra `exact` is installed, else branch and bound on prices
+(`branch`). Both take integer costs. Costs that are not multiples of one unit are
+rounded so that a proof for the rounded ones is a proof for the true ones: down for
+every source outside a reference cover R, up inside it. Then for every cover X
+
+    cost(X) - cost(R) >= rounded(X) - rounded(R),
+
+so if no cover is cheaper than R after rounding, none is cheaper before.
 """
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, sparse
+from scipy import optimize
 
-from taskspace.cover.base import Clock, has_whole_costs
+from taskspace.cover.base import Clock
+from taskspace.cover.branch import branch_and_bound
+from taskspace.cover.costs import Exact, total_cost, whole_multiples
+from taskspace.cover.matrix import cover_matrix
 from taskspace.sets import RunSets
+
+# Sums of integer costs stay below these: CP-SAT's bounds are floats, and prices in
+# branch and bound need digits after the point, the more the finer costs are rounded.
+_CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
+_MAX_ROUNDS = 40  # references and forbidden covers that are tried
 
 
 class ExactResult(NamedTuple):
     """Best selection found, None where there is none, and a valid lower bound."""
 
     sources: NDArray[np.int64] | None
-    lower_bound: float
-    solver: str
+    lower_bound: Exact
 
 
 class StopSignal:
@@ -28,11 +43,47 @@ class StopSignal:
 
     def __init__(self):
         self.action: Callable[[], object] | None = None
+        self.is_set = False
 
     def __call__(self) -> None:
-        """Stop the solver if it is running."""
+        """Stop the solver if it is running, and keep others from starting."""
+        self.is_set = True
         if self.action is not None:
             self.action()
+
+
+class _Question(NamedTuple):
+    """What a solver with integer costs is asked.
+
+    Args:
+        sets: the targets that each source serves.
+        units: integer cost of each source.
+        forbidden: selections that no cover may contain.
+        clock: whose time limit counts.
+        seed: of the solver.
+        start: a cover to begin with.
+        on_bound: called with each better lower bound; True stops the solver.
+        stop: lets another thread stop the solver.
+        linear: whether CP-SAT uses the LP relaxation.
+    """
+
+    sets: RunSets
+    units: NDArray[np.int64]
+    forbidden: list[NDArray[np.int64]]
+    clock: Clock
+    seed: int
+    start: NDArray[np.int64] | None
+    on_bound: Callable[[int], bool]
+    stop: StopSignal
+    linear: bool
+
+
+class _Found(NamedTuple):
+    """Best selection, None where none was found, a bound, and whether it is closed."""
+
+    sources: NDArray[np.int64] | None
+    bound: int
+    is_closed: bool
 
 
 def has_cp_sat() -> bool:
@@ -51,8 +102,7 @@ def solve_exact(
     time_limit: float,
     seed: int,
     start: NDArray[np.int64] | None = None,
-    lower_bound: float = 0.0,
-    on_bound: Callable[[float], bool] | None = None,
+    on_bound: Callable[[Exact], bool] | None = None,
     stop: StopSignal | None = None,
     linear: bool = True,
 ) -> ExactResult:
@@ -64,7 +114,6 @@ def solve_exact(
         time_limit: seconds.
         seed: of the solver.
         start: a cover to begin with.
-        lower_bound: a bound that is known already.
         on_bound: called with each better lower bound; True stops the solver.
         stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation; without it small problems of
@@ -73,29 +122,96 @@ def solve_exact(
     Returns:
         The best cover found and the bound proven.
     """
-    if not has_cp_sat():
-        return solve_milp(sets, costs, time_limit)
-    options = _CpSatOptions(Clock(time_limit), seed, lower_bound, linear)
-    return _cp_sat(sets, costs, options, start, on_bound, stop or StopSignal())
+    if sets.n_targets == 0:
+        return ExactResult(np.zeros(0, np.int64), 0)
+    solve, limit, rounded_limit = _branch, _BRANCH_SUM, _ROUNDED_BRANCH_SUM
+    if has_cp_sat():
+        solve, limit, rounded_limit = _cp_sat, _CP_SAT_SUM, _CP_SAT_SUM
+    tell = on_bound or (lambda bound: False)
+    question = _Question(
+        sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
+        lambda bound: False, stop or StopSignal(), linear,
+    )  # fmt: skip
+    whole = whole_multiples(costs, limit)
+    if whole is None:
+        return _solve_rounded(question, costs, solve, rounded_limit, tell)
+    units, unit = whole
+    found = solve(
+        question._replace(
+            units=units.astype(np.int64), on_bound=lambda bound: tell(bound * unit)
+        )
+    )
+    return ExactResult(found.sources, found.bound * unit)
 
 
-class _CpSatOptions(NamedTuple):
-    clock: Clock
-    seed: int
-    lower_bound: float
-    linear: bool
-
-
-def _cp_sat(
-    sets: RunSets,
+def _solve_rounded(
+    question: _Question,
     costs: NDArray[np.float64],
-    options: _CpSatOptions,
-    start: NDArray[np.int64] | None,
-    on_bound: Callable[[float], bool] | None,
-    stop: StopSignal,
+    solve: Callable[[_Question], _Found],
+    limit: int,
+    tell: Callable[[Exact], bool],
 ) -> ExactResult:
+    """Costs that are no multiples of one unit: see the top of this file."""
+    shift = limit.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
+    scaled = np.ldexp(costs, shift)
+    unit = 1 / Fraction(2) ** shift
+    best, best_cost = None, math.inf
+    reference, lower = None, Fraction(0)
+    start, forbidden = question.start, []
+    for _ in range(_MAX_ROUNDS):
+        units = np.floor(scaled).astype(np.int64)
+        goal, anchor = 0, Fraction(0)
+        if reference is not None:
+            units[reference] = np.ceil(scaled[reference]).astype(np.int64)
+            goal = int(units[reference].sum())
+            anchor = Fraction(total_cost(costs, reference))
+
+        def valid(bound: int, anchor=anchor, goal=goal, limit=best_cost) -> Exact:
+            # Every cover that is forbidden costs at least as much as the best one.
+            return min(anchor + (bound - goal) * unit, limit)
+
+        found = solve(
+            question._replace(
+                units=units,
+                forbidden=forbidden,
+                start=start,
+                on_bound=lambda bound, valid=valid: tell(valid(bound)),
+            )
+        )
+        lower = max(lower, valid(found.bound))
+        if found.sources is None:
+            break
+        cost = Fraction(total_cost(costs, found.sources))
+        if cost < best_cost:
+            best, best_cost = found.sources, cost
+            reference = start = found.sources
+        elif found.is_closed:
+            # No cheaper than the best, though it looks so in these units.
+            forbidden = [*forbidden, found.sources]
+        if not found.is_closed or lower >= best_cost or question.clock.left <= 0:
+            break
+    return ExactResult(best, lower)
+
+
+def _branch(question: _Question) -> _Found:
+    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
+    if question.forbidden or question.units.min() == 0:
+        return _Found(None, 0, False)
+    found = branch_and_bound(
+        question.sets,
+        question.units.astype(np.float64),
+        clock=question.clock,
+        start=question.start,
+        on_bound=question.on_bound,
+        is_stopped=lambda: question.stop.is_set,
+    )
+    return _Found(found.sources, found.bound, found.is_closed)
+
+
+def _cp_sat(question: _Question) -> _Found:
     from ortools.sat.python import cp_model
 
+    sets, stop = question.sets, question.stop
     model: Any = cp_model.CpModel()
     chosen = [model.new_bool_var("") for _ in range(sets.n_sources)]
     inverse = sets.inverse
@@ -107,84 +223,69 @@ def _cp_sat(
             strict=True,
         )
         model.add_bool_or([x for a, b in runs for x in chosen[a:b]])
-    # CP-SAT counts in integers: float costs are rounded down to a fine unit, so that
-    # its bound stays below the truth.
-    shift = 0 if has_whole_costs(costs) else 44 - math.ceil(math.log2(costs.sum()))
-    units = np.floor(costs * 2.0**shift).astype(np.int64).tolist()
-    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, units))
+    for selection in question.forbidden:
+        model.add_bool_or([~chosen[s] for s in selection.tolist()])
+    costs = question.units.tolist()
+    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, costs))
 
-    def valid(bound: float) -> float:
-        if not math.isfinite(bound):
-            return options.lower_bound
-        return max(options.lower_bound, math.ceil(bound - 1e-6) / 2**shift)
+    def whole(bound: float) -> int:
+        # An integer below 2**50 in a float; 1e-6 only guards against noise in it.
+        return math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
 
-    if start is not None:
+    if question.start is not None:
         in_start = np.zeros(sets.n_sources, bool)
-        in_start[start] = True
+        in_start[question.start] = True
         for x, value in zip(chosen, in_start.tolist(), strict=True):
             model.add_hint(x, value)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = options.clock.left
+    solver.parameters.max_time_in_seconds = question.clock.left
     # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 2 if options.linear else 0
+    solver.parameters.linearization_level = 2 if question.linear else 0
     solver.parameters.relative_gap_limit = 0.0
     solver.parameters.absolute_gap_limit = 0.0
-    solver.parameters.random_seed = options.seed % 2**31
+    solver.parameters.random_seed = question.seed % 2**31
     stop.action = solver.stop_search
-    if on_bound is not None:
 
-        def look(bound: float) -> None:
-            if on_bound(valid(bound)):
-                solver.stop_search()
+    def look(bound: float) -> None:
+        if question.on_bound(whole(bound)) or stop.is_set:
+            solver.stop_search()
 
-        solver.best_bound_callback = look
+    solver.best_bound_callback = look
     status = solver.solve(model)
     stop.action = None
-    bound = valid(solver.best_objective_bound)
+    if status == cp_model.INFEASIBLE:  # all covers are forbidden
+        return _Found(None, int(question.units.sum()) + 1, True)
+    bound = whole(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return ExactResult(None, bound, "cp-sat")
+        return _Found(None, bound, False)
     picked = np.flatnonzero([solver.boolean_value(x) for x in chosen])
-    return ExactResult(picked, bound, "cp-sat")
+    return _Found(picked, bound, status == cp_model.OPTIMAL)
 
 
-def solve_milp(
+def search_milp(
     sets: RunSets, costs: NDArray[np.float64], time_limit: float
-) -> ExactResult:
-    """Minimum cover by SciPy's HiGHS; arguments as in `solve_exact`."""
+) -> NDArray[np.int64] | None:
+    """A good cover by SciPy's HiGHS, None where it finds none in time.
+
+    HiGHS works in floats, with an absolute gap of 1e-6 among its tolerances, so what
+    it calls optimal is taken for a good cover and for no more.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        time_limit: seconds.
+    """
+    if sets.n_targets == 0:
+        return np.zeros(0, np.int64)
     result = optimize.milp(
-        costs,
+        costs / costs.min(),
         integrality=np.ones(sets.n_sources),
         bounds=optimize.Bounds(0, 1),
         constraints=optimize.LinearConstraint(cover_matrix(sets), lb=1),
         options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
     )
-    bound = result.mip_dual_bound
-    bound = 0.0 if bound is None or not math.isfinite(bound) else float(bound)
-    # HiGHS works in floats with tolerances near 1e-6; leave it more than that.
-    slack = 1e-4 * max(1.0, abs(bound))
-    whole = has_whole_costs(costs)
-    bound = max(0.0, math.ceil(bound - slack) if whole else bound - slack)
     if result.x is None:
-        return ExactResult(None, bound, "milp")
+        return None
     picked = np.flatnonzero(result.x > 0.5)
-    if not sets.union(picked).all():
-        return ExactResult(None, bound, "milp")
-    if result.status == 0 and not whole:
-        # Optimal to the solver's tolerance, which is all that HiGHS can say.
-        bound = max(bound, float(costs[picked].sum()) * (1 - 1e-10))
-    return ExactResult(picked, bound, "milp")
-
-
-def cover_matrix(sets: RunSets) -> sparse.csr_array:
-    """The constraints `A x >= 1` of the covering problem, targets x sources."""
-    inverse = sets.inverse
-    lengths = inverse.stops - inverse.starts
-    ends = np.cumsum(lengths, dtype=np.int64)
-    first = np.repeat(
-        inverse.starts - np.concatenate([[0], ends[:-1]])[: len(ends)], lengths
-    )
-    columns = (first + np.arange(len(first))).astype(np.int32)
-    pointers = np.concatenate([[0], np.cumsum(inverse.sizes)])
-    shape = (sets.n_targets, sets.n_sources)
-    return sparse.csr_array((np.ones(len(columns)), columns, pointers), shape=shape)
+    return picked if sets.union(picked).all() else None

@@ -6,16 +6,22 @@ second look.
 """
 
 import heapq
-from typing import NamedTuple
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._bits import popcount
-from taskspace.cover.base import Clock, Cover, check_costs, make_cover
+from taskspace.cover.base import Clock, Cover, make_cover
 from taskspace.cover.bounds import quick_bound
-from taskspace.cover.prices import greedy_dual_bound, knapsack_bound
+from taskspace.cover.costs import round_down, scale_costs
+from taskspace.cover.partial import coverage_limit, exact_weights, knapsack_bound
+from taskspace.cover.prices import greedy_dual_bound
+from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
 
@@ -40,100 +46,128 @@ def greedy_cover(
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, `> 0`; all 1 where not given.
-        share: stop when this share of all targets (of all target weight) is served.
+        share: stop when this share of all targets (of all target weight) is served;
+            1 means everything that can be served.
         target_weights: weight of each target, `>= 0`; all 1 where not given.
         budget: stop after this many sources.
 
     Returns:
-        The cover; its sources in the order of selection are the coverage curve.
+        The cover; its sources in the order of selection are the coverage curve. See
+        `Cover` for what `lower_bound` and `optimal` mean with a share or a budget.
     """
     clock = Clock()
-    cost = check_costs(costs, sets.n_sources)
-    weights = _check_weights(target_weights, sets.n_targets)
+    cost = scale_costs(costs, sets.n_sources)
+    weights = exact_weights(target_weights, sets.n_targets)
     if not 0 <= share <= 1:
         raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
     if budget is not None and budget < 0:
         raise InvalidInputError(f"budget >= 0 must hold, but got budget={budget}.")
     limit = sets.n_sources if budget is None else budget
-    order = greedy_order(sets, cost, weights, share=share, budget=limit)
-    partial = target_weights is not None or order.served < order.servable
-    if partial:
-        bound, kind = knapsack_bound(sets, cost, weights, order.served), "knapsack"
-    elif int(sets.sizes.sum()) <= _MAX_QUICK_PAIRS:
-        bound, kind = quick_bound(sets, cost)
+    order = greedy_order(sets, cost.values, weights, share=share, budget=limit)
+    claims: dict[str, Any] = {"costs": cost, "clock": clock}
+    if order.stop_reason in ("share reached", "budget spent"):
+        bound = knapsack_bound(sets, cost.values, weights, order.goal)
+        claims |= {"lower_bound": bound, "lower_bound_kind": "knapsack"}
     else:
-        bound, kind = greedy_dual_bound(sets, cost, order.sources)
-    return make_cover(
-        "greedy",
-        sets,
-        order.sources,
-        costs=cost,
-        lower_bound=bound,
-        lower_bound_kind=kind,
-        stop_reason=order.stop_reason,
-        clock=clock,
+        # A target without weight need not be served, and has no price.
+        asked = (
+            sets if (weights > 0).all() else sets.to_runs().keep_targets(weights > 0)
+        )
+        if int(asked.sizes.sum()) <= _MAX_QUICK_PAIRS:
+            prices = quick_bound(asked, cost.values)
+        else:
+            prices = greedy_dual_bound(asked, cost.values, order.sources)
+        part = PricedPart(prices, np.flatnonzero(weights > 0))
+        claims |= {"lower_bound": prices.value, "lower_bound_kind": prices.kind}
+        claims["prices"] = join_prices(cost, [part])
+    cover = make_cover(
+        "greedy", sets, order.sources, stop_reason=order.stop_reason, **claims
+    )
+    if order.stop_reason != "budget spent":
+        return cover
+    most = coverage_limit(sets, weights, order.sources, limit)
+    total = int(weights.sum())
+    return replace(
+        cover,
+        optimal=order.served >= most,
+        # Rounded up, unless it is the coverage itself.
+        coverage_bound=cover.coverage
+        if target_weights is None and order.served >= most
+        else -round_down(-Fraction(most, total)),
     )
 
 
 class GreedyOrder(NamedTuple):
-    """Sources in the order in which greedy takes them, and how far that got."""
+    """Sources in the order in which greedy takes them, and how far that got.
+
+    Args:
+        sources: in the order of selection.
+        served: the weight of targets that they serve.
+        goal: the weight that decides what "as much" is: where a share was reached,
+            that share; else what was served.
+        stop_reason: why greedy stopped.
+    """
 
     sources: NDArray[np.int64]
-    served: float
-    servable: float
+    served: int
+    goal: int
     stop_reason: str
 
 
 def greedy_order(
     sets: TargetSets,
     costs: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
+    weights: NDArray[Any],
     *,
     share: float,
     budget: int,
 ) -> GreedyOrder:
-    """The selection that `greedy_cover` makes, without the cover around it."""
-    total = sets.n_targets if weights is None else float(weights.sum())
-    # 1e-9: a share of 0.3 of 10 targets is 3 of them, not 4, whatever 0.3 * 10 is.
-    needed = share * total * (1 - 1e-9)
-    if weights is None:
-        needed = float(np.ceil(needed))
-    if weights is None and (costs == 1).all():
-        sources, served = _unicost_order(sets, needed, budget)
-    else:
-        sources, served = _weighted_order(sets, costs, weights, needed, budget)
-    if served >= needed:
-        reason = "covered" if share == 1 else "share reached"
-    elif len(sources) >= budget:
-        reason = "budget spent"
-    else:
-        reason = "uncoverable targets remain"
-    servable = served if reason in ("covered", "uncoverable targets remain") else total
-    return GreedyOrder(sources, served, servable, reason)
+    """The selection that `greedy_cover` makes, without the cover around it.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        weights: weight of each target, integers.
+        share: as in `greedy_cover`.
+        budget: sources to take at most.
+    """
+    servable = int(weights[sets.coverable].sum())
+    # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
+    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * int(weights.sum())
+    needed = servable if share == 1 else math.ceil(asked)
+    is_plain = (weights == 1).all() and (costs == 1).all()
+    take = _unicost_order if is_plain else _weighted_order
+    sources, served = take(sets, costs, weights, needed, budget)
+    if share < 1 and served >= needed:
+        return GreedyOrder(sources, served, needed, "share reached")
+    if served < min(needed, servable):
+        return GreedyOrder(sources, served, served, "budget spent")
+    unserved = not sets.coverable.all() and (weights[~sets.coverable] > 0).any()
+    reason = "uncoverable targets remain" if unserved else "covered"
+    return GreedyOrder(sources, served, served, reason)
 
 
-def _check_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-    if weights is None:
-        return None
-    array = np.asarray(weights, np.float64)
-    if array.shape != (n,) or not (np.isfinite(array).all() and (array >= 0).all()):
-        raise InvalidInputError(
-            f"target_weights must be {n} finite numbers >= 0, one for each target, "
-            f"but got shape {array.shape} and values {array}."
-        )
-    return array
+def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Sources of greedy's cover of everything, in the order of selection."""
+    weights = np.ones(sets.n_targets, np.int64)
+    n = sets.n_sources
+    return greedy_order(sets, costs, weights, share=1.0, budget=n).sources
 
 
 def _unicost_order(
-    sets: TargetSets, needed: float, budget: int
-) -> tuple[NDArray[np.int64], float]:
+    sets: TargetSets,
+    costs: NDArray[np.float64],
+    weights: NDArray[Any],
+    needed: int,
+    budget: int,
+) -> tuple[NDArray[np.int64], int]:
     uncovered = _all_ones(sets.n_targets)
     if isinstance(sets, PackedSets):
         found = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
     else:
         arrays = sets.to_runs().arrays
         found = _greedy_runs(*arrays, sets.sizes, uncovered, needed, budget)
-    return found[0], float(found[1])
+    return found[0], int(found[1])
 
 
 def _all_ones(n_bits: int) -> NDArray[np.uint64]:
@@ -146,18 +180,22 @@ def _all_ones(n_bits: int) -> NDArray[np.uint64]:
 def _weighted_order(
     sets: TargetSets,
     costs: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    needed: float,
+    weights: NDArray[Any],
+    needed: int,
     budget: int,
-) -> tuple[NDArray[np.int64], float]:
+) -> tuple[NDArray[np.int64], int]:
     """Lazy greedy on a heap of (-gain / cost, source)."""
     arrays = sets.to_runs().arrays
-    left = np.ones(sets.n_targets) if weights is None else weights.copy()
+    exact = weights.copy()
+    # Gains are compared as floats; what has been served is counted without rounding.
+    scale = 1 << max(0, int(max(weights.tolist(), default=0)).bit_length() - 53)
+    floats = [float(Fraction(n, scale)) for n in weights.tolist()]
+    left = np.maximum(floats, np.where(weights > 0, 1e-300, 0.0))
     gains = _run_sums(*arrays, left) / costs
     heap = [(-gain, source) for source, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(heap)
     sources: list[int] = []
-    served = 0.0
+    served = 0
     while heap and served < needed and len(sources) < budget:
         source = heap[0][1]
         gain = _run_sum(*arrays, source, left)
@@ -167,7 +205,9 @@ def _weighted_order(
             continue
         heapq.heappop(heap)
         sources.append(source)
-        served += gain
+        new = sets.row(source)
+        served += int(exact[new].sum())
+        exact[new] = 0
         _clear_runs(*arrays, source, left)
     return np.array(sources, np.int64), served
 

@@ -18,13 +18,12 @@ from taskspace.cover.base import (
     Cover,
     Progress,
     ProgressCallback,
-    check_costs,
-    has_whole_costs,
     make_cover,
-    total_cost,
 )
 from taskspace.cover.bounds import quick_bound
-from taskspace.cover.greedy import greedy_cover, greedy_order
+from taskspace.cover.costs import scale_costs, total_cost
+from taskspace.cover.greedy import greedy_cover, greedy_sources
+from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
@@ -65,40 +64,48 @@ def local_cover(
     clock = Clock(time_limit)
     if is_too_large(sets):
         return greedy_instead(sets, costs, "local")
-    cost = check_costs(costs, sets.n_sources)
+    cost = scale_costs(costs, sets.n_sources)
     if start is None:
-        problem = reduce_problem(sets, cost, Clock(0.2 * clock.left))
+        problem = reduce_problem(sets, cost.values, Clock(0.2 * clock.left))
     else:  # reductions might drop a source of the start
-        problem = whole_problem(sets, cost)
-    forced_cost = total_cost(cost, problem.forced)
+        problem = whole_problem(sets, cost.values)
     core = problem.core
-    bound, kind = quick_bound(core.sets, core.costs)
-    bound = bound + forced_cost if has_whole_costs(cost) else bound
+    forced_cost = total_cost(cost.values, problem.forced)
+    bound = quick_bound(core.sets, core.costs)
+    lower = bound.value + forced_cost
     search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
 
     def report() -> None:
         if progress is not None:
-            best = forced_cost + total_cost(core.costs, search.best)
-            progress(Progress(clock.seconds, best, bound, "local search"))
+            best = cost.in_unit(forced_cost + total_cost(core.costs, search.best))
+            low = cost.in_unit(lower)
+            progress(Progress(clock.seconds, best, low, "local search"))
 
     reason = search.run(
-        clock, max_steps=max_steps, target=bound - forced_cost, on_chunk=report
+        clock, max_steps=max_steps, target=float(bound.value), on_chunk=report
     )
     found = np.sort(np.append(problem.forced, core.sources[search.best]))
     if start is None:
-        greedy = greedy_order(sets, cost, None, share=1.0, budget=sets.n_sources)
-        if cost[greedy.sources].sum() < cost[found].sum():
-            found = greedy.sources
-    return make_cover(
+        greedy = greedy_sources(sets, cost.values)
+        if total_cost(cost.values, greedy) < total_cost(cost.values, found):
+            found = greedy
+    witnesses = zip(problem.witnesses.tolist(), problem.forced, strict=True)
+    cover = make_cover(
         "local",
         sets,
         found,
         costs=cost,
-        lower_bound=bound,
-        lower_bound_kind=kind,
+        lower_bound=lower,
+        lower_bound_kind=bound.kind,
         stop_reason=reason,
         clock=clock,
+        prices=join_prices(
+            cost,
+            [PricedPart(bound, core.targets)],
+            [(target, float(cost.values[source])) for target, source in witnesses],
+        ),
     )
+    return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
 
 
 def is_too_large(sets: TargetSets) -> bool:
@@ -196,7 +203,10 @@ class LocalSearch:
             Why it stopped.
         """
         last = None if max_steps is None else self.n_steps + max_steps
-        while self.best_cost > target * (1 + 1e-12):
+        # Sums of floats decide when to stop, and only that: what is proven is decided
+        # without rounding, by who calls this.
+        goal = target * (1 + 1e-12)
+        while self.best_cost > goal:
             steps = self._steps_per_chunk
             if last is not None:
                 steps = min(steps, last - self.n_steps)
@@ -207,7 +217,7 @@ class LocalSearch:
             before = clock.seconds
             if not _search(
                 *self._graph, self._costs, *self._state, self._counters, self._cost,
-                steps, target * (1 + 1e-12),
+                steps, goal,
             ):  # fmt: skip
                 return "every source is needed"
             spent = max(clock.seconds - before, 1e-6)
@@ -216,11 +226,11 @@ class LocalSearch:
             self._steps_per_chunk = max(1, int(self._steps_per_chunk * growth))
             if on_chunk is not None:
                 on_chunk()
-        return "proven optimal"
+        return "target reached"
 
     def _begin(self, sets: TargetSets, start: ArrayLike | None) -> None:
         n = sets.n_sources
-        order = greedy_order(sets, self._costs, None, share=1.0, budget=n).sources
+        order = greedy_sources(sets, self._costs)
         if start is not None:
             given = np.unique(np.asarray(start, np.int64))
             if given.size and not (given[0] >= 0 and given[-1] < n):

@@ -10,6 +10,9 @@ import functools
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,27 +22,21 @@ from taskspace.cover.base import (
     Cover,
     Progress,
     ProgressCallback,
-    check_costs,
-    has_whole_costs,
     make_cover,
-    total_cost,
 )
-from taskspace.cover.bounds import ascend, quick_bound
+from taskspace.cover.bounds import polished_bound, quick_bound
+from taskspace.cover.costs import Exact, has_whole_costs, scale_costs, total_cost
 from taskspace.cover.exact import (
     ExactResult,
     StopSignal,
     has_cp_sat,
+    search_milp,
     solve_exact,
-    solve_milp,
 )
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
-from taskspace.cover.prices import (
-    certified_prices,
-    cost_units,
-    price_total,
-    run_loads,
-)
+from taskspace.cover.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.primal_dual import PrimalDual
+from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.cover.verify import verify_cover
 from taskspace.sets import TargetSets, pack
@@ -79,43 +76,53 @@ def minimum_cover(
     clock = Clock(time_limit)
     if is_too_large(sets):
         return greedy_instead(sets, costs, "minimum")
-    cost = check_costs(costs, sets.n_sources)
-    reduced = reduce_problem(sets, cost, Clock(0.3 * time_limit))
+    cost = scale_costs(costs, sets.n_sources)
+    reduced = reduce_problem(sets, cost.values, Clock(0.3 * time_limit))
     parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
     chosen = reduced.forced.tolist()
-    bound, kinds = float(cost[reduced.forced].sum()), []
+    bound, kinds = total_cost(cost.values, reduced.forced), []
     searches = [CoreSearch(part, seed) for part in parts]
     for k, search in enumerate(searches):
         known = bound + sum(later.lower for later in searches[k + 1 :])
-        spent = total_cost(cost, np.array(chosen, np.int64))
+        spent = total_cost(cost.values, chosen)
         spent += sum(later.best_cost for later in searches[k + 1 :])
 
         def report(phase: str, search=search, spent=spent, known=known) -> None:
             if progress is not None:
-                best, low = spent + search.best_cost, known + search.lower
+                best = cost.in_unit(spent + search.best_cost)
+                low = cost.in_unit(known + search.lower)
                 progress(Progress(clock.seconds, best, low, phase))
 
         search.solve(Clock(clock.left / (len(parts) - k)), report)
         chosen += parts[k].sources[search.best].tolist()
         bound += search.lower
-        kinds.append((search.lower, search.kind))
-    if not has_whole_costs(cost):
-        bound *= 1 - 1e-12
-    kind = max(kinds)[1] if kinds else "reductions"
-    total = total_cost(cost, np.array(chosen, np.int64))
+        kinds.append((search.kind == "exact", search.lower, search.kind))
+    witnesses = zip(reduced.witnesses.tolist(), reduced.forced, strict=True)
     cover = make_cover(
         "minimum",
         sets,
         np.sort(np.array(chosen, np.int64)),
         costs=cost,
-        lower_bound=min(bound, total),
-        lower_bound_kind=kind,
-        stop_reason="proven optimal" if bound >= total * (1 - 1e-9) else "time limit",
+        lower_bound=bound,
+        lower_bound_kind=max(kinds)[2] if kinds else "reductions",
+        stop_reason="time limit",
         clock=clock,
+        prices=join_prices(
+            cost,
+            [
+                PricedPart(s.prices, p.targets)
+                for s, p in zip(searches, parts, strict=True)
+            ],
+            [(target, float(cost.values[source])) for target, source in witnesses],
+        ),
     )
+    if cover.optimal:
+        cover = replace(cover, stop_reason="proven optimal")
     # To look for cheaper covers again would take longer than the search on large data.
     small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
-    verify_cover(cover, sets, costs, raise_on_failure=True, refute_bound=small)
+    verify_cover(
+        cover, sets, costs, raise_on_failure=True, refute_bound=small, max_nodes=0
+    )
     return cover
 
 
@@ -142,32 +149,40 @@ class CoreSearch:
         self.core = core
         self.seed = seed
         self.is_whole = has_whole_costs(core.costs)
-        self.lower, self.kind = quick_bound(core.sets, core.costs)
+        self.prices = quick_bound(core.sets, core.costs)
+        self.lower, self.kind = self.prices.value, self.prices.kind
         self.local = LocalSearch(core.sets, core.costs, seed=seed)
         self.dual = PrimalDual(core.sets, core.costs)
-        self._found, self._found_cost = np.zeros(0, np.int64), math.inf
+        self._found: tuple[Exact | float, NDArray[np.int64]] = (
+            math.inf,
+            np.zeros(0, np.int64),
+        )
+
+    def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
+        """Cost of the best cover, without rounding, and its sources."""
+        found = self.local.best
+        cost = total_cost(self.core.costs, found)
+        return (cost, found) if cost <= self._found[0] else self._found
 
     @property
     def best(self) -> NDArray[np.int64]:
         """Sources of the best cover, as indices into the core."""
-        return (
-            self._found if self._found_cost < self.local.best_cost else self.local.best
-        )
+        return self._best()[1]
 
     @property
-    def best_cost(self) -> float:
-        """Cost of the best cover."""
-        return total_cost(self.core.costs, self.best)
+    def best_cost(self) -> Any:
+        """Cost of the best cover, without rounding."""
+        return self._best()[0]
 
     def _offer(self, sources: NDArray[np.int64]) -> None:
         cost = total_cost(self.core.costs, sources)
-        if cost < self._found_cost:
-            self._found, self._found_cost = sources, cost
+        if cost < self._found[0]:
+            self._found = cost, sources
 
     @property
     def is_solved(self) -> bool:
         """Whether bound and cover meet."""
-        return self.lower >= self.best_cost * (1 - 1e-12)
+        return self.lower >= self.best_cost
 
     def solve(self, clock: Clock, report) -> None:
         """Search until solved or out of time.
@@ -187,7 +202,7 @@ class CoreSearch:
             report("local search")
             if k and n_pairs <= _CHEAP_PAIRS:
                 self._begin_again(k)
-            self.local.run(early, max_steps=first_steps << k, target=self.lower)
+            self.local.run(early, max_steps=first_steps << k, target=float(self.lower))
             if not self.is_solved and not self._is_lp_done():
                 report("lower bounds")
                 self._raise_bound(early, _FIRST_ITERATIONS << k)
@@ -205,7 +220,10 @@ class CoreSearch:
         self.local = LocalSearch(sets, costs, seed=self.seed + k)
 
     def _is_lp_done(self) -> bool:
-        """Whether even the exact LP value could not raise the bound."""
+        """Whether even the exact LP value could not raise the bound.
+
+        A guess in floats about where to spend time; nothing is claimed from it.
+        """
         if not self.is_whole or math.isinf(self.dual.upper):
             return self.dual.lower >= (1 - 1e-7) * self.dual.upper
         return self.lower >= math.ceil(self.dual.upper * (1 - 1e-9))
@@ -218,15 +236,15 @@ class CoreSearch:
 
     def _raise_bound(self, clock: Clock, n_iterations: int) -> None:
         self.dual.run(clock, max_iterations=n_iterations, is_enough=self._is_enough)
-        bound = price_total(*self._prices(), self.core.costs)
-        if bound > self.lower:
-            self.lower, self.kind = bound, "primal-dual"
+        found = self._polished()
+        if found.value > self.prices.value:
+            self.prices = found
+        if found.value > self.lower:
+            self.lower, self.kind = found.value, found.kind
 
-    def _prices(self) -> tuple[NDArray[np.int64], int]:
+    def _polished(self) -> PriceBound:
         sets, costs = self.core.sets, self.core.costs
-        units, shift = certified_prices(sets, costs, self.dual.prices)
-        order = np.argsort(sets.inverse.sizes, kind="stable")
-        return ascend(sets, costs, units, shift, order), shift
+        return polished_bound(sets, costs, self.dual.prices, "primal-dual")
 
     def useful_sources(self) -> NDArray[np.bool_]:
         """Sources that a cover better than the best so far may hold.
@@ -234,11 +252,11 @@ class CoreSearch:
         With feasible prices y, a cover that holds source s costs at least
         sum(y) + c_s - load_s; if that is no improvement, s is not needed.
         """
-        units, shift = self._prices()
+        _, _, units, shift = self._polished()
         sets, costs = self.core.sets, self.core.costs
         reduced_cost = cost_units(costs, shift) - run_loads(sets, units)
         goal = self.best_cost - 1 if self.is_whole else self.best_cost
-        room = math.floor(goal * 2**shift) - int(units.sum())
+        room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
         return reduced_cost <= room
 
     def _solve_exactly(self, clock: Clock, report) -> None:
@@ -257,7 +275,7 @@ class CoreSearch:
         sets, costs = problem.core.sets, problem.core.costs
         stop, stop_other = StopSignal(), StopSignal()
 
-        def on_bound(bound: float) -> bool:
+        def on_bound(bound: Exact) -> bool:
             self._claim(min(bound + forced, incumbent))
             report("exact solver")
             return self.is_solved
@@ -293,7 +311,6 @@ class CoreSearch:
                 costs,
                 time_limit=max(0.0, clock.left - 0.05),
                 seed=self.seed,
-                lower_bound=max(0.0, self.lower - forced) if self.is_whole else 0.0,
                 on_bound=on_bound,
                 stop=stop,
             )
@@ -313,18 +330,17 @@ class CoreSearch:
         names = np.flatnonzero(kept)
         start = np.searchsorted(names, self.best)
         local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
-        local.run(Clock(0.2 * clock.left), max_steps=500_000, target=self.lower)
+        local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))
         self._offer(names[local.best])
         if self.is_solved:
             return
         report("promising sources")
         problem = reduce_problem(part.sets, part.costs)
-        found = solve_milp(problem.core.sets, problem.core.costs, clock.left)
-        if found.sources is not None:
-            picked = np.append(problem.forced, problem.core.sources[found.sources])
-            self._offer(names[picked])
+        found = search_milp(problem.core.sets, problem.core.costs, clock.left)
+        if found is not None:
+            self._offer(names[np.append(problem.forced, problem.core.sources[found])])
 
-    def _claim(self, bound: float) -> None:
+    def _claim(self, bound: Exact) -> None:
         if bound > self.lower:
             self.lower, self.kind = bound, "exact"
 

@@ -4,44 +4,66 @@ Prices $y_t \ge 0$ on targets are feasible if no source's targets cost more than
 source: $\sum_{t \in S_s} y_t \le c_s$. Then no cover costs less than $\sum_t y_t$,
 whatever method made the prices. So a bound needs no trust in its method: here the
 prices are rounded to integers, checked with integer arithmetic, and only then summed.
+Costs are rounded down to these integers, to nothing if need be: a price too low makes
+a bound weaker, a cost too high would make it false.
 """
 
 import math
+from fractions import Fraction
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import has_whole_costs
+from taskspace.cover.costs import Exact, has_whole_costs
 from taskspace.sets import RunSets, TargetSets
+
+# Above this many (source, target) pairs no loop over pairs is made for a finer unit.
+_MAX_PAIRS = 200_000_000
+_TOP = 2.0**61  # no sum of prices exceeds it, nor does a rounded cost
+
+
+class PriceBound(NamedTuple):
+    """A lower bound and the feasible prices that prove it.
+
+    Args:
+        value: no cover of all coverable targets costs less.
+        kind: which method made the prices.
+        units: the price of each target, in units of `2**-shift` of scaled cost.
+        shift: of the unit; may be negative.
+    """
+
+    value: Exact
+    kind: str
+    units: NDArray[np.int64]
+    shift: int
 
 
 def certified_bound(
-    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
-) -> float:
+    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
+) -> PriceBound:
     """The lower bound that prices prove, after scaling them to feasibility.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source.
         prices: any numbers `>= 0`, one for each target; their scale does not matter.
-
-    Returns:
-        A number that no cover of all coverable targets can cost less than; rounded
-        up to an integer where all costs are integers.
+        kind: the name of the bound.
     """
     units, shift = certified_prices(sets, costs, prices)
-    return price_total(units, shift, costs)
+    return PriceBound(price_total(units, shift, costs), kind, units, shift)
 
 
 def price_total(
     units: NDArray[np.int64], shift: int, costs: NDArray[np.float64]
-) -> float:
-    """Bound of feasible prices `units / 2**shift`."""
-    total = int(units.sum())
-    if has_whole_costs(costs):
-        return -(-total >> shift)
-    return max(0.0, math.nextafter(total / 2**shift, 0.0))
+) -> Exact:
+    """Bound of feasible prices `units / 2**shift`, without rounding.
+
+    Rounded up to an integer where all costs are integers.
+    """
+    total = int(units.sum()) / Fraction(2) ** shift
+    return math.ceil(total) if has_whole_costs(costs) else total
 
 
 def certified_prices(
@@ -49,33 +71,48 @@ def certified_prices(
 ) -> tuple[NDArray[np.int64], int]:
     """Feasible integer prices in units of `2**-shift`, and the shift."""
     runs = sets.to_runs()
-    shift = price_shift(sets, costs)
+    limits = _price_limits(sets, costs)
+    shift = _price_shift(limits, costs)
     capacity = cost_units(costs, shift)
     prices = np.where(sets.coverable, np.maximum(np.nan_to_num(prices), 0.0), 0.0)
     loads = run_loads(runs, prices)
     peak = float(np.max(loads / costs, initial=0.0))
     if peak <= 0:
         return np.zeros(sets.n_targets, np.int64), shift
-    # Scaling by a power of two is exact; the division is not, hence the loop below.
-    units = np.floor(prices / peak * 2.0**shift).astype(np.int64)
-    np.minimum(units, capacity.max(), out=units)
+    # Neither division nor float loads are exact, hence the loop below.
+    units = cost_units(np.minimum(prices / peak, limits), shift)
+    units[sets.union(np.flatnonzero(capacity == 0))] = 0
     while True:
         loads = run_loads(runs, units)
         if not (loads > capacity).any():
             return units, shift
-        excess = float(np.max(loads / capacity))
+        excess = float(np.max(loads / np.maximum(capacity, 1)))
+        # A trifle more, so that rounding cannot leave the units as they are.
         units = np.floor(units / (excess * (1 + 1e-12))).astype(np.int64)
 
 
-def price_shift(sets: TargetSets, costs: NDArray[np.float64]) -> int:
+def _price_limits(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cost of the cheapest source of each target: no price can be above it."""
+    runs = sets.to_runs()
+    if not len(costs):
+        return np.zeros(sets.n_targets)
+    if (costs == costs[0]).all() or int(runs.sizes.sum()) > _MAX_PAIRS:
+        return np.full(sets.n_targets, float(costs.max()))
+    limits = _cheapest(*runs.arrays, costs, np.full(sets.n_targets, np.inf))
+    return np.where(np.isinf(limits), 0.0, limits)
+
+
+def _price_shift(limits: NDArray[np.float64], costs: NDArray[np.float64]) -> int:
     """The finest unit in which no sum of prices overflows 62 bits."""
-    largest = float(costs.max(initial=1.0)) * max(1, sets.n_targets)
-    return max(0, min(46, 61 - math.ceil(math.log2(largest))))
+    finest = 61 - math.ceil(math.log2(float(limits.sum()) or 1.0))
+    # Float prices have 53 bits: beyond 46 after the point whole costs gain nothing.
+    return min(46, finest) if has_whole_costs(costs) else finest
 
 
 def cost_units(costs: NDArray[np.float64], shift: int) -> NDArray[np.int64]:
-    """Costs in units of `2**-shift`, rounded down, at least 1."""
-    return np.maximum(np.floor(costs * 2.0**shift).astype(np.int64), 1)
+    """Costs in units of `2**-shift`, rounded down; at most the sum of all prices."""
+    with np.errstate(over="ignore"):
+        return np.minimum(np.floor(np.ldexp(costs, shift)), _TOP).astype(np.int64)
 
 
 def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
@@ -85,16 +122,14 @@ def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
     return sum_runs(*runs.arrays, prefix)
 
 
-def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> float:
+def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
     """Coverable targets over the largest set: the same price for every target."""
-    if (costs == 1).all():
-        return -(-int(sets.coverable.sum()) // max(1, int(sets.sizes.max(initial=0))))
-    return certified_bound(sets, costs, np.ones(sets.n_targets))
+    return certified_bound(sets, costs, np.ones(sets.n_targets), "size")
 
 
 def greedy_dual_bound(
     sets: TargetSets, costs: NDArray[np.float64], sources: NDArray[np.int64]
-) -> tuple[float, str]:
+) -> PriceBound:
     """Bound from greedy's own prices: cost per newly served target (Chvatal 1979).
 
     The price sums to greedy's cost; instead of dividing by the worst case
@@ -104,34 +139,24 @@ def greedy_dual_bound(
     for source in sources:
         new = sets.row(int(source)) & (prices == 0)
         prices[new] = costs[source] / max(1, int(new.sum()))
-    bounds = {
-        "size": size_bound(sets, costs),
-        "greedy dual": certified_bound(sets, costs, prices),
-    }
-    kind = max(bounds, key=lambda name: bounds[name])
-    return bounds[kind], kind
+    return best_bound(
+        [size_bound(sets, costs), certified_bound(sets, costs, prices, "greedy dual")]
+    )
 
 
-def knapsack_bound(
-    sets: TargetSets,
-    costs: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    served: float,
-) -> float:
-    """Least cost of sources whose sets would have the weight `served` if disjoint."""
-    gains = sets.sizes if weights is None else run_loads(sets.to_runs(), weights)
-    order = np.argsort(-(gains / costs), kind="stable")
-    # Float weights: ask for a trifle less, so that the bound stays below the truth.
-    served = served if weights is None else served * (1 - 1e-9)
-    reached = np.cumsum(gains[order])
-    n_whole = int(np.searchsorted(reached, served))
-    spent = float(costs[order[:n_whole]].sum())
-    before = float(reached[n_whole - 1]) if n_whole else 0.0
-    if before < served and n_whole < len(order):
-        last = order[n_whole]
-        spent += float(costs[last]) * (served - before) / float(gains[last])
-    spent *= 1 - 1e-12
-    return math.ceil(spent - 1e-9) if has_whole_costs(costs) else spent
+def best_bound(bounds: list[PriceBound]) -> PriceBound:
+    """The largest of some bounds, the first of equals."""
+    return max(bounds, key=lambda bound: bound.value)
+
+
+@numba.njit(cache=True, nogil=True)
+def _cheapest(offsets, starts, stops, costs, cheapest):
+    """For each target the least cost of a source that serves it."""
+    for s in range(len(costs)):
+        for r in range(offsets[s], offsets[s + 1]):
+            for t in range(starts[r], stops[r]):
+                cheapest[t] = min(cheapest[t], costs[s])
+    return cheapest
 
 
 @numba.njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from taskspace.cover.base import Clock, Progress, ProgressCallback
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
+from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets, pack
 
@@ -55,8 +56,9 @@ def complexity_profile(
 
     Args:
         loss: loss matrix `(source, target)`, xarray or NumPy; may hold infinities.
-        epsilons: tolerances; by default spread from the smallest one at which a cover
-            exists to the one at which a single source is enough.
+        epsilons: tolerances, `>= 0` unless the loss is of a criterion that allows
+            others, as `floor` does; by default spread from the smallest one at which
+            a cover exists to the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
         time_limit: seconds for all together.
         seed: of the random choices.
@@ -67,31 +69,45 @@ def complexity_profile(
     """
     clock = Clock(time_limit)
     matrix = _as_loss(loss)
+    criterion = getattr(loss, "attrs", {}).get("criterion")
+    signed = (
+        criterion is not None and criterion_named(criterion).allows_negative_epsilon
+    )
     if epsilons is None:
-        values = default_epsilons(matrix, n_epsilons)
+        values = default_epsilons(matrix, n_epsilons, allow_negative=signed)
     else:
         values = np.unique(np.asarray(epsilons, np.float64))
-        if values.size == 0 or not np.isfinite(values).all() or values[0] < 0:
+        low = -np.inf if signed else 0.0
+        if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
             raise InvalidInputError(
-                "epsilons must be finite numbers >= 0, at least one, but got "
-                f"{list(epsilons)}."
+                f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
+                f"one, but got {list(epsilons)}."
             )
     profile = _Profile(matrix, values, seed, clock, progress)
     profile.solve()
     return profile.points()
 
 
-def default_epsilons(loss: NDArray[np.float64], n_epsilons: int) -> NDArray[np.float64]:
+def default_epsilons(
+    loss: NDArray[np.float64], n_epsilons: int, *, allow_negative: bool = False
+) -> NDArray[np.float64]:
     """Tolerances over the range where the complexity goes from its largest to 1.
 
-    Values of the loss matrix itself, spread evenly in logarithm as far as they are
-    positive: between two values of the matrix the complexity cannot change.
+    Values of the loss matrix itself, because between two of them the complexity
+    cannot change: spread evenly in logarithm as far as they are positive, or evenly
+    where negative ones have a meaning.
+
+    Args:
+        loss: loss matrix `(source, target)`.
+        n_epsilons: how many at most.
+        allow_negative: whether a tolerance below zero has a meaning.
     """
     if n_epsilons < 2:
         raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
     if loss.size == 0:
         return np.zeros(1)
-    low = max(0.0, float(loss.min(0).max()))
+    low = float(loss.min(0).max())
+    low = low if allow_negative else max(0.0, low)
     high = float(loss.max(1).min())
     if not np.isfinite(low):
         raise InvalidInputError(
@@ -100,11 +116,16 @@ def default_epsilons(loss: NDArray[np.float64], n_epsilons: int) -> NDArray[np.f
             "the others."
         )
     inside = np.unique(loss[(loss >= low) & (loss <= high) & np.isfinite(loss)])
-    inside = inside[inside >= 0]
+    if not allow_negative:
+        inside = inside[inside >= 0]
     if len(inside) <= n_epsilons:
         return inside if len(inside) else np.array([low])
+    if allow_negative:
+        wanted = np.linspace(inside[0], inside[-1], n_epsilons)
+        return np.unique(inside[np.searchsorted(inside, wanted, side="right") - 1])
     floor = max(inside[1] if inside[0] <= 0 else inside[0], 1e-3 * inside[-1])
     wanted = np.geomspace(floor, inside[-1], n_epsilons - 1)
+    # geomspace rounds: a trifle more, relative, keeps the values that it means.
     at = np.searchsorted(inside, wanted * (1 + 1e-12), side="right") - 1
     return np.unique(np.concatenate([inside[:1], inside[np.maximum(at, 0)]]))
 

@@ -54,10 +54,12 @@ class Reduced:
 
     Args:
         forced: sources that are in some minimum cover, in the order they were found.
+        witnesses: for each of them a target that only it could serve.
         core: what is left to decide.
     """
 
     forced: NDArray[np.int64]
+    witnesses: NDArray[np.int64]
     core: Core
 
 
@@ -78,17 +80,20 @@ def reduce_problem(
     core = whole_problem(sets, costs).core
     core = core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool))
     forced: list[int] = []
+    witnesses: list[int] = []
     while True:
         before = core.sets.n_sources, core.sets.n_targets
-        core, found = _take_forced(core)
+        core, found, alone = _take_forced(core)
         forced += found
+        witnesses += alone
         small = int(core.sets.sizes.sum()) <= MAX_PAIRS
         if small and clock.left > 0:
             core = _drop_dominated_sources(core)
         if small and clock.left > 0:
             core = _drop_dominated_targets(core)
         if (core.sets.n_sources, core.sets.n_targets) == before:
-            return Reduced(np.array(forced, np.int64), core)
+            names = np.array(forced, np.int64), np.array(witnesses, np.int64)
+            return Reduced(*names, core)
 
 
 def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
@@ -96,7 +101,7 @@ def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
     names = np.arange(sets.n_sources), np.arange(sets.n_targets)
     core = Core(sets.to_runs(), costs, *names)
     core = core.keep(np.ones(sets.n_sources, bool), sets.coverable)
-    return Reduced(np.zeros(0, np.int64), core)
+    return Reduced(np.zeros(0, np.int64), np.zeros(0, np.int64), core)
 
 
 def components(core: Core) -> list[Core]:
@@ -121,18 +126,21 @@ def components(core: Core) -> list[Core]:
     return [core.keep(labels[n:] == part, labels[:n] == part) for part in parts]
 
 
-def _take_forced(core: Core) -> tuple[Core, list[int]]:
+def _take_forced(core: Core) -> tuple[Core, list[int], list[int]]:
     inverse = core.sets.inverse
     alone = np.flatnonzero(inverse.sizes == 1)
-    forced = np.unique(inverse.starts[inverse.offsets[alone]])
+    owners = inverse.starts[inverse.offsets[alone]]
+    forced, first = np.unique(owners, return_index=True)
     if not len(forced):
-        return core, []
+        return core, [], []
     left = ~core.sets.union(forced)
     names = core.sources[forced].tolist()
+    witnesses = core.targets[alone[first]].tolist()
     kept = np.ones(core.sets.n_sources, bool)
     kept[forced] = False
     core = core.keep(kept, left)
-    return core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool)), names
+    core = core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool))
+    return core, names, witnesses
 
 
 def _drop_dominated_sources(core: Core) -> Core:

@@ -1,17 +1,32 @@
-"""An independent check of a cover's claims, in plain NumPy.
+"""An independent check of a cover's claims, in plain NumPy and exact fractions.
 
 Nothing here is shared with the methods that make covers, so that a mistake there
-cannot hide here.
+cannot hide here. Costs are the exact numbers that their floats are.
 """
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Cover, check_costs
+from taskspace.cover.base import Cover
+from taskspace.cover.reprove import (
+    Problem,
+    coverage_limit,
+    knapsack_bound,
+    price_bound,
+    search_below,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
+
+# Beyond this many (source, target) pairs no cheaper selection is looked for by
+# exhaustive search.
+_MAX_SEARCHED = 1_000_000
+_MAX_DEPTH = 400  # sources of a cover, each a level of that search
 
 
 @dataclass(frozen=True)
@@ -22,11 +37,13 @@ class Verification:
         holds: whether no claim was refuted.
         failures: one sentence for each claim that does not hold.
         not_checked: claims that could be neither shown nor refuted.
+        proven: one sentence for each bound that was proven again.
     """
 
     holds: bool
     failures: tuple[str, ...]
     not_checked: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.holds
@@ -53,41 +70,49 @@ def verify_cover(
     sets: TargetSets,
     costs: ArrayLike | None = None,
     *,
+    target_weights: ArrayLike | None = None,
     raise_on_failure: bool = False,
     refute_bound: bool = True,
+    max_nodes: int = 20_000,
 ) -> Verification:
     """Recompute everything that a cover claims from the sets themselves.
 
-    A lower bound is refuted where it exceeds the cost of this cover, or of another
-    selection that the verifier finds to serve as many targets; to prove one takes
-    the method that made it, so a bound that is not refuted is listed in
-    `not_checked` unless it is trivially true.
+    A lower bound is proven again from the prices kept with the cover, in one pass of
+    integer arithmetic; that of a partial cover by computing it anew. Prices that a
+    source's cost does not bear, or that do not prove the bound they are kept for,
+    refute the cover. A bound that an exact solver found has no such prices: small
+    problems are searched through, and where that is too much the bound is listed in
+    `not_checked`, with the largest that is proven. A bound is also refuted by any
+    cheaper selection that serves as much.
 
     Args:
         cover: the claim.
         sets: the targets that each source serves.
         costs: cost of each source, as given to the method that made the cover.
+        target_weights: weight of each target, as given to that method.
         raise_on_failure: raise `CoverRefutedError` instead of returning failures.
         refute_bound: look for a cheaper selection, which takes a while on large data.
+        max_nodes: selections to try at most in an exhaustive search.
 
     Returns:
-        Which claims fail.
+        Which claims fail, which bounds were proven and which were not.
     """
-    cost = check_costs(costs, sets.n_sources)
+    problem = Problem.of(sets, costs, target_weights)
     failures = _shape_failures(cover, sets)
-    unproven: list[str] = []
+    proven: list[str] = []
+    open_: list[str] = []
     if not failures:
-        failures = _serving_failures(cover, sets) + _cost_failures(cover, cost)
-        if refute_bound:
-            failures += _bound_failures(cover, sets, cost)
-        if cover.lower_bound > 1:
-            unproven.append(
-                f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind}) "
-                "was not refuted, and was not proven again"
-            )
+        failures = _serving_failures(cover, sets) + _cost_failures(cover, problem)
+    if not failures:
+        failures = _budget_failures(cover, problem, proven, open_)
+        failures += _price_failures(cover, problem, proven, open_)
+        if refute_bound and not failures:
+            failures = _cheaper_failures(cover, problem)
+        if max_nodes and not failures and open_:
+            failures = _search_failures(cover, problem, max_nodes, proven, open_)
     if failures and raise_on_failure:
         raise CoverRefutedError(tuple(failures))
-    return Verification(not failures, tuple(failures), tuple(unproven))
+    return Verification(not failures, tuple(failures), tuple(open_), tuple(proven))
 
 
 def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
@@ -111,17 +136,21 @@ def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
 def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
     failures = []
     n_targets = sets.n_targets
-    expected = np.full(n_targets, -1)
-    for source in cover.sources[::-1]:
-        expected[sets.row(int(source))] = source
-    wrong = np.flatnonzero(expected != cover.assignment)
+    assignment = np.asarray(cover.assignment)
+    is_served = np.zeros(n_targets, bool)
+    is_right = assignment == -1
+    for source in cover.sources:
+        row = sets.row(int(source))
+        is_served |= row
+        is_right |= row & (assignment == source)
+    is_right &= is_served == (assignment >= 0)
+    wrong = np.flatnonzero(~is_right)
     if len(wrong):
         failures.append(
-            f"target {wrong[0]} is assigned to {cover.assignment[wrong[0]]}, but the "
-            f"first selected source that serves it is {expected[wrong[0]]} "
-            f"({len(wrong)} such targets)"
+            f"target {wrong[0]} is assigned to {assignment[wrong[0]]}, which is no "
+            f"selected source that serves it ({len(wrong)} such targets)"
         )
-    served = int((expected >= 0).sum())
+    served = int(is_served.sum())
     coverage = served / n_targets if n_targets else 1.0
     if not abs(cover.coverage - coverage) <= 1e-12:
         failures.append(f"coverage={cover.coverage} is claimed, but it is {coverage}")
@@ -136,69 +165,161 @@ def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
     return failures
 
 
-def _cost_failures(cover: Cover, cost: NDArray[np.float64]) -> list[str]:
+def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
     failures = []
     if cover.size != len(cover.sources):
         failures.append(
             f"size={cover.size} is claimed, but {len(cover.sources)} are selected"
         )
-    total = float(cost[cover.sources].sum())
-    if not abs(cover.cost - total) <= 1e-9 * max(1.0, total):
-        failures.append(f"cost={cover.cost} is claimed, but it is {total}")
-    if not cover.lower_bound >= 0:
-        failures.append(f"lower_bound={cover.lower_bound} is not a bound")
-    slack = 1e-9 * max(1.0, total)
-    if cover.lower_bound > total + slack:
+    total = problem.cost(cover.sources)
+    # A float cost is rounded, and costs may be rounded multiples of one unit.
+    slack = total / 2**46
+    if not (math.isfinite(cover.cost) and abs(Fraction(cover.cost) - total) <= slack):
+        failures.append(f"cost={cover.cost} is claimed, but it is {float(total)}")
+    if not (math.isfinite(cover.lower_bound) and cover.lower_bound >= 0):
+        return [*failures, f"lower_bound={cover.lower_bound} is not a bound"]
+    if Fraction(cover.lower_bound) > total:
         failures.append(
-            f"lower_bound={cover.lower_bound} exceeds the cost {total} of this cover"
+            f"lower_bound={cover.lower_bound} exceeds the cost {float(total)} of this "
+            "cover"
         )
-    if cover.optimal and not abs(cover.lower_bound - total) <= slack:
+    is_least = abs(Fraction(cover.lower_bound) - total) <= slack
+    if cover.optimal and cover.coverage_bound is None and not is_least:
         failures.append(
-            f"optimal is claimed, but lower_bound={cover.lower_bound} != cost {total}"
+            f"optimal is claimed, but lower_bound={cover.lower_bound} is not the cost "
+            f"{float(total)}"
         )
     return failures
 
 
-def _bound_failures(
-    cover: Cover, sets: TargetSets, cost: NDArray[np.float64]
+def _budget_failures(
+    cover: Cover, problem: Problem, proven: list[str], open_: list[str]
 ) -> list[str]:
-    """Look for a selection that serves as many targets for less than the bound."""
-    matrix = np.zeros((sets.n_sources, sets.n_targets), bool)
-    for source in range(sets.n_sources):
-        matrix[source] = sets.row(source)
-    n_served = int((np.asarray(cover.assignment) >= 0).sum())
-    slack = 1e-9 * max(1.0, abs(cover.lower_bound))
-    greedy = _greedy(matrix, cost, n_served)
+    """Whether no selection of as many sources serves more than is claimed."""
+    if cover.coverage_bound is None:
+        return []
+    served, total = problem.served_weight(cover.sources), problem.total_weight
+    share = Fraction(served, total) if total else Fraction(1)
+    claimed = Fraction(cover.coverage_bound)
+    slack = Fraction(1, 2**50)  # shares are rounded
+    failures = []
+    if claimed < share * (1 - slack):
+        failures.append(
+            f"coverage_bound={cover.coverage_bound} is below the share "
+            f"{float(share)} that this cover serves"
+        )
+    elif cover.optimal and not claimed <= share * (1 + slack):
+        failures.append(
+            f"optimal is claimed, but coverage_bound={cover.coverage_bound} is above "
+            f"the share {float(share)} served"
+        )
+    else:
+        most = Fraction(coverage_limit(problem, cover.sources), total or 1)
+        what = f"coverage_bound={cover.coverage_bound}"
+        if most <= claimed * (1 + slack):
+            proven.append(f"{what}: no {cover.size} sources serve a larger share")
+        else:
+            open_.append(f"{what} was not proven again; {float(most)} is")
+    return failures
+
+
+def _price_failures(
+    cover: Cover, problem: Problem, proven: list[str], open_: list[str]
+) -> list[str]:
+    """Prove the lower bound again, from its prices or by the knapsack bound."""
+    what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
+    if cover.lower_bound == 0:
+        return []
+    if cover.lower_bound_kind == "knapsack":
+        found = knapsack_bound(problem, problem.served_weight(cover.sources))
+        how, is_complete = "computing it anew", False
+    elif cover.prices is None:
+        open_.append(f"{what} was not refuted, and was not proven again: no prices")
+        return []
+    else:
+        found, fault = price_bound(cover.prices, problem)
+        if fault:
+            return [f"the prices of {what} prove nothing: {fault}"]
+        how = "its prices"
+        is_complete = cover.lower_bound_kind != "exact"
+    if found >= Fraction(cover.lower_bound):
+        proven.append(f"{what} is proven again by {how}")
+    elif is_complete:
+        return [f"{what} is not proven by its prices, which prove {float(found)}"]
+    else:
+        open_.append(f"{what} was not proven again; {float(found):.10g} is, by {how}")
+    return []
+
+
+def _cheaper_failures(cover: Cover, problem: Problem) -> list[str]:
+    """Look for a selection that serves as much for less than the bound."""
+    matrix = problem.sets.to_bool()
+    cost = problem.costs
+    weights = problem.weights
+    needed = problem.served_weight(cover.sources)
+    greedy = _greedy(matrix, cost, weights, needed)
     for sources in (cover.sources.tolist(), greedy):
         if sources is None:
             continue
-        selection = _without_redundant(sources, matrix, cost, n_served)
+        selection = _without_redundant(sources, matrix, cost, weights, needed)
         if selection is None:
             continue
-        total = float(cost[np.array(selection, np.int64)].sum())
-        if total < cover.lower_bound - slack:
+        total = problem.cost(selection)
+        if total < Fraction(cover.lower_bound):
             return [
                 f"lower_bound={cover.lower_bound} is refuted: {len(selection)} sources "
-                f"of cost {total} serve {n_served} targets too"
+                f"of cost {float(total)} serve as much"
             ]
     return []
 
 
+def _search_failures(
+    cover: Cover,
+    problem: Problem,
+    max_nodes: int,
+    proven: list[str],
+    open_: list[str],
+) -> list[str]:
+    """Settle an open lower bound of a full cover by exhaustive search, if small."""
+    sets = problem.sets
+    is_full = bool((sets.union(cover.sources) == sets.coverable).all())
+    at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
+    n_pairs = sets.n_sources * sets.n_targets
+    if not at or not is_full or n_pairs > _MAX_SEARCHED or cover.size > _MAX_DEPTH:
+        return []
+    cheaper = search_below(problem, Fraction(cover.lower_bound), max_nodes)
+    if cheaper is None:
+        return []
+    if cheaper:
+        return [
+            f"lower_bound={cover.lower_bound} is refuted: {len(cheaper)} sources of "
+            f"cost {float(problem.cost(cheaper))} serve as much"
+        ]
+    del open_[at[0]]
+    proven.append(
+        f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind}) is proven again "
+        "by searching through all cheaper selections"
+    )
+    return []
+
+
 def _greedy(
-    matrix: NDArray[np.bool_], cost: NDArray[np.float64], n_needed: int
+    matrix: NDArray[np.bool_],
+    cost: NDArray[np.float64],
+    weights: NDArray[Any],
+    needed: int,
 ) -> list[int] | None:
-    if not len(matrix) or n_needed == 0:
-        return [] if n_needed == 0 else None
-    left = np.ones(matrix.shape[1], bool)
-    gains = matrix.sum(1)
+    left = weights.copy()
     chosen: list[int] = []
-    while (~left).sum() < n_needed:
-        best = int((gains / cost).argmax())
+    served = 0
+    while served < needed:
+        gains = matrix @ left
+        best = int((gains.astype(np.float64) / cost).argmax())
         if gains[best] == 0:
             return None
         chosen.append(best)
-        gains = gains - matrix[:, matrix[best] & left].sum(1)
-        left &= ~matrix[best]
+        served += int(gains[best])
+        left[matrix[best]] = 0
     return chosen
 
 
@@ -206,9 +327,10 @@ def _without_redundant(
     sources: list[int],
     matrix: NDArray[np.bool_],
     cost: NDArray[np.float64],
-    n_needed: int,
+    weights: NDArray[Any],
+    needed: int,
 ) -> list[int] | None:
-    """Drop sources, dearest first, while enough targets stay served."""
+    """Drop sources, dearest first, while enough stays served."""
     if not len(matrix):
         return []
     times = np.zeros(matrix.shape[1], np.int64)
@@ -217,7 +339,7 @@ def _without_redundant(
     kept = list(sources)
     for source in sorted(sources, key=lambda s: -cost[s]):
         fewer = times - matrix[source]
-        if (fewer > 0).sum() >= n_needed:
+        if int(weights[fewer > 0].sum()) >= needed:
             times = fewer
             kept.remove(source)
-    return kept if (times > 0).sum() >= n_needed else None
+    return kept if int(weights[times > 0].sum()) >= needed else None

@@ -7,12 +7,13 @@ import numpy as np
 import xarray as xr
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.evaluate import best_known
+from taskspace.performance.ledger import best_known
 from taskspace.performance.table import make_table
 from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.function import FunctionSystem, PythonPolicies
+from taskspace.systems.linear import LinearSystem
 
 __all__ = ["evaluate_policies"]
 
@@ -30,7 +31,8 @@ def evaluate_policies(
     Args:
         system: the tasks, or a plain function J(context, policy), larger is better;
             see `FunctionSystem`.
-        policies: a stack, or a list with one policy a row: anything the system plays.
+        policies: a stack, or a list with one policy a row: anything the system plays;
+            for a linear system arrays K with u = −K x.
         targets: where policies are tried.
         sources: the context that each policy was made for, if there is one. Policies
             of the same context form a family. Without it the `signed` criterion is
@@ -60,7 +62,12 @@ def evaluate_policies(
         raise InvalidInputError(
             "workers is for a plain function; a system has its own setting."
         )
-    stack = policies if isinstance(policies, Policy) else PythonPolicies(list(policies))
+    if isinstance(system, LinearSystem):
+        stack = system.gains(policies)
+    elif isinstance(policies, Policy):
+        stack = policies
+    else:
+        stack = PythonPolicies(list(policies))
     n_rows = len(next(iter(stack.arrays().values())))
     if sources is not None:
         if sources.size != n_rows:
@@ -71,7 +78,9 @@ def evaluate_policies(
         if isinstance(stack, PythonPolicies):
             stack, sources = _families(stack, sources)
     contexts = system.contexts(targets)
-    performance = system.performance(stack, contexts)
+    variables = system.measure(stack, contexts)
+    variables.pop("returns", None)
+    performance = variables["performance"]
     if np.isnan(performance).any():
         row, member, column = np.argwhere(np.isnan(performance))[0].tolist()
         raise InvalidInputError(
@@ -79,11 +88,17 @@ def evaluate_policies(
             f"of source {row} has NaN at target {column}."
         )
     reference, kind = best_known(system, contexts, performance.max((0, 1)))
-    variables = {"performance": performance, "best_known": reference}
+    variables["best_known"] = reference
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = {"system": system.id, "best_known_kind": kind}
+    notes = {
+        "system": system.id,
+        "best_known_kind": kind,
+        "provenance": system.provenance,
+    }
+    if system.n_episodes:
+        notes["n_episodes"] = system.n_episodes
     return make_table(variables, sources, targets, notes)
 
 

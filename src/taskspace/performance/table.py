@@ -9,26 +9,30 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `gap_worst`, `gap_best` | source, target | largest, smallest J(source) − J(target) |
 | `home_performance` | source, policy | J of each policy at its own source |
 | `best_known` | target | largest J that is known to be possible at the target |
+| `standard_error` | source, policy, target | of J, where J is a mean of episodes |
 | `returns` | source, policy, target, episode | per-episode returns, if simulated |
 
-Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`.
+Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`. The
+attribute `provenance` says where the numbers come from (`exact`, `sampled`, `given`),
+`n_episodes` how many episodes a sampled one is the mean of.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import InvalidInputError
-from taskspace.spaces import Points, Space
-from taskspace.systems.base import FamilyReduction, reduce_family
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.spaces import Grid, Points, Space, grid_of
+from taskspace.systems.base import FamilyReduction, Provenance, reduce_family
 
 __all__ = [
     "REDUCTIONS",
     "family_rows",
     "make_table",
+    "provenance_of",
     "row_blocks",
     "source_space",
     "table_from_matrix",
@@ -36,10 +40,10 @@ __all__ = [
 ]
 
 REDUCTIONS = {
-    "all": ("worst", "gap_worst"),
-    "any": ("best", "gap_best"),
+    "worst": ("worst", "gap_worst"),
+    "best": ("best", "gap_best"),
 }
-"""The reductions that a criterion needs, by family."""
+"""The reductions over a family that a criterion needs, by judge."""
 
 DIMS: dict[str, tuple[str, ...]] = {
     "performance": ("source", "policy", "target"),
@@ -50,6 +54,7 @@ DIMS: dict[str, tuple[str, ...]] = {
     "home_performance": ("source", "policy"),
     "environment_steps": ("source", "policy"),
     "best_known": ("target",),
+    "standard_error": ("source", "policy", "target"),
     "returns": ("source", "policy", "target", "episode"),
 }
 
@@ -58,7 +63,7 @@ BLOCK_CELLS = 8_000_000
 
 
 def make_table(
-    variables: Mapping[str, ArrayLike],
+    variables: Mapping[str, Any],
     sources: Space | None,
     targets: Space | None,
     attrs: Mapping[str, Any] | None = None,
@@ -66,7 +71,8 @@ def make_table(
     """A table from its variables and the contexts of its two sides.
 
     Args:
-        variables: arrays by name, with dims as in this module's table.
+        variables: arrays by name, with dims as in this module's table; or `xarray`
+            variables, which may be read only as they are needed.
         sources: contexts of the rows, or None if they have none.
         targets: contexts of the columns, or None if they have none.
         attrs: notes to keep with it.
@@ -77,29 +83,54 @@ def make_table(
             for name, column in zip(space.names, space.points.T, strict=True):
                 coords[f"{dim}_{name}"] = (dim, column)
     return xr.Dataset(
-        {name: (DIMS[name], array) for name, array in variables.items()},
+        {
+            name: array if isinstance(array, xr.Variable) else (DIMS[name], array)
+            for name, array in variables.items()
+        },
         coords=coords,
         attrs=dict(attrs or {}),
     )
 
 
-def source_space(table: xr.Dataset) -> Points | None:
-    """Contexts of the sources, None if the table has none."""
+def provenance_of(table: xr.Dataset) -> Provenance:
+    """Where the numbers of a table come from; unknown ones are `given`.
+
+    Args:
+        table: a performance table.
+    """
+    found = table.attrs.get("provenance", "given")
+    for known in get_args(Provenance):
+        if found == known:
+            return known
+    raise UnknownNameError("provenance", found, get_args(Provenance))
+
+
+def source_space(table: xr.Dataset) -> Grid | Points | None:
+    """Contexts of the sources: a grid if they are one, None if there are none.
+
+    Args:
+        table: a performance table.
+    """
     return _space(table, "source")
 
 
-def target_space(table: xr.Dataset) -> Points | None:
-    """Contexts of the targets, None if the table has none."""
+def target_space(table: xr.Dataset) -> Grid | Points | None:
+    """Contexts of the targets: a grid if they are one, None if there are none.
+
+    Args:
+        table: a performance table.
+    """
     return _space(table, "target")
 
 
-def _space(table: xr.Dataset, dim: str) -> Points | None:
+def _space(table: xr.Dataset, dim: str) -> Grid | Points | None:
     prefix = f"{dim}_"
     names = [str(n) for n in table.coords if str(n).startswith(prefix)]
     if not names:
         return None
     columns = [table.coords[name].values for name in names]
-    return Points([n.removeprefix(prefix) for n in names], np.stack(columns, axis=1))
+    points = Points([n.removeprefix(prefix) for n in names], np.stack(columns, axis=1))
+    return grid_of(points) or points
 
 
 def table_from_matrix(
@@ -108,6 +139,9 @@ def table_from_matrix(
     sources: Space | None = None,
     targets: Space | None = None,
     home: ArrayLike | None = None,
+    standard_error: ArrayLike | None = None,
+    provenance: Provenance = "given",
+    n_episodes: int = 0,
 ) -> xr.Dataset:
     """A table from a transfer matrix that exists already.
 
@@ -119,6 +153,11 @@ def table_from_matrix(
         home: J of each policy at its own source, `(source,)` or `(source, policy)`.
             If left out and the matrix is square, its diagonal; otherwise the
             `signed` criterion is not available.
+        standard_error: of each mean, in the shape of `performance`, where the matrix
+            holds means.
+        provenance: `"given"` says nothing about the numbers; `"exact"` states that
+            each is J itself, which allows proofs; `"sampled"` that it is a mean.
+        n_episodes: how many episodes each mean is over, if you know.
 
     Example:
         >>> table = table_from_matrix([[3.0, 1.0], [2.0, 4.0]])
@@ -156,9 +195,23 @@ def table_from_matrix(
         variables["home_performance"] = np.broadcast_to(own, (n_sources, n_policies))
     elif n_sources == n_targets:
         variables["home_performance"] = np.diagonal(matrix, axis1=0, axis2=2).T
-    return make_table(
-        variables, sources, targets, {"best_known_kind": "best of the table"}
-    )
+    attrs: dict[str, Any] = {"best_known_kind": "best of the table"}
+    if standard_error is not None:
+        errors = np.asarray(standard_error, dtype=np.float64)
+        errors = errors[:, None, :] if errors.ndim == 2 else errors
+        if errors.shape != matrix.shape or (errors < 0).any():
+            raise InvalidInputError(
+                "standard_error must have the shape of the matrix and no negative "
+                f"number, but has shape {np.shape(standard_error)}."
+            )
+        variables["standard_error"] = errors
+        provenance = "sampled"
+    if provenance not in get_args(Provenance):
+        raise UnknownNameError("provenance", provenance, get_args(Provenance))
+    attrs["provenance"] = provenance
+    if n_episodes:
+        attrs["n_episodes"] = int(n_episodes)
+    return make_table(variables, sources, targets, attrs)
 
 
 def row_blocks(table: xr.Dataset) -> Iterator[slice]:
@@ -192,11 +245,11 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
             "come with the scores at home. Other criteria work: regret, ratio, floor."
         )
     if "performance" not in table:
-        family = next(f for f, names in REDUCTIONS.items() if name in names)
+        judge = next(j for j, names in REDUCTIONS.items() if name in names)
         raise InvalidInputError(
-            f"family={family!r} needs the reduction {name!r}, which this table does "
+            f"judge={judge!r} needs the reduction {name!r}, which this table does "
             f"not hold (it has {', '.join(map(str, table.data_vars))}). Evaluate "
-            f"again with families including {family!r}."
+            f"again with judges including {judge!r}."
         )
     performance = table["performance"][rows].values.astype(np.float64)
     if name in ("worst", "best"):

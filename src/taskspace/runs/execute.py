@@ -1,22 +1,31 @@
 """Running an experiment: train, evaluate, cover; in one process or in many."""
 
-import contextlib
-import json
-import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from taskspace.errors import InvalidInputError, MissingExtraError, RunStoreError
-from taskspace.performance import best_known, evaluate_block
-from taskspace.runs.answer import Report, answer
+from taskspace.cover import METHODS
+from taskspace.errors import (
+    DamagedFileError,
+    InvalidInputError,
+    RunStoreError,
+    TaskspaceError,
+)
+from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
+from taskspace.runs.answers import Report, answer, cover_settings
+from taskspace.runs.engines import engine
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.store import RunStore, write_atomically
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.runs.lock import locked
+from taskspace.runs.manifest import check_ours
+from taskspace.runs.objects import Code
+from taskspace.runs.results import Results
+from taskspace.runs.store import RunStore
 
 __all__ = ["RunResult", "run_experiment"]
 
@@ -28,14 +37,16 @@ class RunResult:
     Args:
         path: the run directory.
         seconds: wall-clock time of this call.
-        results: contents of `results.json`: `covers`, `curves`, `spent`, `home`.
+        results: what is in `results.json`.
         reused: nothing had to be computed.
+        mended: what was damaged and computed again, a clause each.
     """
 
     path: Path
     seconds: float
-    results: dict[str, Any]
+    results: Results
     reused: bool
+    mended: tuple[str, ...] = ()
 
 
 def run_experiment(
@@ -46,7 +57,7 @@ def run_experiment(
     scheduler: str | None = None,
     report: Report | None = None,
 ) -> RunResult:
-    """Run an experiment into a directory, or finish one that was interrupted.
+    """Run an experiment into a directory, or finish or mend one that is there.
 
     Args:
         experiment: what to run.
@@ -54,7 +65,7 @@ def run_experiment(
         workers: processes; 0 works in this one. By default as many as there are
             processors for simulated systems, 0 for exact ones (whose kernels use
             all processors by themselves).
-        scheduler: address of a Dask scheduler whose workers see the same files.
+        scheduler: address of a Dask scheduler, or `"local"` to start one here.
         report: told about progress.
 
     Returns:
@@ -63,126 +74,172 @@ def run_experiment(
     if workers is not None and workers < 0:
         raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
     began = time.perf_counter()
-    report = report or (lambda stage, done, total: None)
-    store = RunStore.create(out, experiment)
-    stored = store.path / "results.json"
-    if store.is_complete() and stored.is_file():
-        with contextlib.suppress(ValueError):
-            results = json.loads(stored.read_text())
-            return RunResult(store.path, time.perf_counter() - began, results, True)
-    if workers is None:
-        simulated = isinstance(store.experiment.built_system, SimulatedSystem)
-        workers = (os.cpu_count() or 1) if simulated else 0
-    with _executor(workers, scheduler) as executor:
-        for stage, work, has in (
-            ("train", train_block, store.has_policies),
-            ("evaluate", table_block, store.has_rows),
-        ):
-            blocks = store.layout.blocks("train" if stage == "train" else "table")
-            todo = [block for block in range(len(blocks)) if not has(block)]
-            _work_off(stage, work, store.path, todo, len(blocks), executor, report)
-    system = store.experiment.built_system
-    contexts = system.contexts(store.experiment.target_space)
-    store.write_best_known(*best_known(system, contexts, store.best_seen()))
-    results = answer(store.table(), store.experiment, report)
-    write_atomically(stored, json.dumps(results) + "\n")
-    return RunResult(store.path, time.perf_counter() - began, results, False)
+    report = report or (lambda *_: None)
+    out = Path(out)
+    check_ours(out)
+    with locked(out):
+        store = RunStore.create(out, experiment)
+        system = store.experiment.built_system
+        if workers is None:
+            workers = 0 if system.fills_processors else os.cpu_count() or 1
+        store.forget_failures()
+        mended = store.forget_damaged()
+        ledger = store.ledger()
+        if ledger.ask():
+            with engine(workers, scheduler) as (executor, at_once):
+                _work_off(ledger, store.experiment, executor, at_once, report)
+        if not store.has_best_known():
+            store.write_best_known(*ledger.best_known())
+        stored = store.path / "results.json"
+        known = _known(stored)
+        if known is not None and not mended and _answers(known, store.experiment):
+            seconds = time.perf_counter() - began
+            return RunResult(store.path, seconds, known, True)
+        failures = tuple(store.failures())
+        results = answer(
+            store.table(),
+            store.experiment,
+            report,
+            solved_return=system.solved_return,
+            known=None if mended or failures else known,
+        )
+        results = replace(results, failures=failures)
+        results.save(stored)
+    seconds = time.perf_counter() - began
+    return RunResult(store.path, seconds, results, False, tuple(mended))
 
 
-def train_block(path: Path, block: int) -> None:
-    """Train one block of sources of a run; callable in any process."""
-    store = RunStore.open(path)
-    experiment = store.experiment
-    rows = store.layout.blocks("train")[block]
+def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
+    """Do a piece of work; callable in any process, with no file in common.
+
+    Args:
+        text: the experiment as TOML.
+        code: what it may import, and from where.
+        keep: variables of the table.
+        work: what to do.
+
+    Returns:
+        Its result, or the exception that ended a training.
+    """
+    task = replace(_task(text, code), keep=keep)
+    try:
+        return task.do(work)
+    except TaskspaceError:
+        raise
+    except Exception as error:
+        if work.stage == "train":
+            return _one_by_one(task, work, error)
+        raise
+
+
+@lru_cache(maxsize=4)
+def _task(text: str, code: Code) -> Task:
+    """The task of an experiment, built once a process."""
+    experiment = Experiment.from_toml(text, code=code)
     system = experiment.built_system
-    contexts = system.contexts(experiment.sources)[rows]
-    trained = experiment.built_trainer.train(system, contexts, seed=experiment.seed)
-    home = system.home_performance(trained.policies, contexts)
-    store.write_policies(block, trained, home)
+    targets = system.contexts(experiment.target_space)
+    return Task(system, experiment.built_trainer, targets, experiment.seed, ())
 
 
-def table_block(path: Path, block: int) -> None:
-    """Evaluate one block of sources at all targets; callable in any process."""
-    store = RunStore.open(path)
-    experiment = store.experiment
-    rows = store.layout.blocks("table")[block]
-    trained, home = store.read_policies(rows)
-    system = experiment.built_system
-    variables, top = evaluate_block(
-        system,
-        trained.policies,
-        home,
-        system.contexts(experiment.target_space),
-        store.layout.variables,
-    )
-    store.write_rows(block, variables, top)
+def _one_by_one(task: Task, work: Work, error: Exception) -> Any:
+    """A block whose training failed, source by source: those that do not fail."""
+    reasons: dict[int, str] = {}
+    parts: list[TrainedBlock | None] = []
+    for place in range(len(work.contexts)):
+        one = replace(work, contexts=work.contexts[place : place + 1])
+        try:
+            done = task.do(one) if len(work.contexts) > 1 else _fail(error)
+            assert isinstance(done, TrainedBlock)
+            parts.append(done)
+        except Exception as reason:
+            parts.append(None)
+            reasons[place] = f"{type(reason).__name__}: {reason}"
+    return Failed(parts, reasons)
+
+
+def _fail(error: Exception) -> TrainedBlock:
+    raise error
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A block of which some trainings ended with an exception.
+
+    Args:
+        parts: what the others gave, None where one failed.
+        reasons: why, by place in the block.
+    """
+
+    parts: list[TrainedBlock | None]
+    reasons: dict[int, str]
 
 
 def _work_off(
-    stage: str,
-    work: Callable[[Path, int], None],
-    path: Path,
-    todo: Sequence[int],
-    total: int,
-    executor: Executor | None,
+    ledger: Ledger,
+    experiment: Experiment,
+    executor: Executor,
+    at_once: int,
     report: Report,
 ) -> None:
-    done = total - len(todo)
-    report(stage, done, total)
-    if executor is None:
-        for block in todo:
-            work(path, block)
-            done += 1
-            report(stage, done, total)
-        return
-    futures = [executor.submit(work, path.absolute(), block) for block in todo]
+    """Hand out whatever can be done until nothing is left.
+
+    Training and evaluation overlap; what is done is written at once, by this process
+    alone, so workers need no file in common with it.
+    """
+    text, code, keep = experiment.to_toml(), experiment.code, ledger.task.keep
+    running: dict[Future[Any], Work] = {}
+    begun: set[tuple[str, int]] = set()
+    for stage in ("train", "evaluate"):
+        report(stage, *ledger.done(stage))
+
+    def waiting() -> Iterator[Work]:
+        for work in ledger.ask():
+            if (work.stage, work.block) not in begun:
+                yield work
+
     try:
-        for future in as_completed(futures):
-            future.result()
-            done += 1
-            report(stage, done, total)
+        while (queue := list(waiting())) or running:
+            for work in queue[: at_once - len(running)]:
+                begun.add((work.stage, work.block))
+                future = executor.submit(do_work, text, code, keep, ledger.give(work))
+                running[future] = work
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                work = running.pop(future)
+                _tell(ledger, work, future.result())
+                report(work.stage, *ledger.done(work.stage))
+    except BrokenProcessPool as error:
+        raise RunStoreError(
+            "A worker process ended before its work was done (was it killed, or out "
+            "of memory?). Everything finished is kept: run the same command to go on, "
+            "perhaps with fewer --workers."
+        ) from error
     finally:
-        for future in futures:
+        for future in running:
             future.cancel()
 
 
-@contextlib.contextmanager
-def _executor(workers: int, scheduler: str | None) -> Iterator[Executor | None]:
-    if scheduler is not None:
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise MissingExtraError("Running on a Dask scheduler", "dask") from error
-        try:
-            client = Client(scheduler, timeout=10)
-        except (OSError, ValueError) as error:
-            raise RunStoreError(
-                f"There is no Dask scheduler at {scheduler}: {error}."
-            ) from error
-        with client:
-            yield client.get_executor()
-    elif workers == 0:
-        yield None
+def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> None:
+    storage = ledger.storage
+    if isinstance(done, Failed):
+        assert isinstance(storage, RunStore)
+        storage.write_failures(work, done.parts, done.reasons)
     else:
-        # One thread a worker: the workers themselves fill the machine. Libraries
-        # read these when they are imported, so they must be set before a start.
-        threads = {
-            "NUMBA_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "NPROC": "1",  # XLA's pool of threads
-            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
-            + " --xla_cpu_multi_thread_eigen=false",
-        }
-        before = {name: os.environ.get(name) for name in threads}
-        os.environ.update(threads)
-        try:
-            spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-                yield pool
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+        ledger.tell(work, done)
+
+
+def _known(path: Path) -> Results | None:
+    try:
+        return Results.load(path)
+    except DamagedFileError:
+        return None
+
+
+def _answers(known: Results, experiment: Experiment) -> bool:
+    """Whether stored results answer all that an experiment asks, as it asks it."""
+    if known.failures or known.settings != cover_settings(experiment):
+        return False
+    grid = hasattr(experiment.sources, "shape")
+    methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]
+    asked = [(q, m) for q in experiment.questions for m in methods]
+    return [(a.question, a.cover.method) for a in known.covers] == asked

@@ -1,20 +1,27 @@
-"""Experiments as TOML: what to train, where to try it, and what to ask of it."""
+"""Experiments as TOML: what to train, where to try it, and what to ask of it.
 
+An experiment is data. Reading one runs no code; `built_system` and `built_trainer`
+import what it names, if `code` allows that (see `taskspace.runs.objects`).
+"""
+
+import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
-from taskspace.cover import COVER_METHODS
-from taskspace.criteria import check_criterion, check_epsilon
+from taskspace.cover import METHODS
+from taskspace.criteria import judge_named
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.runs.objects import build_object, is_reference, takes_settings
+from taskspace.questions import Question
+from taskspace.runs.objects import Code, build_object, is_reference, takes_settings
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
 from taskspace.trainers import TRAINERS, Trainer
@@ -26,6 +33,9 @@ __all__ = [
     "load_experiment",
 ]
 
+DATA_KEYS = ("seed", "system", "space", "targets", "trainer")
+"""What policies and table depend on; the rest only asks questions of them."""
+
 
 @dataclass(frozen=True)
 class CriterionSpec:
@@ -34,17 +44,25 @@ class CriterionSpec:
     Args:
         criterion: `signed`, `regret`, `ratio` or `floor`.
         epsilon: tolerances.
-        family: `all` or `any`.
+        judge: `worst` or `best`.
     """
 
     criterion: str
     epsilon: tuple[float, ...]
-    family: str = "all"
+    judge: str = "worst"
 
     def __post_init__(self):
-        check_criterion(self.criterion, self.family)
-        for epsilon in self.epsilon:
-            check_epsilon(epsilon, self.criterion)
+        object.__setattr__(self, "judge", judge_named(self.judge))
+        if not self.epsilon:
+            raise InvalidInputError("criteria.epsilon must name a tolerance.")
+        _ = self.questions
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """One question a tolerance."""
+        return tuple(
+            Question(self.criterion, self.judge, epsilon=e) for e in self.epsilon
+        )
 
 
 @dataclass(frozen=True)
@@ -63,13 +81,13 @@ class CoverSpec:
 
     def __post_init__(self):
         for method in self.methods:
-            if method not in COVER_METHODS:
-                raise UnknownNameError("cover method", method, COVER_METHODS)
+            if method not in METHODS:
+                raise UnknownNameError("cover method", method, METHODS)
         if self.n_repeats < 1:
             raise InvalidInputError(
                 f"cover.n_repeats >= 1 must hold, but got {self.n_repeats}."
             )
-        if not self.time_limit > 0:
+        if not 0 < self.time_limit < np.inf:
             raise InvalidInputError(
                 f"cover.time_limit > 0 must hold, but got {self.time_limit}."
             )
@@ -80,7 +98,7 @@ class Experiment:
     """A whole experiment, as plain values that round-trip through TOML.
 
     Args:
-        name: what to call it.
+        name: what to call it; also the name of its run directory.
         seed: seed of the trainer.
         system: `id` of a built-in system, or `package.module:object` for one of your
             own, and its settings.
@@ -91,6 +109,7 @@ class Experiment:
         criteria: what to cover for.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
+        code: whether code that it names may be imported, and from where.
     """
 
     name: str
@@ -101,24 +120,42 @@ class Experiment:
     criteria: tuple[CriterionSpec, ...]
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
+    code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
-        # Everything is built once here, so that a mistake shows at once.
+        plain_name = self.name.isprintable() and not set(self.name) & set("/\\[]")
+        if not plain_name or self.name.strip(". ") == "":
+            raise InvalidInputError(
+                "The name of an experiment must be plain text without / \\ [ ], "
+                f"because its run directory is called so, but got {self.name!r}."
+            )
+        if not self.criteria:
+            raise InvalidInputError("An experiment needs at least one [[criteria]].")
+        _ = self.sources, self.target_space
+
+    def checked(self) -> "Experiment":
+        """The experiment, after building all of it, so that a mistake shows now."""
         self.built_system.contexts(self.sources)
         self.built_system.contexts(self.target_space)
         _ = self.built_trainer
-        if not self.criteria:
-            raise InvalidInputError("An experiment needs at least one [[criteria]].")
+        return self
 
     @cached_property
     def built_system(self) -> System:
         """The system."""
-        return _build("system", SYSTEMS, self.system, System)
+        return _build("system", SYSTEMS, self.system, System, self.code)
 
     @cached_property
     def built_trainer(self) -> Trainer:
         """The trainer."""
-        return _build("trainer", TRAINERS, self.trainer, Trainer)
+        return _build("trainer", TRAINERS, self.trainer, Trainer, self.code)
+
+    @property
+    def names_code(self) -> bool:
+        """Whether the system or the trainer is code of one's own."""
+        return is_reference(self.system.get("id")) or is_reference(
+            self.trainer.get("id")
+        )
 
     @cached_property
     def sources(self) -> Grid | Points:
@@ -131,9 +168,21 @@ class Experiment:
         return self.sources if self.targets is None else space_from_dict(self.targets)
 
     @property
-    def families(self) -> tuple[str, ...]:
-        """The families that the criteria ask for."""
-        return tuple(dict.fromkeys(spec.family for spec in self.criteria))
+    def questions(self) -> tuple[Question, ...]:
+        """Everything that is asked of the table."""
+        return tuple(q for spec in self.criteria for q in spec.questions)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges that the criteria ask for."""
+        return tuple(dict.fromkeys(spec.judge for spec in self.criteria))
+
+    @cached_property
+    def data_fingerprint(self) -> str:
+        """A digest of all that policies and table depend on, defaults written out."""
+        values = self.resolved().to_dict()
+        data = {key: values.get(key) for key in DATA_KEYS}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     def resolved(self) -> "Experiment":
         """The same experiment with every default written out."""
@@ -143,35 +192,54 @@ class Experiment:
             ("trainer", self.built_trainer),
         ):
             name = values[key]["id"]
-            if not is_reference(name) or takes_settings(name):
+            if not is_reference(name) or takes_settings(name, self.code):
                 values[key] = {"id": name, **_plain(built.settings())}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
-        return Experiment.from_dict(values)
+        return Experiment.from_dict(values, code=self.code)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: dicts, lists, strings and numbers."""
-        values = _plain(asdict(self))
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        del values["code"]
+        values["criteria"] = [
+            {"criterion": c.criterion, "judge": c.judge, "epsilon": c.epsilon}
+            for c in self.criteria
+        ]
+        values["cover"] = {
+            f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
+        }
+        values = _plain(values)
         return {key: value for key, value in values.items() if value is not None}
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
-        return _to_toml(self.to_dict())
+        return tomli_w.dumps(self.to_dict())
 
     @classmethod
-    def from_toml(cls, text: str, *, origin: str = "the experiment") -> "Experiment":
+    def from_toml(
+        cls, text: str, *, origin: str = "the experiment", code: Code | None = None
+    ) -> "Experiment":
         """Read an experiment.
 
         Args:
             text: TOML.
             origin: what to call it in messages.
+            code: what it may import.
         """
-        return cls.from_dict(parse_toml(text, origin))
+        return cls.from_dict(parse_toml(text, origin), code=code)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
-        """Build an experiment from plain values, naming what is wrong."""
-        known = [f.name for f in fields(cls)]
+    def from_dict(
+        cls, values: Mapping[str, Any], *, code: Code | None = None
+    ) -> "Experiment":
+        """Build an experiment from plain values, naming what is wrong.
+
+        Args:
+            values: as in a TOML file.
+            code: what it may import.
+        """
+        known = [f.name for f in fields(cls) if f.name != "code"]
         _check_keys("experiment", values, known)
         missing = [
             key
@@ -206,6 +274,7 @@ class Experiment:
             criteria=tuple(_criterion(spec) for spec in criteria),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=_cover(values.get("cover", {})),
+            code=Code() if code is None else code,
         )
 
 
@@ -216,20 +285,30 @@ def builtin_experiments() -> list[str]:
     return sorted(name.removesuffix(".toml") for name in names)
 
 
-def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
+def load_experiment(
+    name: str, overrides: Sequence[str] = (), *, trust: bool = False
+) -> Experiment:
     """An experiment by name or from a file, with some values replaced.
+
+    A file of one's own may name code (`package.module:object`), which is imported. A
+    file in a run directory may come from anyone: what it names is imported only with
+    `trust`.
 
     Args:
         name: a built-in experiment, or the path of a TOML file.
         overrides: `a.b=value` each, the value in TOML. `space.n=5` sets the number
             of points on every axis; `criteria.epsilon=0.1` applies to all criteria.
+        trust: import what an experiment in a run directory names.
     """
     path = Path(name)
+    code = Code()
     if path.suffix == ".toml" or path.is_file():
         try:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"Cannot read {path}: {error}.") from error
+        own = not (path.parent / "manifest.json").exists()
+        code = Code(own or trust, (path.parent,), checks_types=not own)
     elif name in builtin_experiments():
         folder = resources.files("taskspace.runs") / "experiments"
         text = (folder / f"{name}.toml").read_text()
@@ -238,7 +317,7 @@ def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
     values = parse_toml(text, str(name))
     for override in overrides:
         _override(values, override)
-    return Experiment.from_dict(values)
+    return Experiment.from_dict(values, code=code).checked()
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
@@ -295,7 +374,9 @@ def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
 
 
 def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
-    _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
+    known = [f.name for f in fields(CriterionSpec)]
+    # The judge was called family before; old files stay readable.
+    _check_keys("[[criteria]]", spec, [*known, "family"])
     if "criterion" not in spec or "epsilon" not in spec:
         raise InvalidInputError(
             f"[[criteria]] needs criterion and epsilon, but got {dict(spec)}."
@@ -310,7 +391,7 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
     return CriterionSpec(
         criterion=spec["criterion"],
         epsilon=tuple(float(value) for value in epsilons),
-        family=spec.get("family", "all"),
+        judge=judge_named(spec.get("judge", "worst"), spec.get("family")),
     )
 
 
@@ -329,12 +410,16 @@ def _cover(spec: Mapping[str, Any]) -> CoverSpec:
 
 
 def _build(
-    kind: str, registry: Mapping[str, type], spec: Mapping[str, Any], base: type
+    kind: str,
+    registry: Mapping[str, type],
+    spec: Mapping[str, Any],
+    base: type,
+    code: Code,
 ) -> Any:
     settings = dict(spec)
     name = settings.pop("id", None)
     if is_reference(name):
-        return build_object(kind, name, settings, base)
+        return build_object(kind, name, settings, base, code)
     if name not in registry:
         raise UnknownNameError(kind, name, registry)
     cls = registry[name]
@@ -366,24 +451,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
-
-
-def _to_toml(values: Mapping[str, Any], prefix: str = "") -> str:
-    lines, tables = [], []
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            body = _to_toml(value, f"{prefix}{key}.")
-            tables.append(f"\n[{prefix}{key}]\n{body}")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            tables.extend(f"\n[[{prefix}{key}]]\n{_to_toml(item)}" for item in value)
-        elif value is not None:
-            lines.append(f"{key} = {_toml_value(value)}\n")
-    return "".join(lines) + "".join(tables)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml_value(item) for item in value)}]"
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)  # inf, -inf, nan are TOML
-    return json.dumps(value, ensure_ascii=False)

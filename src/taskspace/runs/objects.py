@@ -1,42 +1,83 @@
-"""Systems and trainers of one's own, named as `package.module:object`."""
+"""Systems and trainers of one's own, named as `package.module:object`.
+
+Importing a module runs it. A TOML file that a user wrote and hands to `run`, `doctor`
+or `select` may do that; a run directory or an archive may come from a stranger, so
+what it names is imported only where the user says so (`--trust`), and called only if
+it is a system or a trainer by its type.
+"""
 
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
 
-__all__ = ["build_object", "is_reference", "load_object", "takes_settings"]
+__all__ = ["Code", "build_object", "is_reference", "load_object", "takes_settings"]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What may be imported for an experiment, and where modules are looked for.
+
+    Args:
+        trusted: whether code may be imported at all.
+        folders: looked through besides the installed packages, before the working
+            directory.
+        checks_types: call only what is a system or a trainer by its type, not any
+            function that says it makes one.
+    """
+
+    trusted: bool = True
+    folders: tuple[Path, ...] = ()
+    checks_types: bool = False
+
+    @property
+    def places(self) -> list[str]:
+        """All folders in which modules are looked for, without repetition."""
+        found = [folder.absolute() for folder in self.folders] + [Path.cwd()]
+        return list(dict.fromkeys(map(str, found)))
 
 
 def is_reference(name: object) -> bool:
-    """Whether a name is a reference to a Python object, not an id."""
+    """Whether a name is a reference to a Python object, not an id.
+
+    Args:
+        name: what an experiment calls its system or trainer.
+    """
     return isinstance(name, str) and ":" in name
 
 
-def load_object(reference: str) -> Any:
-    """The Python object `package.module:object`; also from the working directory.
+def load_object(reference: str, code: Code | None = None) -> Any:
+    """The Python object `package.module:object`.
 
     Args:
         reference: module and object, e.g. `"my_plant:pendulum"`.
+        code: whether it may be imported, and from where.
     """
+    code = Code() if code is None else code
+    if not code.trusted:
+        raise UntrustedCodeError(
+            f"This needs the code {reference!r}, which a run or an archive names. It "
+            "may come from anyone, so it is not imported. If you know where it comes "
+            "from, say --trust."
+        )
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
         raise InvalidInputError(
             f"An object must be named as package.module:object, but got {reference!r}."
         )
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    # Behind everything that is installed: a file here must not shadow a package.
+    sys.path.extend(place for place in code.places if place not in sys.path)
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise InvalidInputError(
-            f"The module {module_name!r} of {reference!r} cannot be imported from "
-            f"{here}: {error}."
+            f"The module {module_name!r} of {reference!r} cannot be imported: {error}. "
+            f"It was looked for in {', '.join(code.places)} and among the installed "
+            "packages."
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
@@ -46,14 +87,23 @@ def load_object(reference: str) -> Any:
     return found
 
 
-def takes_settings(reference: str) -> bool:
-    """Whether the object is a class whose fields are its settings."""
-    found = load_object(reference)
+def takes_settings(reference: str, code: Code | None = None) -> bool:
+    """Whether the object is a class whose fields are its settings.
+
+    Args:
+        reference: module and object.
+        code: whether it may be imported, and from where.
+    """
+    found = load_object(reference, code)
     return isinstance(found, type) and is_dataclass(found)
 
 
 def build_object(
-    kind: str, reference: str, settings: Mapping[str, Any], base: type
+    kind: str,
+    reference: str,
+    settings: Mapping[str, Any],
+    base: type,
+    code: Code | None = None,
 ) -> Any:
     """The system or trainer that a reference stands for.
 
@@ -63,13 +113,21 @@ def build_object(
             or a class or function that makes one.
         settings: arguments for making it.
         base: what it must be an instance of.
+        code: whether it may be imported, and from where.
     """
-    found = load_object(reference)
+    code = Code() if code is None else code
+    found = load_object(reference, code)
+    is_class = isinstance(found, type) and issubclass(found, base)
     if not isinstance(found, base):
         if not callable(found):
             raise InvalidInputError(
                 f"{reference} must be a {kind}, or make one when it is called, but is "
                 f"{type(found).__name__}."
+            )
+        if code.checks_types and not is_class:
+            raise UntrustedCodeError(
+                f"{reference} must be a {kind} or a class of one to be used for a run "
+                f"or an archive, but is {type(found).__name__}; it was not called."
             )
         if isinstance(found, type) and is_dataclass(found):
             known = [f.name for f in fields(found)]

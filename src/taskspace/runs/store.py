@@ -2,123 +2,74 @@
 
 ```
 experiment.toml   the resolved experiment; re-runs it exactly
-manifest.json     format, versions, and how the work is cut into blocks
+manifest.json     format, versions, layout, and what reading must know of the system
 policies/         one npz a block of sources: arrays, kind, scores at home
 table.zarr/       the performance table; one chunk a block of sources
-blocks/           an empty file for each finished block of the table
+blocks/           a record of each finished block, with checksums of its files
+best_known.json   the reference of regret
 results.json      covers, curves and costs; the same bytes however often it was killed
 figures/          pictures, and the numbers behind them as JSON
 ```
 
-A block counts as finished when its marker is there and its chunks have their full
-size; anything else is computed again. Every file is written under another name and
-then renamed, so a reader never sees half of one.
+A block counts as finished when its record is there and its files have the size that
+the record says; their checksums are compared when they are read. Every file is
+written under another name and then renamed, so a reader never sees half of one.
+Reading needs no code of the user's: what the system would have to say is in the
+manifest. The table of a built-in exact system that would be large is not stored but
+computed from the policies as it is read, which is faster.
 """
 
+import io
 import json
 import os
-import shutil
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
-from taskspace.errors import RunStoreError
-from taskspace.performance import kept_variables
-from taskspace.performance.table import DIMS, make_table
+from taskspace._files import (
+    checksum,
+    clean_leftovers,
+    read_sealed,
+    replacing,
+    write_atomically,
+    write_sealed,
+)
+from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.performance.ledger import (
+    Ledger,
+    Rows,
+    Stage,
+    Task,
+    TrainedBlock,
+    Work,
+    assemble,
+    table_notes,
+)
+from taskspace.performance.table import DIMS
 from taskspace.policies import POLICY_KINDS, Policy
+from taskspace.runs import chunks
 from taskspace.runs.experiment import Experiment
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.runs.layout import Layout
+from taskspace.runs.manifest import (
+    FORMAT_VERSION,
+    as_text,
+    check_ours,
+    difference,
+    from_text,
+    is_run,
+    read_manifest,
+)
+from taskspace.runs.objects import Code
 from taskspace.trainers import Trained
 
-__all__ = ["RunStore", "is_run", "replacing", "write_atomically"]
-
-FORMAT_VERSION = 1
-# A block of the table holds about this many cells of each variable (20 MB), or
-# plays about this many episodes of a simulated system (a minute or less).
-BLOCK_CELLS = 2_500_000
-BLOCK_EPISODES = 160_000
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the work is cut: sources a block of training and of evaluation.
-
-    Args:
-        n_sources: number of sources.
-        n_policies: members of a family.
-        n_targets: number of targets.
-        n_episodes: episodes a target, 0 for a system that is not simulated.
-        train_rows: sources trained in one block.
-        table_rows: sources evaluated in one block.
-        variables: variables of the table that are written by blocks.
-    """
-
-    n_sources: int
-    n_policies: int
-    n_targets: int
-    n_episodes: int
-    train_rows: int
-    table_rows: int
-    variables: tuple[str, ...]
-
-    @classmethod
-    def of(cls, experiment: Experiment) -> "Layout":
-        """The layout of a new run."""
-        system, trainer = experiment.built_system, experiment.built_trainer
-        n_sources, n_targets = experiment.sources.size, experiment.target_space.size
-        variables = kept_variables(
-            n_sources, trainer.n_policies, n_targets, experiment.families
-        )
-        per_source = n_targets
-        if "performance" in variables:
-            per_source *= trainer.n_policies
-        n_episodes, cells = 0, BLOCK_CELLS
-        if isinstance(system, SimulatedSystem):
-            n_episodes = system.n_episodes
-            variables = ("performance", "returns")
-            per_source = trainer.n_policies * n_targets * n_episodes
-            cells = BLOCK_EPISODES
-        return cls(
-            n_sources=n_sources,
-            n_policies=trainer.n_policies,
-            n_targets=n_targets,
-            n_episodes=n_episodes,
-            train_rows=min(trainer.sources_per_block, n_sources),
-            table_rows=min(max(1, cells // per_source), n_sources),
-            variables=variables,
-        )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Length of each dim."""
-        return {
-            "source": self.n_sources,
-            "policy": self.n_policies,
-            "target": self.n_targets,
-            "episode": self.n_episodes,
-        }
-
-    def blocks(self, stage: str) -> list[slice]:
-        """The stretches of sources of `"train"` or `"table"`."""
-        step = self.train_rows if stage == "train" else self.table_rows
-        return [
-            slice(first, min(first + step, self.n_sources))
-            for first in range(0, self.n_sources, step)
-        ]
-
-    def chunk(self, variable: str) -> tuple[int, ...]:
-        """Shape of one chunk of a variable."""
-        sizes = self.sizes | {"source": self.table_rows}
-        return tuple(sizes[dim] for dim in DIMS[variable])
+__all__ = ["RunStore"]
 
 
 class RunStore:
@@ -128,336 +79,564 @@ class RunStore:
         path: an existing run directory; see `create` and `open`.
         experiment: what it holds, resolved.
         layout: how the work is cut.
+        notes: attributes of the table.
+        system: what reading must know of the system: its axes, what counts as solved.
     """
 
-    def __init__(self, path: Path, experiment: Experiment, layout: Layout):
+    def __init__(
+        self,
+        path: Path,
+        experiment: Experiment,
+        layout: Layout,
+        notes: dict[str, Any],
+        system: dict[str, Any],
+    ):
         self.path, self.experiment, self.layout = path, experiment, layout
+        self.notes, self.system = notes, system
+        self._seen: set[tuple[Stage, int]] = set()
+
+    # --- making and opening -------------------------------------------------------
 
     @classmethod
     def create(cls, path: str | Path, experiment: Experiment) -> "RunStore":
         """The run of an experiment: a new directory, or the one that is there.
 
+        A directory whose policies and table are those of the experiment is taken
+        over, whatever was asked of it before; what is damaged in it is written anew.
+
         Args:
             path: the directory.
-            experiment: what to run; a directory of another one is refused.
+            experiment: what to run; a directory with other data is refused.
         """
         path = Path(path)
         experiment = experiment.resolved()
-        if is_run(path):
-            store = cls.open(path)
-            difference = _difference(store.experiment.to_dict(), experiment.to_dict())
-            if difference:
-                raise RunStoreError(
-                    f"{path} holds another experiment: {difference}. Nothing was "
-                    "changed. Choose another directory with --out, or remove this one."
-                )
-            return store
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        check_ours(path)
+        store = cls._new(path, experiment)
+        there = read_manifest(path)
+        if there is not None and there["data"] != store._manifest()["data"]:
+            what = difference(there["data"], store._manifest()["data"])
             raise RunStoreError(
-                f"{path} exists and is not a run directory. Nothing was changed. "
+                f"{path} holds another experiment: {what}. Nothing was changed. "
                 "Choose another directory with --out."
             )
-        layout = Layout.of(experiment)
-        path.mkdir(parents=True, exist_ok=True)
-        for folder in ("policies", "blocks", "figures"):
-            (path / folder).mkdir(exist_ok=True)
-        store = cls(path, experiment, layout)
-        store._create_table()
-        packages = ("taskspace", "numpy", "scipy", "jax", "numba", "xarray", "zarr")
-        manifest = {
-            "format": "taskspace-run",
-            "version": FORMAT_VERSION,
-            "layout": {**vars(layout), "variables": list(layout.variables)},
-            "packages": {name: version(name) for name in packages},
-        }
-        write_atomically(path / "manifest.json", json.dumps(manifest, indent=1) + "\n")
-        # The experiment comes last: a directory with one is a complete new run.
+        for folder in ("policies", "blocks"):
+            (path / folder).mkdir(parents=True, exist_ok=True)
+        clean_leftovers(path)
+        stored = None if there is None else Layout.from_dict(there["layout"])
+        if stored is not None and stored.serves(store.layout):
+            store.layout = stored
+        else:
+            # Other reductions are wanted, or the manifest was lost: policies stay.
+            for block in (path / "blocks").glob("table-*.json"):
+                block.unlink()
+            (path / "best_known.json").unlink(missing_ok=True)
+        if not store.layout.is_computed:
+            chunks.create_arrays(path / "table.zarr", store)
         write_atomically(path / "experiment.toml", experiment.to_toml())
+        write_sealed(path / "manifest.json", store._manifest())
         return store
 
     @classmethod
-    def open(cls, path: str | Path) -> "RunStore":
-        """A run directory that is there."""
+    def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
+        system = experiment.built_system
+        layout = Layout.of(experiment)
+        task = _task(experiment, layout)
+        notes = table_notes(task, "")
+        del notes["best_known_kind"]
+        about = {
+            "id": system.id,
+            "axes": [asdict(axis) | {"label": axis.label} for axis in system.axes],
+            "solved_return": system.solved_return,
+        }
+        return cls(path, experiment, layout, notes, about)
+
+    def _manifest(self) -> dict[str, Any]:
+        text = self.experiment.to_toml()
+        values = self.experiment.to_dict()
+        folders = self.experiment.code.folders
+        return as_text(
+            {
+                "format": "taskspace-run",
+                "version": FORMAT_VERSION,
+                "taskspace": version("taskspace"),
+                "experiment": checksum(text.encode()),
+                "data": {
+                    key: values.get(key)
+                    for key in ("seed", "system", "space", "targets", "trainer")
+                },
+                "layout": asdict(self.layout)
+                | {"variables": list(self.layout.variables)},
+                "notes": self.notes,
+                "system": self.system,
+                # Where the user's modules are, seen from here.
+                "modules": [os.path.relpath(folder, self.path) for folder in folders]
+                if self.experiment.names_code
+                else [],
+            }
+        )
+
+    @classmethod
+    def open(cls, path: str | Path, *, trust: bool = False) -> "RunStore":
+        """A run directory that is there; no code that it names is imported.
+
+        Args:
+            path: the directory.
+            trust: code that it names may be imported later, where it is needed.
+        """
         path = Path(path)
         if not is_run(path):
             raise RunStoreError(
                 f"{path} is not a run directory: it has no experiment.toml and "
                 "manifest.json. Make one with: taskspace run msd"
             )
+        mend = f"Mend it with: taskspace run EXPERIMENT --out {path}"
         try:
-            manifest = json.loads((path / "manifest.json").read_text())
-            found = manifest["version"]
-            layout = Layout(
-                **{
-                    **manifest["layout"],
-                    "variables": tuple(manifest["layout"]["variables"]),
-                }
-            )
+            manifest = read_manifest(path, strict=True)
+            assert manifest is not None
+            folders = tuple(path / folder for folder in manifest["modules"])
+            text = (path / "experiment.toml").read_text(encoding="utf-8")
+            if checksum(text.encode()) != manifest["experiment"]:
+                raise DamagedFileError(
+                    f"{path / 'experiment.toml'} is not what was written"
+                )
             experiment = Experiment.from_toml(
-                (path / "experiment.toml").read_text(),
+                text,
                 origin=str(path / "experiment.toml"),
+                code=Code(trust, (path, *folders), checks_types=True),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            layout = Layout.from_dict(manifest["layout"])
+            return cls(path, experiment, layout, manifest["notes"], manifest["system"])
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise RunStoreError(
                 f"{path} is damaged: its manifest or experiment cannot be read "
-                f"({error}). Remove the directory and run the experiment again."
+                f"({error}). {mend}"
             ) from error
-        if found != FORMAT_VERSION:
-            raise RunStoreError(
-                f"{path} has run format {found}, this taskspace reads "
-                f"{FORMAT_VERSION}. Use the taskspace that wrote it."
-            )
-        return cls(path, experiment, layout)
 
-    # --- policies ---------------------------------------------------------------
+    def ledger(self) -> Ledger:
+        """The ledger that this directory keeps; needs the system itself."""
+        task = _task(self.experiment, self.layout)
+        spaces = self.experiment.sources, self.experiment.target_space
+        return Ledger(task, *spaces, storage=self)
 
-    def has_policies(self, block: int) -> bool:
-        """Whether a block of sources is trained."""
-        return self._policy_file(block).is_file()
+    # --- blocks -------------------------------------------------------------------
 
-    def write_policies(
-        self, block: int, trained: Trained, home: NDArray[np.float64]
-    ) -> None:
+    def blocks(self, stage: Stage) -> list[slice]:
+        """The stretches of sources of a stage; none to evaluate if computed.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+        """
+        if stage == "evaluate" and self.layout.is_computed:
+            return []
+        return self.layout.blocks(stage)
+
+    def has(self, stage: Stage, block: int) -> bool:
+        """Whether a block is finished and all there.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+            block: its number.
+        """
+        if (stage, block) in self._seen:
+            return True
+        if self._missing(stage, block):
+            return False
+        self._seen.add((stage, block))
+        return True
+
+    def _missing(self, stage: Stage, block: int) -> str:
+        """What is not there of a block, `""` if all is."""
+        try:
+            record = self._record(stage, block)
+        except DamagedFileError as error:
+            return str(error)
+        for name, facts in record["files"].items():
+            file = self.path / name
+            if not file.is_file() or file.stat().st_size != facts["bytes"]:
+                return f"{name} is missing or cut short"
+        return ""
+
+    def _record(self, stage: Stage, block: int) -> dict[str, Any]:
+        return read_sealed(self._marker(stage, block))
+
+    def _marker(self, stage: Stage, block: int) -> Path:
+        name = "train" if stage == "train" else "table"
+        return self.path / "blocks" / f"{name}-{block:05d}.json"
+
+    def _seal(self, stage: Stage, block: int, files: Mapping[Path, str], **more: Any):
+        record = {
+            "files": {
+                str(file.relative_to(self.path)): {
+                    "bytes": file.stat().st_size,
+                    "crc32c": seal,
+                }
+                for file, seal in files.items()
+            },
+            **more,
+        }
+        write_sealed(self._marker(stage, block), record)
+
+    def forget(self, stage: Stage, block: int) -> None:
+        """Have a block computed again.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+            block: its number.
+        """
+        self._seen.discard((stage, block))
+        self._marker(stage, block).unlink(missing_ok=True)
+
+    # --- policies -----------------------------------------------------------------
+
+    def write_policies(self, block: int, done: TrainedBlock) -> None:
         """Store what training gave for a block of sources.
 
         Args:
             block: number of the block.
-            trained: policies and counts.
-            home: J at each policy's own source.
+            done: policies, counts and scores at home.
         """
-        policies = trained.policies
+        policies = done.trained.policies
         header = {"kind": policies.kind, "settings": policies.settings()}
         arrays = {f"policy_{k}": v for k, v in policies.arrays().items()}
-        arrays |= {f"log_{k}": v for k, v in trained.log.items()}
-        with replacing(self._policy_file(block)) as temporary:
+        arrays |= {f"log_{k}": v for k, v in done.trained.log.items()}
+        file = self._policy_file(block)
+        with replacing(file) as temporary, temporary.open("wb") as out:
             np.savez(
-                temporary,
+                out,
                 allow_pickle=False,
                 header=np.array(json.dumps(header)),
-                home=home,
-                environment_steps=trained.environment_steps,
+                home=done.home,
+                environment_steps=done.trained.environment_steps,
                 **arrays,
             )
+        self._seal("train", block, {file: checksum(file.read_bytes())})
 
-    def read_policies(self, rows: slice) -> tuple[Trained, NDArray[np.float64]]:
-        """Policies of a stretch of sources, and their J at home."""
-        parts: list[Trained] = []
-        homes = []
+    def read_policies(self, rows: slice) -> TrainedBlock:
+        """Policies of a stretch of sources, and their J at home.
+
+        Args:
+            rows: the sources.
+        """
+        parts = []
         for block, stretch in enumerate(self.layout.blocks("train")):
             first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
-            if first >= stop:
-                continue
-            inside = slice(first - stretch.start, stop - stretch.start)
-            trained, home = _read_policy_file(self._policy_file(block), inside)
-            parts.append(trained)
-            homes.append(home)
-        return Trained.concatenate(parts), np.concatenate(homes)
+            if first < stop:
+                inside = slice(first - stretch.start, stop - stretch.start)
+                parts.append(self._read_policy_file(block)[inside])
+        return TrainedBlock.concatenate(parts)
 
     def _policy_file(self, block: int) -> Path:
         return self.path / "policies" / f"block-{block:05d}.npz"
 
-    # --- table ------------------------------------------------------------------
+    def _read_policy_file(self, block: int) -> TrainedBlock:
+        file = self._policy_file(block)
+        stretch = self.layout.blocks("train")[block]
+        failures = self._failures(block)
+        if len(failures) == stretch.stop - stretch.start:
+            return self._like().blank(len(failures))
+        data = self._checked("train", block, file)
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                header = json.loads(str(arrays["header"]))
+                kind: type[Policy] = POLICY_KINDS[header["kind"]]
+                groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
+                for name in arrays.files:
+                    group, _, rest = name.partition("_")
+                    if group in groups and rest:
+                        groups[group][rest] = arrays[name]
+                trained = Trained(
+                    kind.from_arrays(groups["policy"], header["settings"]),
+                    arrays["environment_steps"],
+                    groups["log"],
+                )
+                failed = np.zeros(len(arrays["home"]), bool)
+                failed[[int(place) for place in failures]] = True
+                return TrainedBlock(trained, arrays["home"], failed)
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise self._damaged(f"{file.name} cannot be read ({error})") from error
 
-    def has_rows(self, block: int) -> bool:
-        """Whether a block of the table is finished and all there."""
-        return self._marker(block).is_file() and not self._short_chunk(block)
+    # --- trainings that failed ----------------------------------------------------
 
-    def write_rows(
+    def write_failures(
         self,
-        block: int,
-        variables: dict[str, NDArray],
-        top: NDArray[np.float64],
+        work: Work,
+        parts: Sequence[TrainedBlock | None],
+        reasons: Mapping[int, str],
     ) -> None:
+        """Store a block of which some trainings failed; the next call tries again.
+
+        Args:
+            work: what was asked.
+            parts: what the others gave, None where one failed.
+            reasons: why, by place in the block.
+        """
+        there = [part for part in parts if part is not None]
+        if there:
+            blank = there[0].blank(1)
+            whole = TrainedBlock.concatenate([part or blank for part in parts])
+            self.write_policies(work.block, whole)
+            record = self._record("train", work.block)
+        else:
+            record = {"files": {}}
+        record["failures"] = {str(place): why for place, why in reasons.items()}
+        write_sealed(self._marker("train", work.block), record)
+
+    def _failures(self, block: int) -> dict[str, str]:
+        try:
+            return self._record("train", block).get("failures", {})
+        except DamagedFileError as error:
+            raise self._damaged(str(error)) from error
+
+    def _like(self) -> TrainedBlock:
+        """Policies of any block that was trained, to make blanks like them."""
+        reasons = []
+        for block, stretch in enumerate(self.layout.blocks("train")):
+            if not self.has("train", block):
+                continue
+            failures = self._failures(block)
+            if len(failures) < stretch.stop - stretch.start:
+                return self._read_policy_file(block)
+            reasons += failures.values()
+        raise RunStoreError(f"No source of {self.path} could be trained: {reasons[0]}.")
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Trainings that failed: number of the source, context, seed and reason."""
+        found = []
+        for block, stretch in enumerate(self.layout.blocks("train")):
+            for place, reason in self._failures(block).items():
+                number = stretch.start + int(place)
+                found.append(
+                    {
+                        "source": number,
+                        "context": self.experiment.sources.context(number),
+                        "seed": self.experiment.seed,
+                        "reason": reason,
+                    }
+                )
+        return found
+
+    def forget_failures(self) -> None:
+        """Have failed trainings tried again, and what rests on them."""
+        for block, stretch in enumerate(self.layout.blocks("train")):
+            if not self._marker("train", block).exists():
+                continue
+            try:
+                if not self._record("train", block).get("failures"):
+                    continue
+            except DamagedFileError:
+                continue
+            self.forget("train", block)
+            (self.path / "best_known.json").unlink(missing_ok=True)
+            for other, rows in enumerate(self.blocks("evaluate")):
+                if rows.start < stretch.stop and stretch.start < rows.stop:
+                    self.forget("evaluate", other)
+
+    def _checked(self, stage: Stage, block: int, file: Path) -> bytes:
+        """The bytes of a file of a block, compared with its record."""
+        try:
+            facts = self._record(stage, block)["files"][
+                str(file.relative_to(self.path))
+            ]
+            data = file.read_bytes()
+        except (OSError, KeyError, DamagedFileError) as error:
+            raise self._damaged(f"{file.relative_to(self.path)}: {error}") from error
+        if checksum(data) != facts["crc32c"]:
+            name = file.relative_to(self.path)
+            raise self._damaged(f"the checksum of {name} does not fit")
+        return data
+
+    def _damaged(self, what: str) -> RunStoreError:
+        return RunStoreError(
+            f"{self.path} is damaged: {what}. Mend it with: {self.resume_command}"
+        )
+
+    # --- table --------------------------------------------------------------------
+
+    def write_rows(self, block: int, done: Rows) -> None:
         """Store a finished block of the table.
 
         Args:
             block: number of the block.
-            variables: rows of each variable.
-            top: best J seen at each target.
+            done: rows of each variable, and the best J at each target.
         """
-        rows = self.layout.blocks("table")[block]
-        group = zarr.open_group(self.path / "table.zarr", mode="r+")
-        for name, values in variables.items():
-            _array(group, name)[rows] = values
-        _array(group, "block_best")[block] = top
-        write_atomically(self._marker(block), "")
+        files = {}
+        for name, values in done.variables.items():
+            file = self._chunk_file(name, block)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            data = chunks.encode(values, self.layout.chunk(name), name)
+            write_atomically(file, data)
+            files[file] = checksum(data)
+        self._seal("evaluate", block, files, top=as_text(done.top.tolist()))
 
-    def best_seen(self) -> NDArray[np.float64]:
-        """Best J seen at each target, over all blocks."""
-        group = zarr.open_group(self.path / "table.zarr", mode="r")
-        return np.asarray(_array(group, "block_best")[:]).max(0)
+    def _chunk_file(self, name: str, block: int) -> Path:
+        index = [str(block)] + ["0"] * (len(DIMS[name]) - 1)
+        return self.path.joinpath("table.zarr", name, "c", *index)
+
+    def read_chunk(self, name: str, block: int) -> NDArray[Any]:
+        """One variable of a block of the table.
+
+        Args:
+            name: the variable.
+            block: number of the block.
+        """
+        data = self._checked("evaluate", block, self._chunk_file(name, block))
+        try:
+            values = chunks.decode(data, self.layout.chunk(name), name)
+        except (RuntimeError, ValueError) as error:
+            raise self._damaged(f"block {block} of {name} ({error})") from error
+        rows = self.layout.blocks("evaluate")[block]
+        return values[: rows.stop - rows.start]
+
+    def read_rows(self, names: Sequence[str]) -> dict[str, xr.Variable]:
+        """Variables of the finished blocks; read, or computed, as they are needed.
+
+        Args:
+            names: the variables.
+        """
+        if self.layout.is_computed:
+            task = _task(self.experiment, self.layout)
+            stack = self.read_policies(slice(0, self.layout.n_sources))
+            return chunks.computed_variables(task, stack, self.layout.sizes, names)
+        n_blocks = len(self.layout.blocks("evaluate"))
+        done = [block for block in range(n_blocks) if self.has("evaluate", block)]
+        return chunks.stored_variables(self, done, names)
+
+    def top(self) -> NDArray[np.float64]:
+        """Best J seen at each target, over the finished blocks."""
+        if self.layout.is_computed:
+            best = self.read_rows(["best"])["best"]
+            stretches = self.layout.blocks("evaluate")
+            return np.max([best[rows].values.max(0) for rows in stretches], axis=0)
+        blocks = range(len(self.layout.blocks("evaluate")))
+        seen = [
+            self._record("evaluate", block)["top"]
+            for block in blocks
+            if self.has("evaluate", block)
+        ]
+        return np.max([from_text(row) for row in seen], axis=0)
 
     def write_best_known(self, values: NDArray[np.float64], kind: str) -> None:
-        """Store the reference of regret, which completes the table."""
-        record = {"kind": kind, "best_known": values.tolist()}
-        write_atomically(self.path / "best_known.json", json.dumps(record) + "\n")
+        """Store the reference of regret, which completes the table.
+
+        Args:
+            values: best known J at each target.
+            kind: where it comes from.
+        """
+        record = {"kind": kind, "best_known": as_text(values.tolist())}
+        write_sealed(self.path / "best_known.json", record)
+
+    def has_best_known(self) -> bool:
+        """Whether the reference of regret is there and whole."""
+        try:
+            read_sealed(self.path / "best_known.json")
+        except DamagedFileError:
+            return False
+        return True
 
     def is_complete(self) -> bool:
-        """Whether every block of the table is there, and the reference of regret."""
-        n_blocks = len(self.layout.blocks("table"))
-        return (self.path / "best_known.json").is_file() and all(
-            self.has_rows(block) for block in range(n_blocks)
-        )
+        """Whether every block is there, and the reference of regret."""
+        return self.has_best_known() and not self.unfinished()
+
+    def unfinished(self) -> list[str]:
+        """What is missing or cut short, a clause each."""
+        found = []
+        for stage in ("train", "evaluate"):
+            for block in range(len(self.blocks(stage))):
+                missing = self._missing(stage, block)
+                if missing:
+                    found.append(f"block {block} to {stage}: {missing}")
+        return found
+
+    def damages(self) -> list[str]:
+        """Everything that is missing or not what was written; reads every file."""
+        found = self.unfinished()
+        for stage in ("train", "evaluate"):
+            for block in range(len(self.blocks(stage))):
+                if self._missing(stage, block):
+                    continue
+                for name in self._record(stage, block)["files"]:
+                    try:
+                        self._checked(stage, block, self.path / name)
+                    except RunStoreError:
+                        found.append(f"block {block} to {stage}: {name} is damaged")
+        for name in ("best_known.json", "results.json"):
+            try:
+                read_sealed(self.path / name)
+            except DamagedFileError as error:
+                found.append(str(error))
+        return found
+
+    def forget_damaged(self) -> list[str]:
+        """Have everything that is damaged computed again.
+
+        Returns:
+            What was damaged, a clause each.
+        """
+        found = []
+        for stage in ("train", "evaluate"):
+            for block in range(len(self.blocks(stage))):
+                if not self._marker(stage, block).exists():
+                    continue
+                try:
+                    if missing := self._missing(stage, block):
+                        raise self._damaged(missing)
+                    for name in self._record(stage, block)["files"]:
+                        self._checked(stage, block, self.path / name)
+                except RunStoreError as error:
+                    found.append(f"block {block} to {stage}: {error}")
+                    self.forget(stage, block)
+        return found
 
     def table(self) -> xr.Dataset:
-        """The performance table; large variables are read as they are needed."""
-        for block in range(len(self.layout.blocks("table"))):
-            if not self._marker(block).is_file():
-                raise RunStoreError(
-                    f"{self.path} is not finished: block {block} of its table is "
-                    f"missing. Finish it with: {self.resume_command}"
-                )
-            short = self._short_chunk(block)
-            if short:
-                raise RunStoreError(
-                    f"{self.path} is damaged: {short} is missing or cut short. "
-                    f"Mend it with: {self.resume_command}"
-                )
+        """The performance table; large variables are read as they are needed.
+
+        A run that is not finished gives the table of the sources that are evaluated,
+        with the note `n_planned`.
+        """
         try:
-            reference = json.loads((self.path / "best_known.json").read_text())
-        except (OSError, ValueError) as error:
+            record = read_sealed(self.path / "best_known.json")
+            reference, kind = from_text(record["best_known"]), record["kind"]
+        except DamagedFileError as error:
+            if (self.path / "best_known.json").exists() or self.layout.is_computed:
+                raise self._damaged(str(error)) from error
+            reference, kind = None, "best of the table so far"
+        missing = self.unfinished()
+        if reference is not None and missing:
+            raise self._damaged(missing[0])
+        notes = {**self.notes, "best_known_kind": kind}
+        known = np.zeros(self.layout.n_sources, bool)
+        for block, rows in enumerate(self.blocks("evaluate")):
+            known[rows] = self.has("evaluate", block)
+        if self.layout.is_computed:
+            known[:] = True
+        if not known.any():
             raise RunStoreError(
-                f"{self.path} is not finished or damaged: best_known.json cannot be "
-                f"read. Mend it with: {self.resume_command}"
-            ) from error
-        trained, home = self.read_policies(slice(0, self.layout.n_sources))
-        small = make_table(
-            {
-                "home_performance": home,
-                "environment_steps": trained.environment_steps,
-                "best_known": reference["best_known"],
-            },
+                f"{self.path} is not finished: no source is evaluated yet. Go on with: "
+                f"{self.resume_command}"
+            )
+        return assemble(
+            self,
+            self.layout.variables,
             self.experiment.sources,
             self.experiment.target_space,
-            {
-                "system": self.experiment.built_system.id,
-                "trainer": self.experiment.built_trainer.id,
-                "seed": self.experiment.seed,
-                "best_known_kind": reference["kind"],
-            },
+            self.top() if reference is None else reference,
+            notes,
+            known,
         )
-        stored = xr.open_zarr(
-            self.path / "table.zarr", chunks=None, consolidated=False
-        ).drop_vars("block_best")
-        return small.merge(stored)
 
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
-        return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}"
-
-    def _marker(self, block: int) -> Path:
-        return self.path / "blocks" / f"table-{block:05d}"
-
-    def _short_chunk(self, block: int) -> str:
-        """A chunk file of the block that is not whole, `""` if all are."""
-        for name in self.layout.variables:
-            chunk = self.layout.chunk(name)
-            index = "/".join([str(block)] + ["0"] * (len(chunk) - 1))
-            file = self.path / "table.zarr" / name / "c" / index
-            expected = int(np.prod(chunk)) * _dtype(name).itemsize
-            if not file.is_file() or file.stat().st_size != expected:
-                return str(file.relative_to(self.path))
-        return ""
-
-    def _create_table(self) -> None:
-        shutil.rmtree(self.path / "table.zarr", ignore_errors=True)
-        group = zarr.open_group(self.path / "table.zarr", mode="w")
-        sizes = self.layout.sizes
-        for name in self.layout.variables:
-            group.create_array(
-                name,
-                shape=tuple(sizes[dim] for dim in DIMS[name]),
-                chunks=self.layout.chunk(name),
-                dtype=_dtype(name),
-                # Without compression a chunk has a known size, and is fast.
-                compressors=None,
-                fill_value=np.nan,
-                config={"write_empty_chunks": True},
-                dimension_names=DIMS[name],
-            )
-        n_blocks, n_targets = len(self.layout.blocks("table")), self.layout.n_targets
-        group.create_array(
-            "block_best",
-            shape=(n_blocks, n_targets),
-            chunks=(1, n_targets),
-            dtype="float64",
-            compressors=None,
-            fill_value=-np.inf,
-            dimension_names=("block", "target"),
-        )
+        trust = " --trust" if self.experiment.names_code else ""
+        return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
 
 
-def is_run(path: str | Path) -> bool:
-    """Whether a path is a run directory."""
-    path = Path(path)
-    return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that it is there whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_text(text)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of `path` once it is written."""
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _dtype(variable: str) -> np.dtype:
-    return np.dtype(np.float32 if variable == "returns" else np.float64)
-
-
-def _array(group: zarr.Group, name: str) -> zarr.Array:
-    array = group[name]
-    assert isinstance(array, zarr.Array)
-    return array
-
-
-def _read_policy_file(path: Path, rows: slice) -> tuple[Trained, NDArray[np.float64]]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            header = json.loads(str(data["header"]))
-            kind: type[Policy] = POLICY_KINDS[header["kind"]]
-            groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
-            for name in data.files:
-                group, _, rest = name.partition("_")
-                if group in groups and rest:
-                    groups[group][rest] = data[name][rows]
-            trained = Trained(
-                kind.from_arrays(groups["policy"], header["settings"]),
-                data["environment_steps"][rows],
-                groups["log"],
-            )
-            return trained, data["home"][rows]
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunStoreError(
-            f"Policies cannot be read from {path} ({error}). Remove that file and run "
-            "the experiment again."
-        ) from error
-
-
-def _difference(there: Any, here: Any, path: str = "") -> str:
-    """The first value in which two plain structures differ, as a clause."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in there | here:
-            inner = _difference(there.get(key), here.get(key), f"{path}.{key}")
-            if inner:
-                return inner
-        return ""
-    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for i, (a, b) in enumerate(zip(there, here, strict=True)):
-            inner = _difference(a, b, f"{path}.{i}")
-            if inner:
-                return inner
-        return ""
-    if there == here:
-        return ""
-    return f"{path.lstrip('.')} is {there!r} there and {here!r} here"
+def _task(experiment: Experiment, layout: Layout) -> Task:
+    system = experiment.built_system
+    return Task(
+        system,
+        experiment.built_trainer,
+        system.contexts(experiment.target_space),
+        experiment.seed,
+        layout.variables,
+    )

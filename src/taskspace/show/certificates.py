@@ -17,14 +17,13 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
+from taskspace._files import plain, write_atomically
 from taskspace.certificates.balls import Balls
-from taskspace.certificates.base import plain
 from taskspace.certificates.continuum import STATUS, ContinuumCover
-from taskspace.certificates.loss_rates import LossRates, contexts_of
-from taskspace.certificates.report import CertifyResult
-from taskspace.criteria import loss_rows
+from taskspace.certificates.engine import CertifyResult
+from taskspace.certificates.rates import LossRates, contexts_of
 from taskspace.errors import InvalidInputError
-from taskspace.runs.store import write_atomically
+from taskspace.questions import Question
 from taskspace.show.style import PALETTE, STYLE, new_figure, save
 
 __all__ = [
@@ -109,29 +108,35 @@ class BoxMap:
 
 
 def tolerance_plot(
-    table: xr.Dataset, balls: Balls, epsilon: float, source: int
+    table: xr.Dataset, balls: Balls, question: Question, source: int
 ) -> TolerancePlot:
     """The signed tolerance set of one source and its balls.
 
     Args:
         table: a performance table with contexts.
         balls: radii of every source.
-        epsilon: tolerance.
+        question: judge and tolerance; its criterion must be `signed`, for which
+            balls are derived.
         source: number of the source.
     """
+    if question.criterion != "signed":
+        raise InvalidInputError(
+            "Balls are derived for the signed criterion, but the question is about "
+            f"{question.criterion!r}."
+        )
     sources, targets = contexts_of(table)
     if not 0 <= source < sources.size:
         raise InvalidInputError(
             f"0 <= source < {sources.size} must hold, but got {source}."
         )
-    loss = loss_rows(table, "signed", "all", slice(source, source + 1))[0]
+    loss = question.rows(table, slice(source, source + 1))[0]
     outer = float(balls.outer[source])
     return TolerancePlot(
-        title=f"tolerance set of source {source}, signed, ε = {epsilon:g}",
+        title=f"tolerance set of source {source}: {question.statement}",
         names=list(sources.names),
         source=sources.points[source].tolist(),
         targets=targets.points.tolist(),
-        served=(loss <= epsilon).tolist(),
+        served=(loss <= question.epsilon).tolist(),
         inner=float(balls.inner[source]),
         outer=outer if np.isfinite(outer) else None,
         outer_is_global=bool(balls.outer_is_global[source]),
@@ -338,16 +343,19 @@ def save_certificate_figures(
     """
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    if result.balls is not None and len(result.balls.rates.sources.names) <= 2:
+    rates = result.rates
+    flat = rates is not None and len(rates.sources.names) <= 2
+    if flat and result.balls is not None:
         chosen = result.cover.sources
         if len(chosen):
             widest = int(chosen[result.balls.inner[chosen].argmax()])
         else:
             widest = int(result.balls.inner.argmax())
-        plot = tolerance_plot(table, result.balls, result.epsilon, widest)
+        plot = tolerance_plot(table, result.balls, result.question, widest)
         files += _write(folder / "tolerance-set", plot, draw_tolerance(plot))
-        rates = rate_map(result.balls.rates)
-        files += _write(folder / "loss-rates", rates, draw_rate_map(rates))
+    if flat and rates is not None:
+        drawn = rate_map(rates)
+        files += _write(folder / "loss-rates", drawn, draw_rate_map(drawn))
     if result.continuum is not None:
         boxes = result.continuum.boxes
         n_live = int((boxes.low.min(0) < boxes.high.max(0)).sum())

@@ -18,8 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
+from taskspace._files import clean_leftovers, write_atomically
+from taskspace.cover import CoverAnswer
+from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.store import write_atomically
+from taskspace.runs.results import Results
 from taskspace.show.style import (
     METHOD_COLOURS,
     PALETTE,
@@ -46,7 +49,7 @@ class Curve:
 
     Args:
         method: name of the method.
-        n_policies: sources selected.
+        n_sources: sources selected.
         coverage: share of targets served.
         low: lower edge of the band over repeats.
         high: upper edge of the band.
@@ -54,7 +57,7 @@ class Curve:
     """
 
     method: str
-    n_policies: list[int]
+    n_sources: list[int]
     coverage: list[float]
     low: list[float]
     high: list[float]
@@ -99,78 +102,67 @@ class ContextMap:
     sources: list[list[float]]
 
 
-def coverage_plot(
-    results: Mapping[str, Any], criterion: str, family: str, epsilon: float
-) -> CoveragePlot:
-    """The coverage curves of one criterion and tolerance of a run.
+def coverage_plot(results: Results, question: Question) -> CoveragePlot:
+    """The coverage curves of one question of a run.
 
     Args:
-        results: contents of a run's `results.json`.
-        criterion: which criterion.
-        family: which family.
-        epsilon: which tolerance.
+        results: what the run found.
+        question: which question.
     """
-    spent = results["spent"]
-
-    def mine(record: Mapping[str, Any]) -> bool:
-        asked = (criterion, family, epsilon)
-        return (record["criterion"], record["family"], record["epsilon"]) == asked
-
-    curves = []
-    for record in filter(mine, results["curves"]):
-        oracle = record["method"] in spent["oracle_methods"]
-        n_policies = record["n_policies"]
-        trainings = [
-            spent["trainings"] if oracle else n * spent["trainings_per_source"]
-            for n in n_policies
-        ]
-        curves.append(
-            Curve(
-                method=record["method"],
-                n_policies=n_policies,
-                coverage=record["coverage"],
-                low=record["low"],
-                high=record["high"],
-                trainings=trainings,
-            )
+    curves = [
+        Curve(
+            method=curve.method,
+            n_sources=list(curve.n_sources),
+            coverage=list(curve.coverage),
+            low=list(curve.low),
+            high=list(curve.high),
+            trainings=[
+                results.spent.trained_for(curve.method, n) for n in curve.n_sources
+            ],
         )
-    covers = list(filter(mine, results["covers"]))
-    bounds = [cover["lower_bound"] for cover in covers]
+        for curve in results.curves
+        if curve.question == question
+    ]
+    covers = [a.cover for a in results.covers if a.question == question]
     drawn = [curve.method for curve in curves]
     return CoveragePlot(
-        title=f"{criterion} ≤ {epsilon:g}, {family} of a family",
+        title=question.statement,
         curves=curves,
         covers=[
-            (cover["method"], cover["size"], cover["coverage"])
+            (cover.method, cover.size, cover.coverage)
             for cover in covers
-            if cover["method"] not in drawn
+            if cover.method not in drawn
         ],
-        lower_bound=max(bounds, default=None),
+        lower_bound=max((cover.lower_bound for cover in covers), default=None),
     )
 
 
-def context_map(experiment: Experiment, cover: Mapping[str, Any]) -> ContextMap | None:
+def context_map(
+    experiment: Experiment, answer: CoverAnswer, labels: Mapping[str, str]
+) -> ContextMap | None:
     """The map of one cover, None where the space has more than two axes.
 
     Args:
         experiment: the experiment of the run.
-        cover: a record of `results["covers"]`, with its assignment.
+        answer: a cover and its question.
+        labels: name and unit of each axis.
     """
+    cover, question = answer.cover, answer.question
+    assert question is not None
     space = experiment.target_space
     if len(space.names) > 2 or space.names != experiment.sources.names:
         return None
-    place = {source: i for i, source in enumerate(cover["sources"])}
-    labels = {axis.name: axis.label for axis in experiment.built_system.axes}
+    place = {int(source): i for i, source in enumerate(cover.sources)}
     return ContextMap(
         title=(
-            f"{cover['size']} sources ({cover['method']}), {cover['criterion']} "
-            f"≤ {cover['epsilon']:g}, {100 * cover['coverage']:.4g} % covered"
+            f"{cover.size} sources ({cover.method}), {question.criterion} "
+            f"≤ {question.epsilon:g}, {100 * cover.coverage:.4g} % covered"
         ),
-        labels=[labels[name] for name in space.names],
+        labels=[labels.get(name, name) for name in space.names],
         targets=space.points.tolist(),
         shape=list(space.shape) if isinstance(space, Grid) else None,
-        assignment=[place.get(source, -1) for source in cover["assignment"]],
-        sources=experiment.sources.points[cover["sources"]].tolist(),
+        assignment=[place.get(int(source), -1) for source in cover.assignment],
+        sources=experiment.sources.points[cover.sources].tolist(),
     )
 
 
@@ -180,7 +172,7 @@ def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
     with mpl.rc_context(STYLE):
         axes = figure.subplots(2, len(panels), squeeze=False, sharey=True)
         for column, panel in enumerate(panels):
-            for row, quantity in enumerate(("n_policies", "trainings")):
+            for row, quantity in enumerate(("n_sources", "trainings")):
                 _draw_curves(axes[row, column], panel, quantity)
             for method, size, coverage in panel.covers:
                 axes[0, column].plot(
@@ -349,47 +341,37 @@ def _draw_borders(
 
 
 def save_figures(
-    experiment: Experiment, results: Mapping[str, Any], folder: Path
+    experiment: Experiment, results: Results, system: Mapping[str, Any], folder: Path
 ) -> list[Path]:
     """Draw everything a run has to show.
 
     Args:
         experiment: the experiment of the run.
-        results: contents of its `results.json`.
-        folder: where to put `coverage.png`, `map-regret.png`, …
+        results: what it found.
+        system: what a run tells of its system: the labels of its axes.
+        folder: where to put `coverage.png`, `map-regret-worst-0.2.png`, …
 
     Returns:
         The PNG files.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    clean_leftovers(folder)
     files = []
-    panels = [
-        coverage_plot(results, spec.criterion, spec.family, epsilon)
-        for spec in experiment.criteria
-        for epsilon in spec.epsilon
-    ]
+    panels = [coverage_plot(results, question) for question, _ in results.by_question]
     drawn = [panel for panel in panels if panel.curves]
     if drawn:
         files.append(
             _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
         )
-    for cover in _best_covers(results["covers"]):
-        record = context_map(experiment, cover)
-        if record is not None:
-            name = f"map-{cover['criterion']}-{cover['family']}-{cover['epsilon']:g}"
+    labels = {axis["name"]: axis["label"] for axis in system.get("axes", ())}
+    for question, answers in results.by_question:
+        # The smallest of the fullest covers.
+        best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
+        record = context_map(experiment, best, labels)
+        if record is not None and best.cover.size:
+            name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
             files.append(_save(draw_context_map(record), asdict(record), folder / name))
     return files
-
-
-def _best_covers(covers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """For each criterion, family and ε the smallest of the fullest covers."""
-    best: dict[tuple, Mapping[str, Any]] = {}
-    for cover in covers:
-        key = (cover["criterion"], cover["family"], cover["epsilon"])
-        rank = (-cover["coverage"], cover["size"])
-        if key not in best or rank < (-best[key]["coverage"], best[key]["size"]):
-            best[key] = cover
-    return list(best.values())
 
 
 def _save(figure: Figure, record: Any, path: Path) -> Path:

@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
+from taskspace._files import write_atomically
 from taskspace.cover import ProfilePoint
-from taskspace.runs.store import write_atomically
+from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
 __all__ = ["draw_profile", "save_profile"]
@@ -71,14 +72,13 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
 
 
 def save_profile(
-    points: Sequence[ProfilePoint], criterion: str, family: str, path: Path
+    points: Sequence[ProfilePoint], question: Question, path: Path
 ) -> Path:
     """Draw a profile into PNG and PDF, with its numbers as JSON beside them.
 
     Args:
         points: the profile.
-        criterion: what the losses are.
-        family: whose losses they are.
+        question: what the losses are; its tolerance does not matter.
         path: the files, without suffix.
 
     Returns:
@@ -87,5 +87,6 @@ def save_profile(
     path.parent.mkdir(parents=True, exist_ok=True)
     record = [asdict(point) for point in points]
     write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
-    figure = draw_profile(points, f"{criterion}, {family} of a family")
+    title = f"{question.criterion}, {question.judge} policy of each source"
+    figure = draw_profile(points, title)
     return save(figure, path)[0]

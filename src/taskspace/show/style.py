@@ -6,6 +6,9 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from taskspace._files import replacing
+from taskspace.cover import METHODS
+
 __all__ = ["CRITERION_UNITS", "METHOD_COLOURS", "PALETTE", "new_figure", "save"]
 
 # Okabe & Ito (2008), without black.
@@ -19,13 +22,7 @@ PALETTE = (
     "#F0E442",
     "#999999",
 )
-METHOD_COLOURS = {
-    "greedy": "#0072B2",
-    "uniform": "#D55E00",
-    "random": "#009E73",
-    "local": "#CC79A7",
-    "minimum": "#E69F00",
-}
+METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
 CRITERION_UNITS = {
     "signed": "loss against the policy's own source",
     "regret": "loss against the best known",
@@ -66,7 +63,10 @@ def save(figure: Figure, path: Path) -> list[Path]:
     """
     # Not `with_suffix`: a name may hold a tolerance such as 0.2.
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
+    notes = {"Software": None}, {"CreationDate": None, "Creator": None}
     with mpl.rc_context(STYLE):
-        figure.savefig(files[0], metadata={"Software": None})
-        figure.savefig(files[1], metadata={"CreationDate": None, "Creator": None})
+        for file, metadata in zip(files, notes, strict=True):
+            with replacing(file) as temporary:
+                kind = file.suffix.removeprefix(".")
+                figure.savefig(temporary, metadata=metadata, format=kind)
     return files

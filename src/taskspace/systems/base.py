@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
 
-__all__ = ["ContextAxis", "FamilyReduction", "System"]
+__all__ = ["ContextAxis", "FamilyReduction", "Provenance", "System"]
+
+Provenance = Literal["exact", "sampled", "given"]
+"""Where numbers come from: closed form or solver, episodes, or a user's word."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,19 @@ class System(ABC):
 
     id: ClassVar[str]
     """Versioned name, e.g. `"msd-v1"`; the number goes up when J would change."""
+    provenance: ClassVar[Provenance] = "given"
+    """What J may be called later: `exact` allows proofs, the others do not."""
+    measures: ClassVar[tuple[str, ...]] = ("performance",)
+    """Variables of a table that `measure` gives."""
+    fills_processors: ClassVar[bool] = True
+    """Whether one process uses them all; otherwise a run starts several."""
+    n_episodes: int = 0
+    """Episodes that make up one value of J; 0 where it is not a mean."""
+
+    @property
+    def solved_return(self) -> float | None:
+        """J from which a task counts as solved, where that is agreed."""
+        return None
 
     @property
     @abstractmethod
@@ -104,6 +120,20 @@ class System(ABC):
         Returns:
             J with dims `(source, policy, target)`.
         """
+
+    def measure(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> dict[str, NDArray[Any]]:
+        """Everything that a table keeps of playing policies at contexts.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            The variables that `measures` names, `performance` among them.
+        """
+        return {"performance": self.performance(policies, contexts)}
 
     def home_performance(
         self, policies: Policy, contexts: NDArray[np.float64]
@@ -136,7 +166,15 @@ class System(ABC):
         return reduce_family(self.performance(policies, contexts), home)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Largest J that any policy can reach at each context, where it is known."""
+        """Largest J that any policy can reach at each context, NaN where not known.
+
+        Args:
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            One value a context (−inf where every policy fails), or None where the
+            system knows it nowhere.
+        """
         del contexts
         return None
 

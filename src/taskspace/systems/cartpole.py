@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import MissingExtraError
 from taskspace.systems.base import ContextAxis
@@ -68,6 +68,14 @@ class CartPole(SimulatedSystem):
     def stop_return(self) -> float | None:
         """One step short of the most that there is: 499 of 500."""
         return self.horizon - 1.0
+
+    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """From one step, after which the pole has fallen, to `horizon`.
+
+        Args:
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        return np.tile([1.0, float(self.horizon)], (len(contexts), 1))
 
     def reset(self, key: jax.Array, context: jax.Array) -> CartPoleState:
         """All four coordinates uniform in ±0.05, in every context."""

@@ -12,9 +12,9 @@ space). A context that is set afterwards does not reach them, unless they are in
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,27 +22,32 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.systems.base import ContextAxis
+from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import each_policy
 from taskspace.systems.gymnasium_axes import READY
 from taskspace.systems.parallel import parallel_map
-from taskspace.systems.simulated import SimulatedSystem
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["GymnasiumSystem"]
+__all__ = ["GymnasiumSystem", "gymnasium_system"]
 
 APPLY = ("attributes", "arguments")
 
+SIDE_BY_SIDE = 64
+"""Environments of one context that are kept open at a time."""
+
 
 @dataclass(frozen=True, eq=False)
-class GymnasiumSystem(SimulatedSystem):
+class GymnasiumSystem(EpisodicSystem):
     """A family of Gymnasium environments, played as they are.
 
     Policies may be our own (`Mlp`, `LinearGain`, `TabularPolicy`), Stable-Baselines3
     models, or any callable from an observation to an action (in `PythonPolicies`);
     one with a method `reset` has it called before every episode. Episode `e` starts
-    with `reset(seed=episode_seed + e)` for every policy and context.
+    with `reset(seed=episode_seed + e)` for every policy and context. Seeds close to
+    each other therefore share episodes: for others take other numbers
+    (`fresh_episodes`), not another seed.
 
     Train with `Sb3`; `Ppo` needs a system in JAX.
 
@@ -59,9 +64,12 @@ class GymnasiumSystem(SimulatedSystem):
         arguments: further arguments for making an environment.
         horizon: steps after which an episode is cut.
         n_episodes: episodes that make up one performance.
-        episode_seed: seed of the first episode.
+        episode_seed: seed of episode 0.
         workers: processes that share the evaluation; 0 for none.
-        name: what to call it in reports.
+        name: its `id` in reports; left out, `gymnasium:` and the id in `make`.
+        return_range: smallest and largest return that an episode can have in any
+            context, if known; certificates of confidence need it. Left out, it is
+            known for some of the ids in `READY`.
 
     Example:
         >>> system = GymnasiumSystem("Acrobot-v1", n_episodes=2, horizon=50)
@@ -79,12 +87,9 @@ class GymnasiumSystem(SimulatedSystem):
     n_episodes: int = 10
     episode_seed: int = 0
     workers: int = 0
-    name: str = "gymnasium"
+    name: str = ""
+    return_range: tuple[float, float] | None = None
     id: ClassVar[str] = "gymnasium"
-    # Nothing here reads these; with them `Ppo` gets as far as `reset`, which says
-    # what to do instead.
-    n_observations: ClassVar[int] = 1
-    n_actions: ClassVar[int] = 1
 
     def __post_init__(self):
         super().__post_init__()
@@ -99,6 +104,8 @@ class GymnasiumSystem(SimulatedSystem):
             object.__setattr__(self, "apply", ready.apply)
         if not callable(self.apply) and self.apply not in APPLY:
             raise UnknownNameError("way to apply a context", self.apply, APPLY)
+        own = f"gymnasium:{self.make}" if isinstance(self.make, str) else self.id
+        object.__setattr__(self, "id", self.name or own)
         known = [axis.name for axis in self.context_axes]
         for name in self.attributes:
             if name not in known:
@@ -110,10 +117,29 @@ class GymnasiumSystem(SimulatedSystem):
         return tuple(self.context_axes)
 
     def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
-        plain = ("horizon", "n_episodes", "episode_seed", "workers", "name")
+        """What can be written down: functions cannot.
+
+        Together with `id` it is what `gymnasium_system` takes, unless functions of
+        one's own make or change the environment.
+        """
+        plain = ("horizon", "n_episodes", "episode_seed", "workers")
         values = {name: getattr(self, name) for name in plain}
-        return {"make": self.make, **values} if isinstance(self.make, str) else values
+        if self.return_range is not None:
+            values["return_range"] = list(self.return_range)
+        if self.arguments:
+            values["arguments"] = dict(self.arguments)
+        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        if ready is None or self.apply is not ready.apply:
+            values["axes"] = {a.name: self._axis_settings(a) for a in self.axes}
+            if isinstance(self.apply, str):
+                values["apply"] = self.apply
+        return values
+
+    def _axis_settings(self, axis: ContextAxis) -> dict[str, Any]:
+        values = {key: value for key, value in asdict(axis).items() if key != "name"}
+        if axis.name in self.attributes:
+            values["attribute"] = self.attributes[axis.name]
+        return values
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
         """The environment of one context.
@@ -150,23 +176,50 @@ class GymnasiumSystem(SimulatedSystem):
             _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
         return environment
 
+    def return_bounds(
+        self, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """`return_range`, or what is known of the environments in `READY`.
+
+        Args:
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        if self.return_range is not None:
+            return np.tile(np.asarray(self.return_range, float), (len(contexts), 1))
+        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        # Arguments may change the reward, another `apply` anything.
+        if ready is None or self.arguments or self.apply is not ready.apply:
+            return None
+        if ready.bounds is None:
+            return None
+        names = [axis.name for axis in self.axes]
+        rows = [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
+        return np.array([ready.bounds(row, self.horizon) for row in rows])
+
     def returns(
-        self, policies: Policy, contexts: NDArray[np.float64]
+        self,
+        policies: Policy,
+        contexts: NDArray[np.float64],
+        *,
+        episodes: Sequence[int] | None = None,
     ) -> NDArray[np.float32]:
         """Return of every policy at every context in every episode.
 
         Args:
             policies: a stack with leading dims `(source, policy)`.
             contexts: full context rows, shape `(target, len(axes))`.
+            episodes: numbers of the episodes to play; those of J if left out.
 
         Returns:
             Sums of rewards, dims `(source, policy, target, episode)`; −inf where one
             is not a number.
         """
         members, shape = each_policy(policies)
+        numbers = self.episode_numbers(episodes)
         work = [(row, members) for row in np.asarray(contexts, float)]
-        played = parallel_map(partial(_play_context, self), work, self.workers)
-        stack = np.stack(played).reshape(len(contexts), *shape, self.n_episodes)
+        play = partial(_play_context, self, numbers)
+        played = parallel_map(play, work, self.workers)
+        stack = np.stack(played).reshape(len(contexts), *shape, len(numbers))
         return np.moveaxis(stack, 0, 2).astype(np.float32)
 
     def home_performance(
@@ -178,26 +231,122 @@ class GymnasiumSystem(SimulatedSystem):
             (row, members[i * shape[1] : (i + 1) * shape[1]])
             for i, row in enumerate(np.asarray(contexts, float))
         ]
-        played = parallel_map(partial(_play_context, self), work, self.workers)
+        play = partial(_play_context, self, self.episode_numbers(None))
+        played = parallel_map(play, work, self.workers)
         returns = np.stack(played).astype(np.float32)  # as in `performance`
         return returns.mean(-1, dtype=np.float64)
 
-    def reset(self, key: Any, context: Any) -> NoReturn:
-        """Refused: the environment is not in JAX."""
-        del key, context
+
+def gymnasium_system(
+    env_id: str,
+    *,
+    axes: Mapping[str, Any] | Sequence[str] | None = None,
+    apply: str = "attributes",
+    arguments: Mapping[str, Any] | None = None,
+    horizon: int = 500,
+    n_episodes: int = 10,
+    episode_seed: int = 0,
+    workers: int = 0,
+    return_range: Sequence[float] | None = None,
+) -> GymnasiumSystem:
+    """A Gymnasium environment as a system, from plain values, as a TOML file has them.
+
+    In an experiment, `id = "gymnasium:Pendulum-v1"` is this function.
+
+    Args:
+        env_id: an id of Gymnasium, e.g. `"Pendulum-v1"`.
+        axes: the context axes, by name: a default value, or a table with any of
+            `default`, `unit`, `low`, `high`, `low_open`, `description`, and
+            `attribute` (where the name differs). A default that is left out is read
+            from the environment; names alone may be a list. Not needed for the ids
+            in `READY`, whose axes keep their meaning also when they are named.
+        apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
+            `gymnasium.make`.
+        arguments: further arguments for making an environment.
+        horizon: steps after which an episode is cut.
+        n_episodes: episodes that make up one performance.
+        episode_seed: seed of episode 0.
+        workers: processes that share the evaluation; 0 for none.
+        return_range: smallest and largest return of an episode, if known.
+
+    Example:
+        >>> system = gymnasium_system("Pendulum-v1", axes=["g"], horizon=200)
+        >>> system.id, system.axes[0].default
+        ('gymnasium:Pendulum-v1', 10.0)
+    """
+    if not isinstance(env_id, str) or not env_id or ":" in env_id:
         raise InvalidInputError(
-            f"{self.name} is a Gymnasium environment, not JAX functions. Train it with "
-            "the trainer 'sb3', or write it in JAX as a SimulatedSystem for 'ppo'."
+            "A Gymnasium environment must be named by its registered id, e.g. "
+            f"'gymnasium:Pendulum-v1', but got 'gymnasium:{env_id}'. For a module of "
+            "your own make a GymnasiumSystem and name it as package.module:object."
         )
+    given = {} if axes is None else axes
+    if not isinstance(given, Mapping):
+        given = {name: {} for name in given}
+    ready = READY.get(env_id)
+    own = ready is None or not set(given) <= {axis.name for axis in ready.axes}
+    tables = {name: _axis_table(name, value) for name, value in given.items()}
+    attributes = {n: t.pop("attribute") for n, t in tables.items() if "attribute" in t}
+    further = dict(arguments or {})
+    if own:
+        for name, table in tables.items():
+            if "default" not in table:
+                path = attributes.get(name, name)
+                table["default"] = _default(env_id, further, name, path)
+    return GymnasiumSystem(
+        env_id,
+        [ContextAxis(name, **table) for name, table in tables.items()] if own else (),
+        apply=apply,
+        attributes=attributes if own else {},
+        arguments=further,
+        horizon=horizon,
+        n_episodes=n_episodes,
+        episode_seed=episode_seed,
+        workers=workers,
+        return_range=None if return_range is None else _pair(return_range),
+    )
 
-    def step(self, state: Any, action: Any, context: Any, key: Any) -> NoReturn:
-        """Refused: the environment is not in JAX."""
-        del state, action
-        return self.reset(key, context)
 
-    def observe(self, state: Any, context: Any) -> NoReturn:
-        """Refused: the environment is not in JAX."""
-        return self.reset(state, context)
+def _axis_table(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"default": float(value)}
+    known = [f.name for f in fields(ContextAxis) if f.name != "name"]
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"The axis {name!r} must be a default value or a table with some of "
+            f"{', '.join([*known, 'attribute'])}, but got {value!r}."
+        )
+    for key in value:
+        if key not in (*known, "attribute"):
+            raise UnknownNameError(f"key of the axis {name}:", key, known)
+    return dict(value)
+
+
+def _pair(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) != 2 or not values[0] < values[1]:
+        raise InvalidInputError(
+            f"return_range must be [smallest, largest], but got {list(values)}."
+        )
+    return float(values[0]), float(values[1])
+
+
+def _default(env_id: str, arguments: dict[str, Any], name: str, path: str) -> float:
+    """The value that an environment has by itself."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise MissingExtraError("A Gymnasium environment", "rl") from error
+    environment = gymnasium.make(env_id, disable_env_checker=True, **arguments)
+    value: Any = environment.unwrapped
+    for part in path.split("."):
+        value = _attribute(value, part)
+    environment.close()
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"The axis {name!r} needs a default: {path} of {env_id} is {value!r}."
+        ) from error
 
 
 def _set_attribute(physics: Any, path: str, value: Any) -> None:
@@ -219,23 +368,29 @@ def _attribute(physics: Any, name: str) -> Any:
 
 
 def _play_context(
-    system: GymnasiumSystem, work: tuple[NDArray[np.float64], Sequence[Any]]
+    system: GymnasiumSystem,
+    episodes: NDArray[np.int64],
+    work: tuple[NDArray[np.float64], Sequence[Any]],
 ) -> NDArray[np.float64]:
     """Returns of some policies in one context, dims `(policy, episode)`."""
     context, policies = work
-    n = system.n_episodes
-    environments = [system.environment(context) for _ in range(n)]
-    totals = np.empty((len(policies), n))
+    side_by_side = min(len(episodes), SIDE_BY_SIDE)
+    environments = [system.environment(context) for _ in range(side_by_side)]
+    totals = np.empty((len(policies), len(episodes)))
     for i, policy in enumerate(policies):
         batched = _batched(policy, environments[0])
-        if batched is None:  # one episode after the other: it may have a memory
-            for e, environment in enumerate(environments):
+        for first in range(0, len(episodes), side_by_side):
+            some = slice(first, first + side_by_side)
+            numbers = episodes[some].tolist()
+            if batched is not None:
+                totals[i, some] = _play(system, environments, numbers, batched)
+                continue
+            # One episode after the other: the policy may have a memory.
+            for e, number in enumerate(numbers, first):
                 if hasattr(policy, "reset"):
                     policy.reset()
                 act = partial(_one, policy)
-                totals[i, e] = _play(system, [environment], e, act)[0]
-        else:
-            totals[i] = _play(system, environments, 0, batched)
+                totals[i, e] = _play(system, environments[:1], [number], act)[0]
     for environment in environments:
         environment.close()
     return np.where(np.isnan(totals), -np.inf, totals)
@@ -244,16 +399,16 @@ def _play_context(
 def _play(
     system: GymnasiumSystem,
     environments: Sequence[Any],
-    first: int,
+    episodes: Sequence[int],
     act: Callable[[list[Any]], Any],
 ) -> NDArray[np.float64]:
-    """Sums of rewards of some environments that are stepped side by side."""
-    seeds = range(
-        system.episode_seed + first, system.episode_seed + first + len(environments)
-    )
-    seen = [env.reset(seed=s)[0] for env, s in zip(environments, seeds, strict=True)]
-    total = np.zeros(len(environments))
-    alive = list(range(len(environments)))
+    """Sums of rewards of some episodes that are stepped side by side."""
+    seen = [
+        environment.reset(seed=system.episode_seed + number)[0]
+        for environment, number in zip(environments, episodes, strict=False)
+    ]
+    total = np.zeros(len(episodes))
+    alive = list(range(len(episodes)))
     for _ in range(system.horizon):
         actions = act([seen[e] for e in alive])
         going = []

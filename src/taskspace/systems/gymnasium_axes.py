@@ -13,11 +13,17 @@ from taskspace.systems.base import ContextAxis
 __all__ = ["READY", "ReadyAxes"]
 
 
+MAX_SPEED = 8.0
+"""Of Pendulum-v1, rad/s."""
+
+
 class ReadyAxes(NamedTuple):
-    """Axes of an environment, and how a context is applied to it."""
+    """Axes of an environment, how a context is applied to it, and its returns."""
 
     axes: tuple[ContextAxis, ...]
     apply: Callable[[Any, dict[str, float]], None]
+    bounds: Callable[[dict[str, float], int], tuple[float, float]] | None = None
+    """Least and largest return of an episode, of the context and the horizon."""
 
 
 def _positive(
@@ -26,6 +32,20 @@ def _positive(
     return ContextAxis(
         name, default, unit, low=0.0, low_open=True, description=description
     )
+
+
+def pendulum_bounds(max_torque: float, horizon: int) -> tuple[float, float]:
+    """Least and largest return of a Pendulum-v1.
+
+    A step costs θ² + 0.1·θ̇² + 0.001·u², with |θ| ≤ π, |θ̇| ≤ 8 and |u| ≤
+    `max_torque`. A thousandth is left for sums in single precision.
+
+    Args:
+        max_torque: limit of the torque, N·m.
+        horizon: steps of an episode.
+    """
+    most = np.pi**2 + 0.1 * MAX_SPEED**2 + 0.001 * max_torque**2
+    return -1.001 * horizon * most, 0.0
 
 
 def _apply_cartpole(environment: Any, context: dict[str, float]) -> None:
@@ -87,6 +107,7 @@ READY: dict[str, ReadyAxes] = {
             _positive("time_step", 0.02, "s", "tau"),
         ),
         _apply_cartpole,
+        lambda context, horizon: (1.0, float(horizon)),
     ),
     "Pendulum-v1": ReadyAxes(
         (
@@ -97,6 +118,7 @@ READY: dict[str, ReadyAxes] = {
             _positive("max_torque", 2.0, "N·m", "limit in both directions"),
         ),
         _apply_pendulum,
+        lambda context, horizon: pendulum_bounds(context["max_torque"], horizon),
     ),
     "Acrobot-v1": ReadyAxes(
         (
@@ -109,6 +131,7 @@ READY: dict[str, ReadyAxes] = {
             _positive("time_step", 0.2, "s", "time between two actions"),
         ),
         _apply_acrobot,
+        lambda context, horizon: (-float(horizon), 0.0),
     ),
     "MountainCarContinuous-v0": ReadyAxes(
         (

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import MissingExtraError
 from taskspace.systems.base import ContextAxis
+from taskspace.systems.gymnasium_axes import MAX_SPEED, pendulum_bounds
 from taskspace.systems.simulated import SimulatedSystem
 
 if TYPE_CHECKING:
     import gymnasium
 
 __all__ = ["Pendulum", "PendulumState"]
-
-MAX_SPEED = 8.0
 
 
 class PendulumState(NamedTuple):
@@ -53,6 +52,15 @@ class Pendulum(SimulatedSystem):
     def axes(self) -> tuple[ContextAxis, ...]:
         """Mass, length, gravity, time step and largest torque."""
         return _AXES
+
+    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """From the dearest possible step, `horizon` times, to none.
+
+        Args:
+            contexts: full context rows, shape `(target, len(axes))`.
+        """
+        column = [axis.name for axis in self.axes].index("max_torque")
+        return np.array([pendulum_bounds(u, self.horizon) for u in contexts[:, column]])
 
     def reset(self, key: jax.Array, context: jax.Array) -> PendulumState:
         """Angle uniform in ±π, velocity uniform in ±1, in every context."""

@@ -1,27 +1,23 @@
-"""Systems given by JAX functions, whose performance is a mean over episodes.
+"""Episodic systems given by JAX functions.
 
 A subclass says how one environment starts, moves and is seen; this module plays
-every policy at every context. Episodes use common random numbers: the initial
-state and the noise of episode `e` come from `e` alone, so the same episodes are
-played for every (policy, target) pair and differences between pairs are not luck.
+every policy at every context, thousands of episodes side by side.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
-from taskspace.systems.base import System
-
-if TYPE_CHECKING:
-    import gymnasium
+from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["Head", "SimulatedSystem", "episode_keys", "network", "play", "where"]
 
@@ -45,14 +41,12 @@ class Head(NamedTuple):
     high: float
 
 
-class SimulatedSystem(System):
+class SimulatedSystem(EpisodicSystem):
     """A system simulated step by step in JAX.
 
-    Implementations are frozen dataclasses with at least the fields `horizon`,
-    `n_episodes` and `episode_seed`. The three physics functions are pure, treat
-    one environment, and compute every derived quantity from `context`: a 1-d array
-    in the order of `axes`. They run in the precision of their arguments; training
-    and evaluation use float32.
+    The three physics functions are pure, treat one environment, and compute every
+    derived quantity from `context`: a 1-d array in the order of `axes`. They run in
+    the precision of their arguments; training and evaluation use float32.
     """
 
     n_observations: ClassVar[int]
@@ -65,31 +59,6 @@ class SimulatedSystem(System):
     """Smallest continuous action that a policy gives."""
     action_high: ClassVar[float] = np.inf
     """Largest continuous action that a policy gives."""
-
-    horizon: int
-    """Steps after which an episode is cut (truncated, not terminated)."""
-    n_episodes: int
-    """Episodes that make up the performance of one policy at one context."""
-    episode_seed: int
-    """Seed of the initial states and the noise of those episodes."""
-
-    def __post_init__(self):
-        for name in ("horizon", "n_episodes"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < 1:
-                raise InvalidInputError(
-                    f"{name} >= 1 must hold in {self.id}, but got {name}={value!r}."
-                )
-
-    @property
-    def solved_return(self) -> float | None:
-        """Mean return from which a task counts as solved, where that is agreed."""
-        return None
-
-    @property
-    def stop_return(self) -> float | None:
-        """Mean return from which training need not go on; `None` for no such end."""
-        return None
 
     @abstractmethod
     def reset(self, key: jax.Array, context: jax.Array) -> Any:
@@ -125,20 +94,12 @@ class SimulatedSystem(System):
             context: context of this environment, shape `(len(axes),)`.
         """
 
-    def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
-        """A Gymnasium environment with the physics of one context, if there is one.
-
-        Args:
-            context: full context row, in the order of `axes`.
-            kwargs: passed on to `gymnasium.make`.
-        """
-        del context, kwargs
-        raise InvalidInputError(
-            f"{self.id} has no Gymnasium environment; give it a method `environment`."
-        )
-
     def returns(
-        self, policies: Policy, contexts: NDArray[np.float64]
+        self,
+        policies: Policy,
+        contexts: NDArray[np.float64],
+        *,
+        episodes: Sequence[int] | None = None,
     ) -> NDArray[np.float32]:
         """Return of every policy at every context in every episode.
 
@@ -149,10 +110,12 @@ class SimulatedSystem(System):
             policies: a stack with leading dims `(source, policy)`: `Mlp`, or
                 `LinearGain` for continuous actions.
             contexts: full context rows, shape `(target, len(axes))`.
+            episodes: numbers of the episodes to play; those of J if left out.
 
         Returns:
             Sums of rewards, dims `(source, policy, target, episode)`.
         """
+        numbers = self.episode_numbers(episodes)
         policies = self._checked(policies)
         leading = policies.biases[0].shape[:-1]
         layers = tuple(
@@ -168,21 +131,16 @@ class SimulatedSystem(System):
             float(policies.action_low),
             float(policies.action_high),
         )
+        # Padded, so that few sizes are compiled when the number of targets changes.
+        n_rows = 1 << (len(contexts) - 1).bit_length()
+        rows = np.asarray(contexts, np.float32)
+        rows = np.pad(rows, ((0, n_rows - len(rows)), (0, 0)), mode="edge")
         with jax.enable_x64(False):
-            rows = np.asarray(contexts, np.float32)
-            played = np.asarray(_play_stack(self, layers, head, rows))
-        return played.reshape(*leading, len(contexts), self.n_episodes)
-
-    def performance(
-        self, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Mean return over the episodes, dims `(source, policy, target)`.
-
-        Args:
-            policies: a stack with leading dims `(source, policy)`.
-            contexts: full context rows, shape `(target, len(axes))`.
-        """
-        return self.returns(policies, contexts).mean(-1, dtype=np.float64)
+            found = _play_stack(
+                self, layers, head, rows, len(contexts), numbers.astype(np.int32)
+            )
+        played = np.asarray(found).reshape(*leading, n_rows, len(numbers))
+        return np.ascontiguousarray(played[..., : len(contexts), :])
 
     def _checked(self, policies: Policy) -> Mlp:
         """The stack as networks whose head and sizes fit this system."""
@@ -207,15 +165,15 @@ class SimulatedSystem(System):
         return policies
 
 
-def episode_keys(key: jax.Array, n_episodes: int) -> jax.Array:
-    """Keys of the initial state and of the noise, shape `(n_episodes, 2)`.
+def episode_keys(key: jax.Array, episodes: jax.Array) -> jax.Array:
+    """Keys of the initial state and of the noise, shape `(episode, 2)`.
 
-    Those of an episode depend on its number alone, so more episodes keep the first.
+    Args:
+        key: of all episodes.
+        episodes: their numbers; the keys of an episode depend on its own alone.
     """
     one = partial(jax.random.fold_in, key)
-    return jax.vmap(lambda episode: jax.random.split(one(episode)))(
-        jnp.arange(n_episodes)
-    )
+    return jax.vmap(lambda episode: jax.random.split(one(episode)))(episodes)
 
 
 def network(
@@ -236,12 +194,16 @@ def _play_stack(
     layers: Layers,
     head: Head,
     contexts: jax.Array,
+    n_contexts: jax.Array,
+    episodes: jax.Array,
 ) -> jax.Array:
     """Returns of a stack of policies, shape `(policy, target * episode)`."""
-    keys = episode_keys(jax.random.key(system.episode_seed), system.n_episodes)
+    keys = episode_keys(jax.random.key(system.episode_seed), episodes)
     # One policy after the other: a vmap over networks would break the matrix
     # products into small ones, which is several times slower on a CPU.
-    return lax.map(lambda one: play(system, one, head, contexts, keys), layers)
+    return lax.map(
+        lambda one: play(system, one, head, contexts, keys, n_contexts), layers
+    )
 
 
 def play(
@@ -250,6 +212,7 @@ def play(
     head: Head,
     contexts: jax.Array,
     keys: jax.Array,
+    n_contexts: jax.Array | None = None,
 ) -> jax.Array:
     """Returns of one policy at all contexts; to be traced inside a jit.
 
@@ -263,6 +226,8 @@ def play(
         head: how its outputs become actions.
         contexts: shape `(target, len(axes))`.
         keys: of the initial state and of the noise, shape `(episode, 2)`.
+        n_contexts: how many of the contexts are played, the first ones; all if left
+            out.
 
     Returns:
         Sums of rewards, shape `(target * episode,)`, episodes running fastest.
@@ -270,6 +235,7 @@ def play(
     n_episodes = keys.shape[0]
     n_pairs = contexts.shape[0] * n_episodes
     n_slots = min(SLOTS, n_pairs)
+    end = n_pairs if n_contexts is None else n_contexts * n_episodes
 
     def start(pair: jax.Array) -> tuple[jax.Array, Any]:
         pair = jnp.minimum(pair, n_pairs - 1)
@@ -301,7 +267,7 @@ def play(
         context, state = jax.tree.map(partial(where, over), fresh, (context, state))
         time = jnp.where(over, 0, time)
         total = jnp.where(over, 0, total)
-        slots = pair, time, total, pair < n_pairs, context, state
+        slots = pair, time, total, pair < end, context, state
         return waiting + ahead[-1], result, slots
 
     table = jax.vmap(start)(jnp.arange(n_pairs))
@@ -311,13 +277,13 @@ def play(
         pair,
         jnp.zeros(n_slots, pair.dtype),
         jnp.zeros(n_slots, contexts.dtype),
-        jnp.ones(n_slots, bool),
+        pair < end,
         context,
         state,
     )
     result = jnp.zeros(n_pairs + 1, contexts.dtype)
     carry = jnp.asarray(n_slots, pair.dtype), result, slots
-    carry = lax.while_loop(lambda carry: (carry[2][0] < n_pairs).any(), refill, carry)
+    carry = lax.while_loop(lambda carry: (carry[2][0] < end).any(), refill, carry)
     total = carry[1][:n_pairs]
     return jnp.where(jnp.isnan(total), -jnp.inf, total)
 

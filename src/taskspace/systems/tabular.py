@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy, TabularPolicy
-from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.base import ContextAxis, Provenance, System
 
 __all__ = [
     "DirectionalityToy",
@@ -67,6 +67,7 @@ class TabularFamily(System):
     horizon: int | None = None
     name: str = "tabular family"
     id: ClassVar[str] = "tabular-family"
+    provenance: ClassVar[Provenance] = "exact"
 
     def __post_init__(self):
         values = np.array(self.values, np.float64).reshape(-1)

@@ -29,6 +29,18 @@ class Trained:
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "Trained":
+        """What some of the sources got.
+
+        Args:
+            rows: which sources.
+        """
+        return Trained(
+            self.policies[rows],
+            self.environment_steps[rows],
+            {name: values[rows] for name, values in self.log.items()},
+        )
+
     @staticmethod
     def concatenate(parts: "list[Trained]") -> "Trained":
         """Join along `source`."""

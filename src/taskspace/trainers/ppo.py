@@ -184,8 +184,8 @@ class Ppo(Trainer):
         """
         if not isinstance(system, SimulatedSystem):
             raise InvalidInputError(
-                f"PPO trains systems with JAX physics (SimulatedSystem), but got "
-                f"{system.id}."
+                f"PPO trains systems in JAX (SimulatedSystem), but {system.id} is not "
+                "JAX functions. Train Gymnasium environments with 'sb3'."
             )
         results = []
         for row in contexts:
@@ -306,7 +306,7 @@ def _train(
         keys = jax.random.split(key_updates, ppo.n_updates_per_period)
         state, _ = lax.scan(update, (parameters, moments, environments), keys)
         parameters, moments, environments = state
-        keys = episode_keys(key_evaluation, ppo.n_evaluation_episodes)
+        keys = episode_keys(key_evaluation, jnp.arange(ppo.n_evaluation_episodes))
         actor = environments.statistics.fold(parameters.actor)
         new = play(system, actor, head, context[None], keys).mean()
         # The newer of two equal checkpoints has seen more, so it is kept.

@@ -5,7 +5,7 @@ becomes an `Mlp`: plain arrays that run at our speed, with nothing pickled.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.episodic import FIRST_TRAINING, EpisodicSystem
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Sb3(Trainer):
         """Policies for some sources.
 
         Args:
-            system: a simulated system with Gymnasium environments.
+            system: an episodic system with Gymnasium environments.
             contexts: full context rows, shape `(source, len(system.axes))`.
             seed: all randomness comes from it. The random state of PyTorch, NumPy
                 and Python is set by it, as Stable-Baselines3 does.
@@ -85,9 +85,10 @@ class Sb3(Trainer):
         Returns:
             A stack of `Mlp`, with the same log as `Ppo`.
         """
-        if not isinstance(system, SimulatedSystem):
+        if not isinstance(system, EpisodicSystem):
             raise InvalidInputError(
-                f"Sb3 evaluates on JAX physics (SimulatedSystem), but got {system.id}."
+                "Sb3 trains systems that are played in episodes (EpisodicSystem), but "
+                f"got {system.id}."
             )
         stacks, numbers = [], []
         for row in contexts:
@@ -110,7 +111,7 @@ class Sb3(Trainer):
 
     def _train_one(
         self,
-        system: SimulatedSystem,
+        system: EpisodicSystem,
         context: NDArray[np.float64],
         seed: np.random.SeedSequence,
     ) -> tuple[Mlp, int, float, int]:
@@ -123,19 +124,17 @@ class Sb3(Trainer):
             raise MissingExtraError("The Sb3 trainer", "rl") from error
 
         stop = self.stop_return if self.stop_return is not None else system.stop_return
-        settings: Any = system
-        judge = replace(
-            settings,
-            n_episodes=self.n_evaluation_episodes,
-            episode_seed=system.episode_seed + 1,
-        )
+        episodes = range(FIRST_TRAINING, FIRST_TRAINING + self.n_evaluation_episodes)
         kept: list[tuple[Mlp, float]] = []
         evaluated: list[float] = []
 
         def evaluate(model: "BaseAlgorithm") -> bool:
             """Keep the model if it is the best so far; whether training goes on."""
             policy = mlp_from_sb3(model)
-            score = float(judge.performance(policy[None, None], context[None])[0, 0, 0])
+            played = system.returns(
+                policy[None, None], context[None], episodes=episodes
+            )
+            score = float(played.mean(dtype=np.float64))
             evaluated.append(score)
             if not kept or score >= kept[0][1]:
                 kept[:] = [(policy, score)]

@@ -1,0 +1,163 @@
+"""Files that are there whole or not at all, and that say when they were damaged."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+
+from taskspace.errors import DamagedFileError, InvalidInputError
+
+__all__ = [
+    "checksum",
+    "clean_leftovers",
+    "inside",
+    "plain",
+    "read_sealed",
+    "replacing",
+    "write_atomically",
+    "write_sealed",
+]
+
+PARTIAL = ".partial-"
+"""How the names of files begin that are still being written."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of `path` once it is written.
+
+    What was there stays until then; after it, the new file is on the disk, not only
+    in a cache. A symbolic link is replaced, not followed.
+
+    Args:
+        path: the file to write.
+    """
+    temporary = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_directory(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Args:
+        path: the file.
+        content: text or bytes.
+    """
+    with replacing(path) as temporary:
+        if isinstance(content, str):
+            temporary.write_text(content, encoding="utf-8")
+        else:
+            temporary.write_bytes(content)
+
+
+def clean_leftovers(folder: Path) -> None:
+    """Remove what a writer that was killed left behind.
+
+    Args:
+        folder: where to look, with everything below it.
+    """
+    for leftover in folder.rglob(f"{PARTIAL}*"):
+        leftover.unlink(missing_ok=True)
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """The path, if it is in the folder also when links are followed.
+
+    Args:
+        folder: where it must be.
+        path: a file or folder that may not exist yet.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidInputError(
+            f"{path} must lie in {folder}, but a link leads out of it. Nothing was "
+            "written; name another folder."
+        )
+    return path
+
+
+def checksum(data: bytes | memoryview) -> str:
+    """CRC-32C of some bytes, as eight hexadecimal digits.
+
+    Args:
+        data: the bytes.
+    """
+    return f"{google_crc32c.value(bytes(data)):08x}"
+
+
+def write_sealed(path: Path, content: Any) -> None:
+    """Write a JSON value with its own checksum.
+
+    Args:
+        path: the file.
+        content: anything that `plain` can turn into JSON.
+    """
+    body = json.dumps(plain(content), ensure_ascii=False)
+    seal = checksum(body.encode())
+    write_atomically(path, f'{{"crc32c": "{seal}", "content": {body}}}\n')
+
+
+def read_sealed(path: Path) -> Any:
+    """The JSON value that `write_sealed` wrote, or a sentence.
+
+    Args:
+        path: the file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        head, _, rest = text.partition(', "content": ')
+        body = rest.removesuffix("}\n")
+        if head != f'{{"crc32c": "{checksum(body.encode())}"' or len(rest) == len(body):
+            raise DamagedFileError(f"{path} is damaged: its checksum does not fit.")
+        return json.loads(body)
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        if isinstance(error, DamagedFileError):
+            raise
+        raise DamagedFileError(f"{path} is damaged: {error}.") from error
+    except OSError as error:
+        raise DamagedFileError(
+            f"{path} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON values; numbers that JSON does not have become None.
+
+    Args:
+        value: numbers, strings, NumPy arrays, and lists and dicts of them.
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _sync_directory(folder: Path) -> None:
+    """Make a rename durable; not every file system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,60 @@
+"""Enclosures: bounds on the loss of a source over whole boxes of contexts.
+
+One file a kind of system, and one line in `ENCLOSURES`. What has no line is certified
+by a Lipschitz constant that the user knows, or estimated.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.lipschitz import LipschitzEnclosure
+from taskspace.certificates.enclosures.msd import MsdEnclosure, msd_enclosure
+from taskspace.policies import Policy
+from taskspace.systems.base import System
+from taskspace.systems.msd import MassSpringDamper
+
+__all__ = [
+    "ENCLOSURES",
+    "Boxes",
+    "Enclosure",
+    "LipschitzEnclosure",
+    "MsdEnclosure",
+    "enclosure_for",
+]
+
+Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | None]
+"""Of system, policies, full context rows of the sources, criterion and judge."""
+
+ENCLOSURES: list[tuple[type[System], Factory]] = [
+    (MassSpringDamper, msd_enclosure),
+]
+"""Systems and who bounds their losses; the first that does not decline is used."""
+
+
+def enclosure_for(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> Enclosure | None:
+    """Bounds over boxes for a system, None where no enclosure knows it.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    if system is None or policies is None:
+        return None
+    for kind, make in ENCLOSURES:
+        if isinstance(system, kind):
+            found = make(system, policies, sources, criterion, judge)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,187 @@
+"""The sentences of certificates: one renderer, which speaks from typed fields."""
+
+from collections.abc import Mapping, Sequence
+
+from taskspace.certificates.claims import on_table
+from taskspace.cover import Cover
+from taskspace.questions import Question
+from taskspace.systems.base import Provenance
+
+__all__ = [
+    "between_sentence",
+    "context_words",
+    "continuum_sentence",
+    "few_sentence",
+    "grid_sentence",
+    "hopeless_sentence",
+]
+
+
+def count(n: int, noun: str, *, of: int | None = None) -> str:
+    """`"1 source"`, `"3 sources"`, `"3 of 400 sources"`.
+
+    Args:
+        n: how many.
+        noun: of what, in the singular.
+        of: out of how many.
+    """
+    if of is None:
+        return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return f"{n:,} of {of:,} {noun}" if of == 1 else f"{n:,} of {of:,} {noun}s"
+
+
+def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
+    """A context for people: `k = 1.5, c = 2`.
+
+    Args:
+        context: values by name.
+        names: which of them to tell.
+    """
+    return ", ".join(f"{name} = {context[name]:.6g}" for name in names)
+
+
+def grid_sentence(
+    cover: Cover, question: Question, worst_regret: float, provenance: Provenance
+) -> str:
+    """What a cover of the table's targets is worth.
+
+    Args:
+        cover: of the targets.
+        question: what it answers.
+        worst_regret: largest regret that it leaves where it serves.
+        provenance: where the table's numbers come from.
+    """
+    n_served = int((cover.assignment >= 0).sum())
+    n_missing = len(cover.uncoverable)
+    n_left = cover.n_targets - n_served - n_missing
+    verb = "serves" if cover.size == 1 else "serve"
+    if n_served == cover.n_targets:
+        whom = "every target of the table"
+    elif n_missing and not n_left:
+        whom = f"{count(n_served, 'target', of=cover.n_targets)}"
+    else:
+        whom = f"only {count(n_served, 'target', of=cover.n_targets)}"
+    few = "the fewest possible" if cover.optimal else f"at least {cover.lower_bound:g}"
+    where = on_table(provenance)
+    if where and n_served == cover.n_targets:
+        whom = "every target"
+    why = f"{count(cover.size, 'source')} {verb} {whom}{where}, {few}."
+    if n_missing:
+        be = "is" if n_missing == 1 else "are"
+        why += f" {count(n_missing, 'target')} {be} served by no source."
+    if question.criterion == "signed" and worst_regret > question.epsilon:
+        why += (
+            f" They leave a regret of {worst_regret:.4g}, more than epsilon: signed "
+            "compares with the source's own score."
+        )
+    return why
+
+
+def continuum_sentence(
+    question: Question,
+    names: Sequence[str],
+    *,
+    holds: bool,
+    n_sources: int,
+    n_policies: int,
+    n_open: int,
+    share_open: float,
+    witness: Mapping[str, float] | None,
+    basis: str,
+) -> str:
+    """What is shown of some sources on a whole box.
+
+    Args:
+        question: what they are asked to do.
+        names: axes that vary.
+        holds: whether they do it everywhere.
+        n_sources: how many they are.
+        n_policies: members of each family.
+        n_open: boxes that were not decided.
+        share_open: their share of the volume.
+        witness: a context at which all of them fail, if one was found.
+        basis: what the bounds rest on.
+    """
+    where = f"every ({', '.join(names)}) in the box, not only the grid,"
+    what = question.rule.clause(question.epsilon)
+    noun = "controller" if n_policies == 1 else "source"
+    if holds:
+        whom = f"these {count(n_sources, noun)}" if n_sources != 1 else f"this {noun}"
+        if n_policies > 1:
+            which = {"worst": "whichever policy", "best": "the best policy"}
+            whom = f"{which[question.judge]} of {whom}"
+        return f"{where[0].upper()}{where[1:]} {what}, by {whom}: {basis}."
+    if not n_sources:
+        return f"Not so that {where} {what}: no {noun} is selected."
+    if witness is not None:
+        none = f"none of these {count(n_sources, noun)} manages"
+        if n_sources == 1:
+            none = f"this {noun} does not manage"
+        place = context_words(witness, names)
+        return f"Not so that {where} {what}: {none} {place}, for one."
+    boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
+    return (
+        f"Not shown that {where} {what}: {boxes} ({share_open:.2%} of the volume) "
+        "stayed open; more time, a larger budget or more sources may close them."
+    )
+
+
+def between_sentence(cover: Cover, share: float, why: str) -> str:
+    """How a cover of the nodes does between them.
+
+    Args:
+        cover: of the nodes.
+        share: of the box that it certainly serves.
+        why: the sentence of the check itself.
+    """
+    n_served = int((cover.assignment >= 0).sum())
+    nodes = (
+        "every node"
+        if n_served == cover.n_targets
+        else f"{n_served:,} of the {cover.n_targets:,} nodes"
+    )
+    who = f"The {cover.size} sources that serve" if cover.size != 1 else ""
+    who = who or "The source that serves"
+    verb = "serve" if cover.size != 1 else "serves"
+    return f"{who} {nodes} certainly {verb} {share:.2%} of the box. {why}"
+
+
+def few_sentence(size: int, bound: float, n_candidates: int, n_sources: int) -> str:
+    """How few sources could do, by the bounds over candidates and over all.
+
+    Args:
+        size: of the cover.
+        bound: no fewer of the candidates do.
+        n_candidates: sources among which the search chose.
+        n_sources: all sources.
+    """
+    whole = n_candidates == n_sources
+    among = "the" if whole else f"{n_candidates:,} candidates among the"
+    if bound >= size:
+        return f"No fewer of {among} {count(n_sources, 'source')} do."
+    return f"At least {bound:g} of {among} {count(n_sources, 'source')} are needed."
+
+
+def hopeless_sentence(
+    n_sources: int,
+    size: int,
+    share: float,
+    context: Mapping[str, float],
+    names: Sequence[str],
+) -> str:
+    """That no cover of the box exists, and where.
+
+    Args:
+        n_sources: all sources.
+        size: of the selection that serves most.
+        share: of the box that it certainly serves.
+        context: where every source fails.
+        names: axes that vary.
+    """
+    verb = "serve" if size != 1 else "serves"
+    these = f"These {size}" if size != 1 else "This 1"
+    return (
+        f"No cover of the whole box exists: none of the {count(n_sources, 'source')} "
+        f"manages {context_words(context, names)}. {these} certainly {verb} "
+        f"{share:.2%} of it."
+    )

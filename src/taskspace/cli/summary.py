@@ -1,0 +1,186 @@
+"""What a run found, for people."""
+
+from pathlib import Path
+
+from rich.table import Table
+
+from taskspace.cli.options import question_options
+from taskspace.cli.output import console, number, shown
+from taskspace.cover import CoverAnswer
+from taskspace.cover.answer import SCOPES
+from taskspace.questions import Question
+from taskspace.runs import Experiment
+from taskspace.runs.results import Results, Scores, Spent
+
+__all__ = ["print_summary"]
+
+SHOWN_FAILURES = 5
+
+
+def print_summary(
+    path: Path,
+    experiment: Experiment,
+    results: Results,
+    figures: list[Path],
+    closing: str = "",
+) -> None:
+    """Print what a run found.
+
+    Args:
+        path: the run or its archive.
+        experiment: what was run.
+        results: the answer to the experiment.
+        figures: files that were drawn.
+        closing: a line about the run itself.
+    """
+    kind = results.provenance
+    numbers = {
+        "exact": "J is exact",
+        "sampled": f"J is a mean of {results.n_episodes} episodes",
+        "given": "J is as given",
+    }[kind]
+    console.print(
+        f"\n[bold]{shown(experiment.name)}[/bold]: {results.n_sources:,} sources x "
+        f"{results.spent.trainings_per_source} policies x {results.n_targets:,} "
+        f"targets; {numbers}, regret against the {results.best_known_kind}"
+    )
+    last: Question | None = None
+    for question, answers in results.by_question:
+        _print_covers(question, answers, results)
+        last = question
+    console.print(
+        "worst regret: what the cover really leaves, in units of performance. trained: "
+        "policies that had to be trained before it could be chosen."
+    )
+    _print_scores(results.scores)
+    _print_failures(results)
+    if closing:
+        console.print(closing)
+    for figure in figures:
+        console.print(f"Figure {shown(figure)}")
+    if last is not None:
+        more = last.at(2 * last.epsilon) if last.epsilon > 0 else last
+        console.print(
+            f"Next: taskspace cover {shown(path)} {question_options(more)} "
+            "--method minimum"
+        )
+
+
+def _print_covers(
+    question: Question, answers: list[CoverAnswer], results: Results
+) -> None:
+    """A table of the covers that answer one question, and a warning if need be."""
+    covers = [answer.cover for answer in answers]
+    full = [cover for cover in covers if _is_full(answers[0], cover.coverage)]
+    lower = max(cover.lower_bound for cover in covers)
+    scope = SCOPES[results.provenance]
+    scope = f" {scope}" if scope else ""
+    if full:
+        upper = min(cover.size for cover in full)
+        says = (
+            f"{upper}, proven{scope}"
+            if upper == lower
+            else rf"in \[{lower:g}, {upper}]"
+        )
+    else:
+        says = f"at least {lower:g}"
+    n_lost, n_targets = len(covers[0].uncoverable), covers[0].n_targets
+    if n_lost == n_targets:
+        says = "not defined: no target can be served"
+    elif n_lost:
+        says += f", for the {n_targets - n_lost:,} targets that can be served"
+    table = Table(
+        title=f"{question.statement}: complexity {says}",
+        title_justify="left",
+    )
+    table.add_column("method")
+    losses = dict.fromkeys((f"worst {question.criterion}", "worst regret"))
+    for name in ("sources", "covered", *losses, "trained"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for answer in answers:
+        table.add_row(*_cells(question, answer, results.spent))
+    console.print(table)
+    if n_lost:
+        console.print(
+            f"[red]![/red] No source serves {n_lost:,} of the {n_targets:,} targets "
+            f"within ε = {question.epsilon:g}."
+        )
+    misleading = [answer.worst_regret for answer in answers if answer.misleads]
+    if misleading:
+        console.print(
+            f"[red]![/red] A signed cover within ε = {question.epsilon:g} leaves a "
+            f"regret of up to {number(max(misleading))}: it compares each policy with "
+            "its own score at home, so a poor policy covers much. Use the regret "
+            "criterion to deploy."
+        )
+
+
+def _is_full(answer: CoverAnswer, coverage: float) -> bool:
+    n_targets = answer.cover.n_targets
+    return round(coverage * n_targets) == n_targets - len(answer.cover.uncoverable)
+
+
+def _cells(question: Question, answer: CoverAnswer, spent: Spent) -> list[str]:
+    cover, sizes = answer.cover, answer.sizes
+    size, n_selected = str(cover.size), float(cover.size)
+    if sizes is not None:
+        size = f"{sizes['mean']:.0f} ({sizes['least']}–{sizes['most']})"
+        n_selected = sizes["mean"]
+    regret = number(answer.worst_regret)
+    if answer.misleads:
+        regret = f"[red]{regret} ![/red]"
+    losses = [number(answer.worst_loss)]
+    if question.criterion != "regret":
+        losses.append(regret)
+    return [
+        cover.method,
+        size,
+        f"{100 * cover.coverage:.4g} %",
+        *losses,
+        f"{spent.trained_for(cover.method, n_selected):,}",
+    ]
+
+
+def _print_scores(scores: Scores) -> None:
+    home, best = scores.home, scores.best
+    console.print(
+        f"Scores J at home: {number(home[0])} to {number(home[1])}; the best known at "
+        f"the targets: {number(best[0])} to {number(best[1])}."
+    )
+    for axis in scores.dead_axes:
+        console.print(
+            f"[red]![/red] No performance changes along {shown(axis)}: the axis is "
+            "dead, or does not matter here. Try: taskspace doctor"
+        )
+    if scores.n_failed and scores.solved_return is not None:
+        console.print(
+            f"[red]![/red] {scores.n_failed} of {scores.n_policies} policies score "
+            f"below {scores.solved_return:g} at their own source (the worst "
+            f"{number(home[0])}). The signed criterion is blind to that: such a policy "
+            "has little to lose, so its tolerance set is large."
+        )
+    elif scores.n_failed:
+        console.print(
+            f"[red]![/red] {scores.n_failed} of {scores.n_policies} policies fail at "
+            "their own source."
+        )
+    elif scores.solved_return is not None:
+        console.print(
+            f"All {scores.n_policies} policies reach {scores.solved_return:g} at "
+            "their own source."
+        )
+
+
+def _print_failures(results: Results) -> None:
+    if not results.failures:
+        return
+    console.print(
+        f"[red]![/red] {len(results.failures)} trainings failed; they serve nothing "
+        "here, and the next call tries them again:"
+    )
+    for failure in results.failures[:SHOWN_FAILURES]:
+        where = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
+        console.print(
+            f"  source {failure['source']} ({shown(where)}), seed {failure['seed']}: "
+            f"{shown(failure['reason'])}"
+        )

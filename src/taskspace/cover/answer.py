@@ -1,0 +1,161 @@
+"""A cover together with the question that it answers, and what it leaves."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+
+from taskspace._files import plain
+from taskspace.cover.base import Cover
+from taskspace.performance.table import provenance_of, source_space
+from taskspace.questions import Question
+
+__all__ = ["SCOPES", "CoverAnswer", "source_names", "target_names"]
+
+SCOPES = {
+    "exact": "",
+    "sampled": "on the estimated table",
+    "given": "on the given table",
+}
+"""What must be said beside "proven", by the provenance of the numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoverAnswer:
+    """What a cover says about a table, for programs and for people.
+
+    Args:
+        cover: the cover.
+        question: what it answers; None for a set-cover file, which asks nothing.
+        worst_regret: largest regret over the targets that are served, NaN without
+            a table.
+        worst_loss: largest loss, in the unit of the question's criterion.
+        provenance: where the table's numbers come from.
+        contexts: context of each selected source, where sources have contexts.
+        names: name of each selected source, where sources have names.
+        sizes: mean, least and most sources over repeats, for `random`.
+    """
+
+    cover: Cover
+    question: Question | None = None
+    worst_regret: float = math.nan
+    worst_loss: float = math.nan
+    provenance: str = "given"
+    contexts: list[dict[str, float]] | None = None
+    names: list[str] | None = None
+    sizes: dict[str, float] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        cover: Cover,
+        question: Question,
+        table: xr.Dataset,
+        sizes: dict[str, float] | None = None,
+    ) -> Self:
+        """What a cover of a table leaves.
+
+        Args:
+            cover: the cover.
+            question: what it answers.
+            table: the performance table that it covers.
+            sizes: mean, least and most sources over repeats, for `random`.
+        """
+        served = cover.assignment >= 0
+
+        def worst(asked: Question) -> float:
+            left = asked.left(table, cover.assignment)[served]
+            return float(left.max()) if len(left) else math.nan
+
+        space, names = source_space(table), source_names(table)
+        chosen = [int(source) for source in cover.sources]
+        regret = Question("regret", question.judge, epsilon=0.0)
+        return cls(
+            cover=cover,
+            question=question,
+            worst_regret=worst(regret),
+            worst_loss=worst(question),
+            provenance=provenance_of(table),
+            contexts=None if space is None else [space.context(s) for s in chosen],
+            names=None if names is None else [names[s] for s in chosen],
+            sizes=sizes,
+        )
+
+    @property
+    def misleads(self) -> bool:
+        """A signed cover that leaves more regret than its tolerance."""
+        if self.question is None or self.question.criterion != "signed":
+            return False
+        return not self.worst_regret <= self.question.epsilon
+
+    @property
+    def scope(self) -> str:
+        """What must be said beside "proven": nothing for exact numbers."""
+        return "" if self.question is None else SCOPES[self.provenance]
+
+    def record(self) -> dict[str, Any]:
+        """One flat JSON record: the cover, its question, and what it leaves."""
+        question = {"criterion": None, "family": None, "judge": None, "epsilon": None}
+        if self.question is not None:
+            question = self.question.record()
+        record = self.cover.to_dict() | question
+        record |= {
+            "worst_regret": self.worst_regret,
+            "worst_loss": self.worst_loss,
+            "provenance": self.provenance,
+        }
+        for name in ("contexts", "names", "sizes"):
+            if getattr(self, name) is not None:
+                record[name] = getattr(self, name)
+        return plain(record)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The answer that `record` wrote.
+
+        Args:
+            record: plain values; `seconds` may be missing.
+        """
+
+        def number(name: str) -> float:
+            value = record.get(name)
+            return math.nan if value is None else float(value)
+
+        asked = record.get("criterion") is not None
+        return cls(
+            cover=Cover.from_dict({"seconds": 0.0, **record}),
+            question=Question.from_dict(record) if asked else None,
+            worst_regret=number("worst_regret"),
+            worst_loss=number("worst_loss"),
+            provenance=record.get("provenance", "given"),
+            contexts=record.get("contexts"),
+            names=record.get("names"),
+            sizes=record.get("sizes"),
+        )
+
+
+def source_names(table: xr.Dataset) -> list[str] | None:
+    """Names of the sources, None where they have none.
+
+    Args:
+        table: a performance table.
+    """
+    return _names(table, "source")
+
+
+def target_names(table: xr.Dataset) -> list[str] | None:
+    """Names of the targets, None where they have none.
+
+    Args:
+        table: a performance table.
+    """
+    return _names(table, "target")
+
+
+def _names(table: xr.Dataset, dim: str) -> list[str] | None:
+    if dim not in table.coords:
+        return None
+    return [str(name) for name in np.asarray(table.coords[dim].values)]

@@ -1,0 +1,186 @@
+"""Costs of sources, scaled so that no answer depends on their unit.
+
+A method compares and adds costs; it must come to the same answer whether they are
+given in cents or in billions. So costs are scaled first: to small integers where they
+are multiples of one unit (as integers are, and decimal numbers to the precision of
+their floats), else by a power of two, which is exact. What is claimed about
+sums of costs is decided in integers and fractions, never in floats.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError
+
+Exact = int | Fraction
+"""A number without rounding."""
+
+_MAX_WHOLE = 2**53  # up to here floats hold every integer
+# Costs are taken for multiples of one unit if their ratios are, up to rounding,
+# fractions with such denominators; for costs at random that is one chance in 1000.
+_MAX_DENOMINATOR = 10**6
+_ROUNDINGS = Fraction(1, 2**50)  # one of each cost and one of the division, doubled
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Costs of the sources of one problem, and their scale.
+
+    Args:
+        given: the costs as given.
+        values: the costs in `unit`s. Integers with an exact sum where `is_whole`;
+            else exactly `given / unit`.
+        unit: `values * unit <= given`, with equality except where multiples of a
+            unit that is no float were recognised: there to a few roundings.
+        is_whole: whether all values are integers, so that bounds may be rounded up.
+    """
+
+    given: NDArray[np.float64]
+    values: NDArray[np.float64]
+    unit: Fraction
+    is_whole: bool
+
+    @cached_property
+    def _is_integer(self) -> bool:
+        return self.is_whole and self.unit.denominator == 1
+
+    def in_unit(self, amount: Exact) -> float:
+        """An amount of scaled cost in the unit of the given costs.
+
+        An `int` where all given costs are integers, else the largest float that is
+        not above it: a bound stays a bound, and equal amounts stay equal.
+        """
+        exact = Fraction(amount) * self.unit
+        return int(exact) if self._is_integer else round_down(exact)
+
+
+def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
+    """Costs of `n_sources` sources, checked and scaled.
+
+    Args:
+        costs: cost of each source, positive and finite; None means 1 for each.
+        n_sources: number of sources.
+    """
+    if costs is None:
+        ones = np.ones(n_sources)
+        return Costs(ones, ones, Fraction(1), True)
+    given = _checked(costs, n_sources)
+    if n_sources == 0:
+        return Costs(given, given, Fraction(1), True)
+    found = whole_multiples(given) or _near_multiples(given)
+    if found is not None:
+        return Costs(given, *found, True)
+    exponent = math.frexp(float(given.max()))[1]
+    scale = Fraction(2) ** exponent
+    return Costs(given, np.ldexp(given, -exponent), scale, False)
+
+
+def whole_multiples(
+    costs: NDArray[np.float64], limit: int = _MAX_WHOLE
+) -> tuple[NDArray[np.float64], Fraction] | None:
+    """Costs as integers in their greatest common unit, exactly.
+
+    Args:
+        costs: positive and finite, at least one.
+        limit: the integers must have a smaller sum.
+
+    Returns:
+        The integers (as floats) and the unit, or None where they are too large.
+    """
+    mantissas, exponents = np.frexp(costs)
+    whole = np.ldexp(mantissas, 53).astype(np.int64)  # 53 bits, exact
+    lowest_bits = (whole & -whole).astype(np.float64)
+    zeros = np.log2(lowest_bits).astype(np.int64)  # of powers of two: exact
+    powers = exponents.astype(np.int64) - 53 + zeros
+    rise = powers - powers.min()
+    n_bits = 53 - zeros + rise
+    if int(n_bits.max()) > 62:
+        return None
+    units = (whole >> zeros) << rise
+    divisor = int(np.gcd.reduce(units))
+    units //= divisor
+    if float(units.sum(dtype=np.float64)) >= limit:
+        return None
+    return units.astype(np.float64), divisor * Fraction(2) ** int(powers.min())
+
+
+def _near_multiples(
+    costs: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], Fraction] | None:
+    """Costs as integers in a common unit, to the precision of floats.
+
+    So are decimal numbers, and integers times any number: their floats are rounded.
+    The ratios to the smallest cost are then fractions of small integers.
+    """
+    distinct, which = np.unique(costs, return_inverse=True)
+    ratios, common = [], 1
+    for ratio in (distinct / distinct[0]).tolist():
+        exact = Fraction(ratio)
+        near = _simplest(exact * (1 - _ROUNDINGS), exact * (1 + _ROUNDINGS))
+        ratios.append(near)
+        common = math.lcm(common, near.denominator)
+        if common > _MAX_DENOMINATOR:
+            return None
+    multiples = [int(ratio * common) for ratio in ratios]
+    units = np.array(multiples, np.float64)[which]
+    if float(units.sum()) >= _MAX_WHOLE:
+        return None
+    # The smallest unit, so that no source is taken for dearer than it is.
+    unit = min(
+        Fraction(c) / k for c, k in zip(distinct.tolist(), multiples, strict=True)
+    )
+    return units, unit
+
+
+def _simplest(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction of least denominator in an interval of positive numbers."""
+    whole = math.ceil(low)
+    if whole <= high:
+        return Fraction(whole)
+    whole -= 1
+    return whole + 1 / _simplest(1 / (high - whole), 1 / (low - whole))
+
+
+def _checked(costs: ArrayLike, n_sources: int) -> NDArray[np.float64]:
+    array = np.asarray(costs, np.float64)
+    if array.shape != (n_sources,):
+        raise InvalidInputError(
+            f"costs must hold one number for each of {n_sources} sources, but got "
+            f"shape {array.shape}."
+        )
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InvalidInputError(
+            "0 < cost < inf must hold for every source, but got "
+            f"costs from {array.min()} to {array.max()}."
+        )
+    if n_sources and math.log2(array.max()) - math.log2(array.min()) > 800:
+        raise InvalidInputError(
+            "The largest cost must be at most 1e240 times the smallest, but got costs "
+            f"from {array.min()} to {array.max()}. Leave out sources that cost nearly "
+            "nothing, or more than all others."
+        )
+    return array
+
+
+def has_whole_costs(costs: NDArray[np.float64]) -> bool:
+    """Whether every cost is an integer, so that bounds may be rounded up."""
+    return bool((costs == np.floor(costs)).all() and costs.sum() < _MAX_WHOLE)
+
+
+def total_cost(costs: NDArray[np.float64], sources: ArrayLike) -> Exact:
+    """Cost of a selection, without rounding; an `int` where all costs are integers."""
+    chosen = costs[np.asarray(sources, np.int64)]
+    if has_whole_costs(costs):
+        return int(chosen.sum())
+    return sum(map(Fraction, chosen.tolist()), Fraction(0))
+
+
+def round_down(exact: Exact) -> float:
+    """The largest float that is not above a number."""
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, -math.inf)

@@ -1,0 +1,96 @@
+"""Cover methods as data: a new one is a file beside these and an entry here."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from taskspace.cover.base import Cover, Progress
+from taskspace.cover.baselines import random_cover, uniform_cover
+from taskspace.cover.greedy import greedy_cover
+from taskspace.cover.local import local_cover
+from taskspace.cover.minimum import minimum_cover
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.sets import TargetSets
+
+__all__ = ["METHODS", "CoverMethod", "find_cover"]
+
+
+@dataclass(frozen=True)
+class CoverMethod:
+    """What the rest of taskspace must know of a way to cover.
+
+    Args:
+        name: what users call it.
+        find: finds a cover; takes the sets, and the options it `takes`.
+        takes: names of its options.
+        has_curve: whether `coverage_curve` knows it.
+        needs_whole_table: every source must be trained before it can choose.
+        needs_grid: sources must be on a grid.
+        colour: of its curve in pictures (Okabe & Ito 2008).
+    """
+
+    name: str
+    find: Callable[..., Cover]
+    takes: tuple[str, ...]
+    has_curve: bool
+    needs_whole_table: bool
+    needs_grid: bool
+    colour: str
+
+
+_SEARCH = ("costs", "time_limit", "seed", "progress")
+
+METHODS: dict[str, CoverMethod] = {
+    method.name: method
+    for method in (
+        CoverMethod("greedy", greedy_cover, ("costs",), True, True, False, "#0072B2"),
+        CoverMethod("local", local_cover, _SEARCH, False, True, False, "#CC79A7"),
+        CoverMethod("minimum", minimum_cover, _SEARCH, False, True, False, "#E69F00"),
+        CoverMethod("uniform", uniform_cover, ("shape",), True, False, True, "#D55E00"),
+        CoverMethod("random", random_cover, ("seed",), True, False, False, "#009E73"),
+    )
+}
+"""All methods by name."""
+
+
+def find_cover(
+    sets: TargetSets,
+    method: str,
+    *,
+    shape: Sequence[int] | None = None,
+    costs: ArrayLike | None = None,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Cover:
+    """A cover by a method's name.
+
+    Args:
+        sets: the targets that each source serves.
+        method: one of `METHODS`.
+        shape: points on each axis of the source grid, for `uniform`.
+        costs: cost of each source, for `greedy`, `local` and `minimum`.
+        time_limit: seconds for `local` and `minimum`.
+        seed: for `local`, `minimum` and `random`.
+        progress: called now and then by `local` and `minimum`.
+    """
+    if method not in METHODS:
+        raise UnknownNameError("cover method", method, METHODS)
+    chosen = METHODS[method]
+    if chosen.needs_grid and shape is None:
+        raise InvalidInputError(
+            f"method={method!r} needs sources on a grid, but these are a plain list. "
+            f"Use {', '.join(m for m in METHODS if not METHODS[m].needs_grid)}."
+        )
+    if costs is not None and "costs" not in chosen.takes:
+        able = ", ".join(m.name for m in METHODS.values() if "costs" in m.takes)
+        raise InvalidInputError(f"method={method!r} knows no costs. Use {able}.")
+    options = {
+        "shape": shape,
+        "costs": costs,
+        "time_limit": time_limit,
+        "seed": seed,
+        "progress": progress,
+    }
+    return chosen.find(sets, **{name: options[name] for name in chosen.takes})

@@ -1,0 +1,274 @@
+"""Proofs of bounds for the verifier: plain NumPy, Python integers and fractions.
+
+Shares no code with the methods that found the bounds.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from taskspace.cover.proof import PriceProof
+from taskspace.errors import InvalidInputError
+from taskspace.sets import TargetSets
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A covering problem in exact numbers.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        weights: weight of each target, integers in some unit.
+    """
+
+    sets: TargetSets
+    costs: NDArray[np.float64]
+    weights: NDArray[Any]
+
+    @classmethod
+    def of(
+        cls, sets: TargetSets, costs: ArrayLike | None, weights: ArrayLike | None
+    ) -> Self:
+        """A problem of the costs and weights given; all 1 where None.
+
+        Args:
+            sets: the targets that each source serves.
+            costs: cost of each source, `> 0`.
+            weights: weight of each target, `>= 0`.
+        """
+        n, m = sets.n_sources, sets.n_targets
+        cost = np.ones(n) if costs is None else np.asarray(costs, np.float64)
+        if cost.shape != (n,) or not (np.isfinite(cost) & (cost > 0)).all():
+            raise InvalidInputError(
+                f"costs must be {n} positive numbers, one for each source, but got "
+                f"shape {cost.shape}."
+            )
+        if weights is None:
+            return cls(sets, cost, np.ones(m, np.int64))
+        array = np.asarray(weights, np.float64)
+        if array.shape != (m,) or not (np.isfinite(array) & (array >= 0)).all():
+            raise InvalidInputError(
+                f"target_weights must be {m} numbers >= 0, one for each target, but "
+                f"got shape {array.shape}."
+            )
+        exact = [Fraction(w) for w in array.tolist()]
+        common = math.lcm(*(w.denominator for w in exact), 1)
+        whole = np.array([int(w * common) for w in exact] + [None], object)[:-1]
+        return cls(sets, cost, whole)
+
+    def cost(self, sources: Iterable[int]) -> Fraction:
+        """Cost of a selection."""
+        return sum((Fraction(float(self.costs[s])) for s in sources), start=Fraction(0))
+
+    def served_weight(self, sources: ArrayLike) -> int:
+        """Weight of the targets that a selection serves."""
+        return int(self.weights[self.sets.union(sources)].sum())
+
+    @cached_property
+    def total_weight(self) -> int:
+        """Weight of all targets."""
+        return int(self.weights.sum())
+
+    def loads(self, values: NDArray[Any]) -> NDArray[Any]:
+        """For each source the sum of integers over its targets.
+
+        Sums of int64 may wrap around on the way; their differences, the loads, are
+        right wherever they fit.
+        """
+        runs = self.sets.to_runs()
+        zero = np.zeros(1, values.dtype)
+        prefix = np.concatenate([zero, np.cumsum(values)])
+        parts = prefix[runs.stops] - prefix[runs.starts]
+        until = np.concatenate([zero, np.cumsum(parts)])
+        return until[runs.offsets[1:]] - until[runs.offsets[:-1]]
+
+
+def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
+    """The bound that prices prove, or why they prove none.
+
+    Args:
+        prices: the claim.
+        problem: what it is about.
+
+    Returns:
+        The largest proven bound, and an empty text; or 0 and what is wrong.
+    """
+    sets = problem.sets
+    targets, units = prices.targets, prices.units
+    if prices.unit <= 0:
+        return Fraction(0), "their unit is not positive"
+    if len(targets) == 0:
+        return Fraction(0), ""
+    inside = 0 <= targets.min() and targets.max() < sets.n_targets
+    if not inside or not (np.diff(targets) > 0).all():
+        return Fraction(0), "they are not on targets in ascending order"
+    if not (units > 0).all():
+        return Fraction(0), "a price is not positive"
+    if not (sets.coverable[targets] & (problem.weights[targets] > 0)).all():
+        return Fraction(0), "a target has a price that need not be served"
+    dense = np.zeros(sets.n_targets, units.dtype)
+    dense[targets] = units
+    loads = problem.loads(dense)
+    distinct, which = np.unique(problem.costs, return_inverse=True)
+    one = Fraction(2) ** prices.shift
+    for k, cost in enumerate(distinct.tolist()):
+        value = Fraction(cost) / prices.unit
+        limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
+        heaviest = max(loads[which == k].tolist())
+        if heaviest > limit:
+            source = int(np.flatnonzero((which == k) & (loads == heaviest))[0])
+            return Fraction(0), f"the targets of source {source} cost more than it does"
+    total = sum(units.tolist())
+    if not prices.is_whole:
+        return total / one * prices.unit, ""
+    labels = _apart(sets, targets)
+    sums: dict[int, int] = {}
+    for label, n in zip(labels.tolist(), units.tolist(), strict=True):
+        sums[label] = sums.get(label, 0) + n
+    return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
+
+
+def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
+    """A label for each target, the same for two that a chain of sources joins."""
+    runs = sets.to_runs()
+    marks = np.zeros(sets.n_targets + 1, np.int64)
+    marks[targets + 1] = 1
+    before = np.cumsum(marks)  # targets with a price before each target
+    first, last = before[runs.starts], before[runs.stops]
+    owner = np.repeat(np.arange(sets.n_sources), np.diff(runs.offsets))
+    kept = first < last
+    first, last, owner = first[kept], last[kept], owner[kept]
+    n = len(targets)
+    joins = np.cumsum(
+        np.bincount(first, minlength=n) - np.bincount(last - 1, minlength=n)
+    )
+    chain = np.flatnonzero(joins[: n - 1] > 0)
+    rows = np.concatenate([chain, n + owner])
+    columns = np.concatenate([chain + 1, first])
+    size = n + sets.n_sources
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(size, size))
+    return connected_components(graph, directed=False)[1][:n]
+
+
+def knapsack_bound(problem: Problem, needed: int) -> Fraction:
+    """Least cost of fractions of sources whose weights sum to `needed`.
+
+    Args:
+        problem: what it is about.
+        needed: weight that is served.
+    """
+    gains = problem.loads(problem.weights)
+    useful = np.flatnonzero(gains > 0)
+    exact = sorted(
+        ((Fraction(float(problem.costs[s])), int(gains[s])) for s in useful),
+        key=lambda pair: pair[0] / pair[1],
+    )
+    spent, left = Fraction(0), needed
+    for cost, gain in exact:
+        if gain >= left:
+            spent += cost * left / gain
+            break
+        spent += cost
+        left -= gain
+    is_whole = all(float(c).is_integer() for c in problem.costs.tolist())
+    common = 0
+    if is_whole:
+        for cost in np.unique(problem.costs).tolist():
+            common = math.gcd(common, int(cost))
+    return Fraction(-(-spent // common) * common) if common else spent
+
+
+def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
+    """A weight that no selection of as many sources serves more than.
+
+    Args:
+        problem: what it is about.
+        sources: a selection; each of its beginnings gives one limit.
+    """
+    left = problem.weights.copy()
+    served, limit = 0, int(problem.weights[problem.sets.coverable].sum())
+    for k in range(len(sources) + 1):
+        gains = np.sort(problem.loads(left))[::-1][: len(sources)]
+        limit = min(limit, served + int(gains.sum()))
+        if k < len(sources):
+            row = problem.sets.row(int(sources[k]))
+            served += int(left[row].sum())
+            left[row] = 0
+    return limit
+
+
+def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
+    """A cover of all coverable targets that costs less than a bound.
+
+    Branches on the open target with the fewest sources, and turns back where targets
+    of which no source serves two already cost too much.
+
+    Args:
+        problem: what it is about.
+        bound: covers of this cost or more are not looked for.
+        max_nodes: when to give up.
+
+    Returns:
+        The cover, an empty list where there is none, None where it gave up.
+    """
+    matrix = problem.sets.to_bool()
+    rows = [int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
+            for row in matrix]  # fmt: skip
+    exact = [Fraction(c) for c in problem.costs.tolist()]
+    servers = [np.flatnonzero(column).tolist() for column in matrix.T]
+    goal = sum(1 << t for t, own in enumerate(servers) if own)
+    by_scarcity = sorted(
+        (t for t, own in enumerate(servers) if own), key=lambda t: len(servers[t])
+    )
+    n_nodes = 0
+
+    def least(left: int, banned: int) -> tuple[Fraction, int]:
+        """Cost of targets that share no source, and the scarcest target."""
+        total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
+        for t in by_scarcity:
+            if not left >> t & 1:
+                continue
+            own = [s for s in servers[t] if not banned >> s & 1]
+            if len(own) < fewest:
+                scarcest, fewest = t, len(own)
+            if not own:
+                return bound, t
+            if all(not used >> s & 1 for s in own):
+                total += min(exact[s] for s in own)
+                for s in own:
+                    used |= 1 << s
+        return total, scarcest
+
+    def search(left: int, banned: int, spent: Fraction) -> list[int] | None:
+        nonlocal n_nodes
+        n_nodes += 1
+        if n_nodes > max_nodes:
+            return None
+        if spent >= bound:
+            return []
+        if not left:
+            return [-1]  # found; marks the end of the selection
+        below, target = least(left, banned)
+        if spent + below >= bound:
+            return []
+        own = [s for s in servers[target] if not banned >> s & 1]
+        for s in sorted(own, key=lambda s: -(rows[s] & left).bit_count()):
+            found = search(left & ~rows[s], banned, spent + exact[s])
+            if found is None or found:
+                return None if found is None else [s, *found]
+            banned |= 1 << s
+        return []
+
+    if bound <= 0:
+        return []
+    found = search(goal, 0, Fraction(0))
+    return found if not found else [s for s in found if s >= 0]

@@ -1,0 +1,163 @@
+r"""The interface of a criterion: what a policy loses at a target.
+
+Every criterion compares J(target, π) with a reference: nothing, π's own score at
+home, or the best J known at the target; as a difference or relative to that best
+cost. So a criterion is a few declared facts, and everything that needs it (tables,
+covers, enclosures over boxes, sentences for people) reads them here.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, RenamedWarning, UnknownNameError
+
+__all__ = ["JUDGES", "Criterion", "Reference", "judge_named", "old_judge"]
+
+Array = NDArray[np.float64]
+Reference = Literal["none", "home", "best known"]
+
+JUDGES = ("worst", "best")
+"""Which policy of a family counts: the paper's sup, or a deployer's choice."""
+
+OLD_JUDGES = {"all": "worst", "any": "best"}
+
+
+class Criterion(ABC):
+    """A way to say what a policy loses at a target; `loss` falls as J rises."""
+
+    name: ClassVar[str]
+    """What users call it."""
+    summary: ClassVar[str]
+    """The loss as a formula, for help and tables."""
+    reference: ClassVar[Reference]
+    """What J at the target is compared with."""
+    is_relative: ClassVar[bool] = False
+    """Whether the loss is a share of the reference, not in units of performance."""
+    allows_negative_epsilon: ClassVar[bool] = False
+    """Whether a tolerance below zero means something."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the loss and of ε."""
+        return "share of the best known cost" if self.is_relative else "performance"
+
+    @abstractmethod
+    def loss(self, performance: Array, reference: Array) -> Array:
+        """Loss of scores against their reference, +inf where a policy failed.
+
+        Args:
+            performance: J at targets, −inf for a failure.
+            reference: what `self.reference` names, broadcast against it; zeros
+                where it is `"none"`.
+        """
+
+    def check_reference(self, reference: Array) -> None:
+        """Refuse a reference for which the loss has no meaning.
+
+        Args:
+            reference: best known J of every target.
+        """
+        del reference
+
+    def enclose(
+        self,
+        performance: tuple[Array, Array],
+        reference: tuple[Array, Array],
+    ) -> tuple[Array, Array]:
+        """Bounds of the loss from bounds of J and of its reference.
+
+        The loss falls in J and rises in the reference, so its ends are at opposite
+        ends of both. The arithmetic is plain floating point: a caller that claims a
+        proof rounds its bounds outwards.
+
+        Args:
+            performance: lower and upper bounds of J.
+            reference: lower and upper bounds of the reference.
+
+        Returns:
+            Lower and upper bounds of the loss.
+        """
+        low = self.loss(performance[1], reference[0])
+        return low, self.loss(performance[0], reference[1])
+
+    def sentence(self, epsilon: float) -> str:
+        """What serving a target within `epsilon` means, for people.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"{self.name} ≤ {epsilon:g}"
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"has {self.sentence(epsilon)}"
+
+    def check_epsilon(self, epsilon: float) -> None:
+        """Refuse a tolerance that is not finite, or negative where losses start at 0.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        if np.isinf(epsilon):
+            raise InvalidInputError(
+                f"epsilon must be finite, but got epsilon={epsilon}. Name the largest "
+                "loss that you accept."
+            )
+        if np.isnan(epsilon) or (epsilon < 0 and not self.allows_negative_epsilon):
+            raise InvalidInputError(
+                f"epsilon >= 0 must hold, but got epsilon={epsilon}. For a relative "
+                "tolerance use criterion='ratio', for an absolute level of "
+                "performance criterion='floor'."
+            )
+
+
+def difference(performance: Array, reference: Array) -> Array:
+    """Reference − J, +inf for a failure, 0 between equal scores.
+
+    Args:
+        performance: J at targets.
+        reference: what it is compared with.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.where(performance == -np.inf, np.inf, reference - performance)
+
+
+def judge_named(judge: str, family: str | None = None) -> str:
+    """The judge that a user named, by its present or its former name.
+
+    Args:
+        judge: `"worst"` or `"best"`; formerly `"all"` and `"any"`.
+        family: the former name of the argument.
+    """
+    given = judge if family is None else family
+    if family is not None or given in OLD_JUDGES:
+        new = OLD_JUDGES.get(given, given)
+        if new not in JUDGES:
+            raise UnknownNameError("judge", given, JUDGES)
+        warnings.warn(
+            f"The switch family='all' | 'any' is now called judge='worst' | 'best': "
+            f"write judge={new!r}.",
+            RenamedWarning,
+            stacklevel=3,
+        )
+        return new
+    if given not in JUDGES:
+        raise UnknownNameError("judge", given, JUDGES)
+    return given
+
+
+def old_judge(judge: str) -> str:
+    """The former name of a judge, which JSON output keeps under `family`.
+
+    Args:
+        judge: `"worst"` or `"best"`.
+    """
+    return {new: old for old, new in OLD_JUDGES.items()}[judge]

@@ -1,0 +1,78 @@
+"""Cost against the best known cost: 0.1 is "10 % worse"."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.criteria.base import Criterion, Reference
+from taskspace.errors import InvalidInputError
+
+__all__ = ["Ratio"]
+
+
+class Ratio(Criterion):
+    """Cost at t / best known cost at t − 1, for J = −cost < 0."""
+
+    name: ClassVar[str] = "ratio"
+    summary: ClassVar[str] = "cost at t / best known cost at t − 1, for J = −cost < 0"
+    reference: ClassVar[Reference] = "best known"
+    is_relative: ClassVar[bool] = True
+
+    def loss(
+        self, performance: NDArray[np.float64], reference: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(cost − best) / best: no cancellation for costs close to the best.
+
+        Args:
+            performance: J at targets.
+            reference: best known J there, negative.
+        """
+        with np.errstate(invalid="ignore"):
+            ratio = (performance - reference) / reference
+        return np.where(performance == -np.inf, np.inf, ratio)
+
+    def enclose(
+        self,
+        performance: tuple[NDArray[np.float64], NDArray[np.float64]],
+        reference: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Cost over best cost − 1, at opposite ends.
+
+        Args:
+            performance: lower and upper bounds of J.
+            reference: lower and upper bounds of the best J; where the upper one is
+                not negative nothing is known from above.
+        """
+        low, high = super().enclose(performance, reference)
+        return low, np.where(reference[1] < 0, high, np.inf)
+
+    def check_reference(self, reference: NDArray[np.float64]) -> None:
+        """Costs must be positive.
+
+        Args:
+            reference: best known J of every target.
+        """
+        if not (reference < 0).all():
+            raise InvalidInputError(
+                "criterion='ratio' compares costs, so performance must be negative "
+                "(J = −cost) everywhere, but the best known is "
+                f"{reference.max():g} at target {int(reference.argmax())}. Use "
+                "criterion='regret'."
+            )
+
+    def sentence(self, epsilon: float) -> str:
+        """What serving a target within `epsilon` means.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"ratio ≤ {epsilon:g} (cost at most {100 * epsilon:g} % above the best)"
+
+    def clause(self, epsilon: float) -> str:
+        """What is true of a context that is served within `epsilon`.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"costs at most {100 * epsilon:g} % more than optimal"

@@ -1,0 +1,32 @@
+"""Transfer matrices in files and other people's objects: one file a rule.
+
+| file | rule |
+|---|---|
+| `files` | which reader a file's name asks for |
+| `text` | encodings, separators and decimal commas of CSV and TSV |
+| `cells` | what a cell is: a number, a name, nothing |
+| `columns` | which columns of a table are targets, and which only notes |
+| `wide`, `long` | one row a policy; one row a cell |
+| `arrays` | npz, NetCDF, Zarr and xarray |
+| `contexts` | where sources and targets lie |
+| `parts` | what a matrix said, and the performance table it makes |
+| `limits` | what is refused before it fills the memory |
+| `seal` | the checksum by which a damaged file is found out |
+| `write` | a table back into a file |
+"""
+
+from taskspace.performance.io.files import (
+    MATRIX_SUFFIXES,
+    matrix_suffix,
+    read_matrix,
+    table_from,
+)
+from taskspace.performance.io.write import write_matrix
+
+__all__ = [
+    "MATRIX_SUFFIXES",
+    "matrix_suffix",
+    "read_matrix",
+    "table_from",
+    "write_matrix",
+]

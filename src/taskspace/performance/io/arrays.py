@@ -1,0 +1,230 @@
+"""Arrays: npz, NetCDF, Zarr and xarray.
+
+They hold `performance` with dims `(source, target)` or `(source, policy, target)` and,
+if wanted, `home` (or `home_performance`), `best_known`, `standard_error` in the shape
+of `performance`, and the contexts as `source_k`, `target_k`, … for an axis `k`.
+Names are `source` and `target`. What the numbers are (`provenance`, `n_episodes`) is an
+attribute, or an array of one value.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.io.cells import label
+from taskspace.performance.io.columns import Choices
+from taskspace.performance.io.limits import check_cells
+from taskspace.performance.io.parts import Parts
+from taskspace.performance.io.seal import check_seal
+from taskspace.spaces import Points
+from taskspace.systems.base import Provenance
+
+__all__ = [
+    "NAMES",
+    "Arrays",
+    "arrays_of_dataset",
+    "parts_from_arrays",
+    "sealed_contents",
+]
+
+NAMES = {"source": "name_of_source", "target": "name_of_target"}
+"""Where names are kept beside dims of the same name."""
+
+SEALED = ("best_known_kind", "provenance", "n_episodes", *NAMES.values())
+
+NUMBERS = ("performance", "home", "home_performance", "best_known", "standard_error")
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What an array file holds.
+
+    Args:
+        arrays: the arrays by name.
+        attrs: its notes: `best_known_kind`, `provenance`, `n_episodes`, and names of
+            sources and targets under `NAMES`.
+    """
+
+    arrays: Mapping[str, NDArray[Any]]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
+    """The arrays of a dataset with dims in our order, whatever they are called.
+
+    Args:
+        dataset: an xarray dataset, in memory or opened lazily.
+        origin: what to call it in messages.
+    """
+    check_cells(sum(v.size for v in dataset.variables.values()), origin)
+    if "performance" not in dataset:
+        return Arrays({str(n): dataset[n].values for n in dataset.variables})
+    cells = dataset["performance"]
+    dims = [d for d in ("source", "policy", "target") if d in cells.dims]
+    if len(dims) == cells.ndim:
+        cells = cells.transpose(*dims)
+    arrays = {"performance": cells.values}
+    attrs = {str(k): v for k, v in dataset.attrs.items()}
+    if attrs.get("provenance") not in get_args(Provenance):
+        attrs.pop("provenance", None)  # a free text, as some conventions have it
+    rows, columns = (cells.dims[0], cells.dims[-1]) if cells.ndim else ("", "")
+    order: list[Any] = json.loads(str(attrs.pop("order_of_variables", "[]")))
+    names = [name for name in order if name in dataset.variables]
+    for name in [*names, *(n for n in dataset.variables if n not in names)]:
+        variable = dataset[name]
+        if name in (rows, columns):
+            if variable.dtype.kind not in "fiub":
+                dim = "source" if name == rows else "target"
+                attrs[NAMES[dim]] = [str(v) for v in variable.values]
+        elif name != "performance":
+            ours = [d for d in cells.dims if d in variable.dims]
+            if len(ours) == variable.ndim:
+                variable = variable.transpose(*ours)
+            arrays[str(name)] = variable.values
+    for key in NAMES.values():
+        if isinstance(attrs.get(key), str):
+            attrs[key] = json.loads(attrs[key])
+    return Arrays(arrays, attrs)
+
+
+def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
+    """What arrays say.
+
+    Args:
+        given: the arrays.
+        origin: what to call them in messages.
+        choices: what the user says.
+    """
+    arrays, attrs = _checked(given.arrays, origin), given.attrs
+    check_seal(attrs.get("crc32c"), sealed_contents(arrays, attrs), origin)
+    cells = arrays["performance"]
+    if cells.ndim not in (2, 3) or 0 in cells.shape:
+        raise InvalidInputError(
+            "A transfer matrix must have shape (source, target) or (source, policy, "
+            f"target) and no empty side, but performance of {origin} has {cells.shape}."
+        )
+    cells = cells[:, None, :] if cells.ndim == 2 else cells
+    n_sources, n_policies, _ = cells.shape
+    names = {dim: _names(attrs.get(key), dim, origin) for dim, key in NAMES.items()}
+    if names["target"] is not None:
+        choices.check_known(names["target"], origin)
+    home = arrays.get("home_performance", arrays.get("home"))
+    if home is not None:
+        if home.shape not in ((n_sources,), (n_sources, 1), (n_sources, n_policies)):
+            raise InvalidInputError(
+                f"home of {origin} must have one score a source ({n_sources}), or one "
+                f"a policy, but has shape {home.shape}."
+            )
+        home = np.broadcast_to(home.reshape(n_sources, -1), (n_sources, n_policies))
+    return Parts(
+        performance=cells,
+        origin=origin,
+        sources=_space(arrays, "source", origin),
+        targets=_space(arrays, "target", origin),
+        source_names=names["source"],
+        target_names=names["target"],
+        home=home,
+        best_known=arrays.get("best_known"),
+        best_known_kind=str(attrs.get("best_known_kind", "given")),
+        standard_error=arrays.get("standard_error"),
+        provenance=_text(attrs.get("provenance")),
+        n_episodes=_episodes(attrs.get("n_episodes"), origin),
+    )
+
+
+def sealed_contents(
+    arrays: Mapping[str, NDArray[Any]], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the checksum of an array file is of.
+
+    Args:
+        arrays: the arrays that have a meaning.
+        attrs: notes and names.
+    """
+    return {**arrays, **{key: _plain(attrs.get(key)) for key in SEALED}}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _checked(
+    arrays: Mapping[str, NDArray[Any]], origin: str
+) -> dict[str, NDArray[np.float64]]:
+    """The arrays that have a meaning, as numbers."""
+    if "performance" not in arrays:
+        raise InvalidInputError(
+            f"{origin} must hold an array named 'performance', but holds "
+            f"{', '.join(arrays) or 'nothing'}."
+        )
+    found = {}
+    for name, array in arrays.items():
+        if name in NUMBERS or name.startswith(("source_", "target_")):
+            if array.dtype.kind not in "fiub":
+                raise InvalidInputError(
+                    f"{origin} must hold numbers, but {name} has the type "
+                    f"{array.dtype}."
+                )
+            found[name] = np.asarray(array, np.float64)
+    return found
+
+
+def _names(given: Any, dim: str, origin: str) -> list[str] | None:
+    if given is None:
+        return None
+    known = str | int | float
+    if not isinstance(given, list) or not all(isinstance(n, known) for n in given):
+        raise InvalidInputError(
+            f"Names of {dim}s in {origin} must be a list of texts, but are "
+            f"{repr(given)[:60]}."
+        )
+    return [label(name) for name in given]
+
+
+def _text(given: Any) -> str | None:
+    return None if given is None else str(given)
+
+
+def _episodes(given: Any, origin: str) -> int:
+    try:
+        number = float(given or 0)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number <= 1e15 or not number.is_integer():
+        raise InvalidInputError(
+            f"n_episodes of {origin} must be a whole number >= 1, but is "
+            f"{repr(given)[:60]}."
+        )
+    return int(number)
+
+
+def _space(
+    arrays: Mapping[str, NDArray[np.float64]], dim: str, origin: str
+) -> Points | None:
+    prefix = f"{dim}_"
+    columns = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    if not columns:
+        return None
+    for name, column in columns.items():
+        if column.ndim != 1 or len(column) != len(next(iter(columns.values()))):
+            raise InvalidInputError(
+                f"{prefix}{name} of {origin} must be one number a {dim}, but has shape "
+                f"{column.shape}."
+            )
+        bad = np.flatnonzero(~np.isfinite(column))
+        if len(bad):
+            raise InvalidInputError(
+                f"Contexts must be finite, but {prefix}{name} of {origin} is "
+                f"{column[bad[0]]} at {dim} {bad[0]}."
+            )
+    return Points(list(columns), np.stack(list(columns.values()), axis=1))

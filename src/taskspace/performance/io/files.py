@@ -1,0 +1,333 @@
+"""Transfer matrices from files, and from pandas and xarray objects."""
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
+from taskspace.performance.io.arrays import (
+    NAMES,
+    Arrays,
+    arrays_of_dataset,
+    parts_from_arrays,
+)
+from taskspace.performance.io.cells import Frame, as_frame
+from taskspace.performance.io.columns import Choices, Missing
+from taskspace.performance.io.limits import (
+    check_bytes,
+    check_cells,
+    check_file,
+    check_zarr,
+)
+from taskspace.performance.io.long import is_long, read_long
+from taskspace.performance.io.parts import table_from_parts
+from taskspace.performance.io.seal import check_seal
+from taskspace.performance.io.text import read_text
+from taskspace.performance.io.wide import read_wide
+
+__all__ = [
+    "FRAME_SUFFIXES",
+    "MATRIX_SUFFIXES",
+    "SEAL_KEY",
+    "matrix_suffix",
+    "parquet",
+    "read_matrix",
+    "table_from",
+]
+
+FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
+SEAL_KEY = b"taskspace.crc32c"
+"""Where a Parquet file has its checksum, and a zip file in its comment."""
+
+MATRIX_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz", ".nc", ".zarr")
+
+
+def read_matrix(
+    path: str | Path,
+    *,
+    contexts: str | Path | None = None,
+    lower_is_better: bool = False,
+    targets: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    missing: Missing = "error",
+) -> xr.Dataset:
+    """A performance table from a transfer matrix in a file.
+
+    Args:
+        path: a file whose name ends in one of `MATRIX_SUFFIXES`. In a text file a row
+            of column names and a column of row names are recognised; a `.npy` file
+            holds only the array.
+        contexts: a CSV, TSV or Parquet file with the contexts of the targets, one a
+            row: in the order of the targets, or named by a column `target`, `source`,
+            `context` or `name`. Sources that have no contexts of their own take them
+            from it too: by name, or in order if the matrix is square.
+        lower_is_better: the cells are costs; they are negated.
+        targets: names of the targets; all other columns are left out.
+        ignore: names of columns or targets to leave out.
+        missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
+
+    Returns:
+        The table. Its attribute `notes` has a sentence about every column that was
+        taken for a note on the training, and about empty cells.
+    """
+    path = Path(path)
+    suffix = matrix_suffix(path)
+    choices = Choices(lower_is_better, targets, ignore, missing)
+    second = None if contexts is None else _read_frame(Path(contexts), "contexts")
+    if suffix in FRAME_SUFFIXES:
+        return _table_from_frame(_read_frame(path, "a matrix"), second, choices)
+    arrays = _reading(path, _ARRAY_READERS[suffix])
+    return table_from_parts(
+        parts_from_arrays(arrays, str(path), choices), second, choices
+    )
+
+
+def table_from(
+    data: pd.DataFrame | xr.DataArray | xr.Dataset,
+    *,
+    contexts: pd.DataFrame | None = None,
+    lower_is_better: bool = False,
+    targets: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    missing: Missing = "error",
+) -> xr.Dataset:
+    """A performance table from a pandas or xarray object.
+
+    Args:
+        data: a wide or long data frame (see `taskspace.performance.io.wide` and
+            `long`), a `DataArray` with dims `(source, target)` or `(source, policy,
+            target)`, or a `Dataset` that holds it as `performance`.
+        contexts: contexts of the targets, one a row.
+        lower_is_better: the cells are costs; they are negated.
+        targets: names of the targets; all other columns are left out.
+        ignore: names of columns or targets to leave out.
+        missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
+
+    Example:
+        >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
+        >>> table_from(frame)["best_known"].values.tolist()
+        [9.0, 6.0]
+    """
+    choices = Choices(lower_is_better, targets, ignore, missing)
+    second = None if contexts is None else as_frame(contexts, "the contexts")
+    if isinstance(data, pd.DataFrame):
+        return _table_from_frame(as_frame(data), second, choices)
+    if isinstance(data, xr.DataArray):
+        data = data.rename("performance").to_dataset()
+    if not isinstance(data, xr.Dataset):
+        raise InvalidInputError(
+            "A transfer matrix must be a pandas DataFrame, an xarray DataArray or an "
+            f"xarray Dataset, but got {type(data).__name__}. For a plain array use "
+            "table_from_matrix."
+        )
+    arrays = arrays_of_dataset(data, "the dataset")
+    parts = parts_from_arrays(arrays, "the dataset", choices)
+    return table_from_parts(parts, second, choices)
+
+
+def matrix_suffix(path: Path) -> str:
+    """The ending of a matrix file's name, which says how it is written.
+
+    Args:
+        path: the file.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in MATRIX_SUFFIXES:
+        raise InvalidInputError(
+            f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
+            f"{path.name}."
+        )
+    return suffix
+
+
+def _table_from_frame(
+    frame: Frame, contexts: Frame | None, choices: Choices
+) -> xr.Dataset:
+    if not frame.rows:
+        raise InvalidInputError(f"{frame.origin} has column names but no rows.")
+    if not frame.names:
+        raise InvalidInputError(f"{frame.origin} has no columns.")
+    read = read_long if is_long(frame) else read_wide
+    return table_from_parts(read(frame, choices), contexts, choices)
+
+
+def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
+    """What a reader gives, or a sentence about the file.
+
+    Other people's parsers raise almost anything on a damaged file, so all of it is
+    caught here, and nowhere else.
+    """
+    try:
+        return read(path)
+    except TaskspaceError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"Cannot read {path}: {error}.") from error
+    except Exception as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InvalidInputError(
+            f"{path} is not a whole {path.suffix} file: {said.rstrip('.')}."
+        ) from error
+
+
+# --- arrays -------------------------------------------------------------------
+
+
+def _read_npy(path: Path) -> Arrays:
+    check_file(path)
+    with path.open("rb") as file:
+        array = _read_array(file, path.stat().st_size, str(path))
+    return Arrays({"performance": array})
+
+
+def _read_npz(path: Path) -> Arrays:
+    check_file(path)
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        members, comment = archive.infolist(), archive.comment
+        check_bytes(sum(member.file_size for member in members), str(path))
+        for member in members:
+            with archive.open(member) as file:
+                name = member.filename.removesuffix(".npy")
+                arrays[name] = _read_array(file, member.file_size, str(path))
+    attrs: dict[str, Any] = {
+        key: arrays.pop(key).item()
+        for key in ("best_known_kind", "provenance", "n_episodes")
+        if key in arrays
+    }
+    if comment.startswith(SEAL_KEY):
+        attrs["crc32c"] = comment.removeprefix(SEAL_KEY + b"=").decode()
+    for dim in ("source", "target"):
+        if dim in arrays:
+            attrs[NAMES[dim]] = arrays.pop(dim).tolist()
+    return Arrays(arrays, attrs)
+
+
+def _read_array(file: IO[bytes], n_bytes: int, origin: str) -> NDArray[Any]:
+    """An array in NumPy's format, after its header has been held against the file."""
+    version = npy_format.read_magic(file)
+    header = {
+        (1, 0): npy_format.read_array_header_1_0,
+        (2, 0): npy_format.read_array_header_2_0,
+    }
+    if version not in header:
+        raise InvalidInputError(
+            f"{origin} must have format version 1 or 2 of NumPy, but has {version}."
+        )
+    shape, fortran, dtype = header[version](file)
+    if dtype.hasobject:
+        raise InvalidInputError(
+            f"{origin} must hold numbers, but holds pickled objects, which can run "
+            "code when they are read."
+        )
+    count = 1
+    for n in shape:
+        count *= n
+    if min(shape, default=0) < 0 or count * dtype.itemsize > n_bytes:
+        raise InvalidInputError(
+            f"{origin} is not whole: its header declares shape {shape} of {dtype}, "
+            f"which is more than the {n_bytes:,} bytes that are there."
+        )
+    if dtype.kind in "fiub":
+        check_cells(count, origin)
+    data = file.read(count * dtype.itemsize)
+    if file.read(1):  # to the end, where a zip file has its checksum
+        raise InvalidInputError(f"{origin} is not whole: an array has bytes behind it.")
+    array = np.frombuffer(data, dtype, count)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def _read_netcdf(path: Path) -> Arrays:
+    check_file(path)
+    with path.open("rb") as file:
+        is_hdf5 = file.read(4) == b"\x89HDF"
+    if is_hdf5:
+        _check_hdf5(path)
+    with xr.open_dataset(path, engine="h5netcdf" if is_hdf5 else "scipy") as dataset:
+        return arrays_of_dataset(dataset, str(path))
+
+
+def _check_hdf5(path: Path) -> None:
+    """Refuse a NetCDF 4 file that is too large, or points outside of itself."""
+    try:
+        import h5netcdf  # noqa: F401
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("Reading a NetCDF 4 file", "files") from error
+    n_cells = 0
+
+    def look(name: str, item: Any) -> None:
+        nonlocal n_cells
+        if isinstance(item, h5py.Dataset):
+            n_cells += item.size or 0
+            if item.external or item.is_virtual:
+                raise InvalidInputError(
+                    f"{path} must hold its numbers itself, but {name} is in another "
+                    "file."
+                )
+
+    with h5py.File(path, "r") as file:
+        file.visititems(look)
+    check_cells(n_cells, str(path))
+
+
+def _read_zarr(path: Path) -> Arrays:
+    check_zarr(path)
+    with xr.open_zarr(path, chunks=None, consolidated=False) as dataset:
+        return arrays_of_dataset(dataset, str(path))
+
+
+_ARRAY_READERS: dict[str, Callable[[Path], Arrays]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".nc": _read_netcdf,
+    ".zarr": _read_zarr,
+}
+
+
+# --- tables of cells ------------------------------------------------------------
+
+
+def _read_frame(path: Path, what: str) -> Frame:
+    suffix = path.suffix.lower()
+    if suffix not in FRAME_SUFFIXES:
+        raise InvalidInputError(
+            f"A file of {what} must end in {', '.join(FRAME_SUFFIXES)}, but got "
+            f"{path.name}."
+        )
+    return _reading(path, _read_parquet if suffix == ".parquet" else read_text)
+
+
+def _read_parquet(path: Path) -> Frame:
+    check_file(path)
+    with parquet("Reading").ParquetFile(path) as file:
+        meta = file.metadata
+        check_cells(meta.num_rows * meta.num_columns, str(path))
+        groups = range(meta.num_row_groups)
+        check_bytes(sum(meta.row_group(i).total_byte_size for i in groups), str(path))
+        frame = as_frame(file.read().to_pandas(), str(path))
+        notes = file.schema_arrow.metadata or {}
+        given = notes[SEAL_KEY].decode() if SEAL_KEY in notes else None
+        contents = dict(zip(frame.names, frame.columns, strict=True))
+        check_seal(given, contents, str(path))
+        return frame
+
+
+def parquet(doing: str) -> Any:
+    """The Parquet library.
+
+    Args:
+        doing: what needs it, for the message if it is missing.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(f"{doing} a Parquet file", "files") from error
+    return pyarrow.parquet

@@ -1,0 +1,228 @@
+"""What a matrix said, whatever its format, and the performance table it makes."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.io.cells import Frame
+from taskspace.performance.io.columns import Choices
+from taskspace.performance.io.contexts import contexts_from
+from taskspace.performance.io.limits import check_cells
+from taskspace.performance.table import table_from_matrix
+from taskspace.spaces import Space
+
+__all__ = ["Parts", "even_families", "group", "table_from_parts"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a matrix says, before it is a table.
+
+    Args:
+        performance: the cells, dims `(source, policy, target)`; NaN where empty.
+        origin: what to call the matrix.
+        sources: contexts of the sources.
+        targets: contexts of the targets.
+        source_names: names of the sources.
+        target_names: names of the targets.
+        home: scores at home, dims `(source, policy)`; NaN where empty.
+        best_known: the reference of regret at each target.
+        best_known_kind: where that comes from.
+        standard_error: of the cells, in their shape; NaN where unknown.
+        provenance: what the matrix says of its numbers; None if it says nothing.
+        n_episodes: how many episodes each cell is the mean of, 0 if unknown.
+        notes: sentences for the user about how it was read.
+    """
+
+    performance: NDArray[np.float64]
+    origin: str
+    sources: Space | None = None
+    targets: Space | None = None
+    source_names: list[str] | None = None
+    target_names: list[str] | None = None
+    home: NDArray[np.float64] | None = None
+    best_known: NDArray[np.float64] | None = None
+    best_known_kind: str = "given"
+    standard_error: NDArray[np.float64] | None = None
+    provenance: str | None = None
+    n_episodes: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def table_from_parts(
+    parts: Parts, contexts: Frame | None, choices: Choices
+) -> xr.Dataset:
+    """The performance table of a matrix.
+
+    Args:
+        parts: what the matrix says.
+        contexts: contexts of the targets, from elsewhere.
+        choices: what the user says.
+
+    Returns:
+        A table; what should be said about it is in its attribute `notes`.
+    """
+    sizes = parts.performance.shape[0], parts.performance.shape[-1]
+    spaces = parts.sources, parts.targets
+    names = parts.source_names, parts.target_names
+    for dim, n, given in zip(("source", "target"), sizes, names, strict=True):
+        if given is not None and len(given) != n:
+            raise InvalidInputError(
+                f"There must be one name a {dim}, but {parts.origin} has {n} {dim}s "
+                f"and {len(given)} names."
+            )
+    if contexts is not None:
+        spaces = contexts_from(contexts, sizes, spaces, names)
+    sign = -1.0 if choices.lower_is_better else 1.0
+    cells = sign * parts.performance
+    notes = list(parts.notes)
+    if choices.may_be_empty:
+        empty = np.isnan(cells)
+        if empty.any():
+            cells = np.where(empty, -np.inf, cells)
+            notes.append(f"{int(empty.sum()):,} cells are empty, taken as not served.")
+    home = _home(parts, spaces)
+    if home is not None and np.isnan(home).any():
+        home = None
+        notes.append("Scores at home are missing, so the signed criterion is too.")
+    table = table_from_matrix(
+        cells,
+        sources=spaces[0],
+        targets=spaces[1],
+        home=None if home is None else sign * home,
+        standard_error=parts.standard_error,
+        provenance=cast("Any", parts.provenance or _told(parts)),
+        n_episodes=parts.n_episodes,
+    )
+    if home is None:
+        table = table.drop_vars("home_performance", errors="ignore")
+    if parts.best_known is not None and parts.best_known_kind != "best of the table":
+        table = _with_best_known(table, sign * parts.best_known, parts)
+    table = _with_names(table, *names)
+    return _selected(table, parts, choices).assign_attrs(notes=notes)
+
+
+def _told(parts: Parts) -> str:
+    return "sampled" if parts.n_episodes else "given"
+
+
+def _home(
+    parts: Parts, spaces: tuple[Space | None, Space | None]
+) -> NDArray[np.float64] | None:
+    """J of each policy at its own source: given, found, or the diagonal."""
+    if parts.home is not None:
+        return parts.home
+    sources, targets = spaces
+    cells = parts.performance
+    if sources is not None and targets is not None:
+        if set(sources.names) != set(targets.names):
+            return None
+        columns = [targets.names.index(n) for n in sources.names]
+        own = list(map(tuple, sources.points.tolist()))
+        there = list(map(tuple, targets.points[:, columns].tolist()))
+    elif parts.source_names is not None and parts.target_names is not None:
+        own, there = parts.source_names, parts.target_names
+        # Where no name is shared, source i may still be target i.
+        if not set(own) & set(there):
+            return _diagonal(cells)
+    else:
+        return _diagonal(cells)
+    place = {key: i for i, key in reversed(list(enumerate(there)))}
+    if any(key not in place for key in own):
+        return None
+    return cells[np.arange(len(own)), :, np.array([place[key] for key in own])]
+
+
+def _diagonal(cells: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    if cells.shape[0] != cells.shape[2]:
+        return None
+    return np.diagonal(cells, axis1=0, axis2=2).T
+
+
+def _with_best_known(
+    table: xr.Dataset, values: NDArray[np.float64], parts: Parts
+) -> xr.Dataset:
+    """The table with another reference of regret, which no cell may exceed."""
+    top = table["best_known"].values
+    if values.shape != top.shape:
+        raise InvalidInputError(
+            f"best_known of {parts.origin} must have one value a target ({len(top)}), "
+            f"but has shape {values.shape}."
+        )
+    wrong = np.flatnonzero(~(values >= top) | (values == np.inf))
+    if len(wrong):
+        t = int(wrong[0])
+        raise InvalidInputError(
+            f"best_known of {parts.origin} must be at least the best performance in "
+            f"the table, and finite, but target {t} has best_known {values[t]:g} and a "
+            f"performance of {top[t]:g}."
+        )
+    table = table.assign(best_known=("target", values))
+    return table.assign_attrs(best_known_kind=parts.best_known_kind)
+
+
+def _with_names(
+    table: xr.Dataset, sources: list[str] | None, targets: list[str] | None
+) -> xr.Dataset:
+    """The table with the names of its rows and columns, where there are any."""
+    names = {"source": sources, "target": targets}
+    return table.assign_coords(
+        {dim: (dim, np.array(n, object)) for dim, n in names.items() if n is not None}
+    )
+
+
+def _selected(table: xr.Dataset, parts: Parts, choices: Choices) -> xr.Dataset:
+    """The table with the targets that the user wants, where all have been read."""
+    wanted, names = choices.targets, parts.target_names
+    if wanted is None and not choices.ignore:
+        return table
+    if names is None:
+        raise InvalidInputError(
+            f"Targets can be chosen only by name, but those of {parts.origin} have "
+            "none."
+        )
+    keep = [
+        t
+        for t, name in enumerate(names)
+        if name not in choices.ignore and (wanted is None or name in wanted)
+    ]
+    if not keep:
+        raise InvalidInputError(f"No target of {parts.origin} is left.")
+    return table.isel(target=keep)
+
+
+def group(keys: Sequence[Hashable]) -> list[list[int]]:
+    """Places of equal keys, in order of first appearance.
+
+    Args:
+        keys: one a row.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
+def even_families(
+    groups: Sequence[Sequence[int]], n_targets: int, origin: str
+) -> NDArray[np.intp]:
+    """Families of one size: a smaller one repeats its first member.
+
+    Worst and best over a family, and so every criterion, stay as they are.
+
+    Args:
+        groups: rows of each family.
+        n_targets: cells of a row.
+        origin: what to call the matrix.
+
+    Returns:
+        Rows, dims `(source, policy)`.
+    """
+    size = max(map(len, groups))
+    check_cells(len(groups) * size * n_targets, origin)
+    return np.array([[*group, *[group[0]] * (size - len(group))] for group in groups])

@@ -1,0 +1,345 @@
+"""The ledger: what has been trained and evaluated so far, source by source.
+
+It is the only thing that trains and evaluates. `ask` names the work that is left,
+anybody does it (`do` is a pure function of the task and the work, in any process),
+`tell` writes it down. Whatever is written is a valid table of the sources known so
+far: `evaluate` is "ask all, tell all" in memory, a run is the same in a directory, and
+a selector asks for the sources that it wants.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS, make_table
+from taskspace.performance.work import (
+    MemoryStorage,
+    Rows,
+    Stage,
+    Storage,
+    Task,
+    TrainedBlock,
+    Work,
+)
+from taskspace.spaces import Points, Space
+from taskspace.systems.base import System
+
+__all__ = [
+    "STATES",
+    "Ledger",
+    "MemoryStorage",
+    "Rows",
+    "Stage",
+    "Storage",
+    "Task",
+    "TrainedBlock",
+    "Work",
+    "assemble",
+    "best_known",
+    "kept_variables",
+    "table_notes",
+]
+
+STATES = ("ok", "not solved", "unstable", "failed", "not trained")
+"""What may be said of a source; every state but `ok` comes with a reason."""
+
+# Up to this many values of J (256 MB) a table holds J itself.
+FULL_TABLE_CELLS = 2**25
+
+
+class Ledger:
+    """What is known so far of some sources, and what is left to do.
+
+    Args:
+        task: what is trained and where it is tried.
+        sources: the sources, in order; more can be planned later.
+        targets: the targets, as the table will show them.
+        storage: where it is written; in memory if left out.
+        notes: attributes of the table, beside those the ledger knows itself.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        sources: Space | None,
+        targets: Space,
+        *,
+        storage: Storage | None = None,
+        notes: dict[str, Any] | None = None,
+    ):
+        self.task, self.target_space = task, targets
+        self._sources: Space | None = None
+        self._failures: dict[int, str] = {}
+        self._notes = dict(notes or {})
+        if storage is None:
+            per_source = len(task.targets) * task.trainer.n_policies
+            storage = MemoryStorage(max(1, BLOCK_CELLS // per_source))
+        self.storage: Storage = storage
+        if sources is not None:
+            self.plan(sources)
+
+    @property
+    def sources(self) -> Space:
+        """All sources that are planned, trained or not."""
+        if self._sources is None:
+            raise InvalidInputError("The ledger has no source yet: plan one.")
+        return self._sources
+
+    @property
+    def n_sources(self) -> int:
+        """How many sources are planned."""
+        return 0 if self._sources is None else self._sources.size
+
+    def plan(self, sources: Space) -> None:
+        """Add sources to what is asked for.
+
+        Args:
+            sources: contexts over the same axes as those before.
+        """
+        rows = self.task.system.contexts(sources)
+        if self._sources is None:
+            self._sources, self._contexts = sources, rows
+        else:
+            self._contexts = np.concatenate([self._contexts, rows])
+            if tuple(sources.names) != tuple(self._sources.names):
+                raise InvalidInputError(
+                    f"Further sources must have the axes {self._sources.names}, but "
+                    f"have {sources.names}."
+                )
+            points = np.concatenate([self._sources.points, sources.points])
+            self._sources = Points(sources.names, points)
+        if isinstance(self.storage, MemoryStorage):
+            self.storage.plan(sources.size)
+
+    def ask(self) -> list[Work]:
+        """What can be done now: trainings, and evaluations of what is trained."""
+        contexts, storage = self._contexts, self.storage
+        trained = np.zeros(self.n_sources, bool)
+        found: list[Work] = []
+        for block, rows in enumerate(storage.blocks("train")):
+            if storage.has("train", block):
+                trained[rows] = True
+            elif block not in self._failures:
+                found.append(Work("train", block, rows, contexts[rows]))
+        for block, rows in enumerate(storage.blocks("evaluate")):
+            if trained[rows].all() and not storage.has("evaluate", block):
+                found.append(Work("evaluate", block, rows, contexts[rows]))
+        return found
+
+    def give(self, work: Work) -> Work:
+        """The work with all that it needs, to be handed to whoever does it.
+
+        Args:
+            work: one of `ask`.
+        """
+        if work.stage == "train":
+            return work
+        return replace(work, policies=self.storage.read_policies(work.rows))
+
+    def tell(self, work: Work, done: "TrainedBlock | Rows | Exception") -> None:
+        """Write down what a piece of work gave.
+
+        Args:
+            work: what was asked.
+            done: its result; an exception says that this training failed.
+        """
+        if isinstance(done, TrainedBlock):
+            self.storage.write_policies(work.block, done)
+        elif isinstance(done, Rows):
+            self.storage.write_rows(work.block, done)
+        else:
+            self._failures[work.block] = f"{type(done).__name__}: {done}"
+
+    def work_off(self, progress: Callable[[Stage, int, int], None] | None = None):
+        """Do everything that is left, here and now.
+
+        Args:
+            progress: called with a stage, how many of its blocks are done, and how
+                many there are.
+        """
+        while todo := self.ask():
+            for work in todo:
+                self.tell(work, self.task.do(self.give(work)))
+                if progress:
+                    progress(work.stage, *self.done(work.stage))
+
+    def done(self, stage: Stage) -> tuple[int, int]:
+        """How many blocks of a stage are done, and how many there are.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+        """
+        n_blocks = len(self.storage.blocks(stage))
+        return sum(self.storage.has(stage, b) for b in range(n_blocks)), n_blocks
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        found = np.zeros(self.n_sources, bool)
+        for block, rows in enumerate(self.storage.blocks("evaluate")):
+            found[rows] = self.storage.has("evaluate", block)
+        return found
+
+    @property
+    def states(self) -> list[tuple[str, str]]:
+        """The state of every source, one of `STATES`, and the reason."""
+        found = [("not trained", "it was not asked for yet")] * self.n_sources
+        solved_return = self.task.system.solved_return
+        for block, rows in enumerate(self.storage.blocks("train")):
+            if block in self._failures:
+                found[rows] = [("failed", self._failures[block])] * (
+                    rows.stop - rows.start
+                )
+            if not self.storage.has("train", block):
+                continue
+            block_ = self.storage.read_policies(rows)
+            for place, scores in enumerate(block_.home):
+                if block_.failed[place]:
+                    found[rows.start + place] = ("failed", "its training failed")
+                else:
+                    found[rows.start + place] = _state(scores, solved_return)
+        return found
+
+    def best_known(self) -> tuple[NDArray[np.float64], str]:
+        """The reference of regret at each target, and where it comes from."""
+        return best_known(self.task.system, self.task.targets, self.storage.top())
+
+    def table(self) -> xr.Dataset:
+        """The performance table of the sources that are evaluated so far."""
+        known = self.evaluated
+        if not known.any():
+            raise TaskspaceError("The ledger holds no evaluated source yet.")
+        reference, kind = self.best_known()
+        return assemble(
+            self.storage,
+            self.task.keep,
+            self.sources,
+            self.target_space,
+            reference,
+            table_notes(self.task, kind) | self._notes,
+            known,
+        )
+
+
+def assemble(
+    storage: Storage,
+    names: Sequence[str],
+    sources: Space,
+    targets: Space,
+    best_known: NDArray[np.float64],
+    notes: Mapping[str, Any],
+    known: NDArray[np.bool_],
+) -> xr.Dataset:
+    """The table of what a storage holds.
+
+    Args:
+        storage: policies and rows.
+        names: variables that are kept by blocks.
+        sources: all sources that are planned.
+        targets: the targets.
+        best_known: the reference of regret at each target.
+        notes: attributes.
+        known: which sources have their row.
+
+    Returns:
+        A table of the known sources; `n_planned` notes how many there will be.
+    """
+    numbers = np.flatnonzero(known)
+    notes = dict(notes)
+    if len(numbers) < sources.size:
+        notes["n_planned"] = sources.size
+        sources = Points(sources.names, sources.points[numbers])
+    # Stretches of neighbours: one read each, one in all for a finished ledger.
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    blocks = [storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts]
+    steps = [block.trained.environment_steps for block in blocks]
+    return make_table(
+        {
+            **storage.read_rows(names),
+            "home_performance": np.concatenate([block.home for block in blocks]),
+            "environment_steps": np.concatenate(steps),
+            "best_known": best_known,
+        },
+        sources,
+        targets,
+        notes,
+    )
+
+
+def table_notes(task: Task, kind: str) -> dict[str, Any]:
+    """Attributes of a table: what made it, and where its numbers come from.
+
+    Args:
+        task: what was trained and tried.
+        kind: where the reference of regret comes from.
+    """
+    notes: dict[str, Any] = {
+        "system": task.system.id,
+        "trainer": task.trainer.id,
+        "seed": task.seed,
+        "best_known_kind": kind,
+        "provenance": task.system.provenance,
+    }
+    if task.system.n_episodes:
+        notes["n_episodes"] = task.system.n_episodes
+    return notes
+
+
+def kept_variables(
+    system: System,
+    n_sources: int,
+    n_policies: int,
+    n_targets: int,
+    judges: Sequence[str],
+) -> tuple[str, ...]:
+    """What to keep of an evaluation: J itself if it fits, else reductions.
+
+    Args:
+        system: the tasks.
+        n_sources: number of sources.
+        n_policies: members of each family.
+        n_targets: number of targets.
+        judges: `"worst"`, `"best"` or both.
+    """
+    for judge in judges:
+        if judge not in REDUCTIONS:
+            raise UnknownNameError("judge", judge, REDUCTIONS)
+    if n_sources * n_policies * n_targets <= FULL_TABLE_CELLS:
+        return tuple(name for name in system.measures if name != "returns")
+    return tuple(name for judge in judges for name in REDUCTIONS[judge])
+
+
+def best_known(
+    system: System, contexts: NDArray[np.float64], top: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], str]:
+    """The reference of regret: the optimum where known, else the best seen.
+
+    Args:
+        system: the tasks.
+        contexts: full context rows of the targets.
+        top: best J seen at each target.
+
+    Returns:
+        Best known J at each target, and where it comes from: `"optimum"`, `"best of
+        the table"`, or `"optimum where known"` if the system knows it at some targets
+        only (NaN at the others).
+    """
+    optimum = system.optimum(contexts)
+    if optimum is None or np.isnan(optimum).all():
+        return top, "best of the table"
+    kind = "optimum where known" if np.isnan(optimum).any() else "optimum"
+    return np.fmax(optimum, top), kind
+
+
+def _state(scores: NDArray[np.float64], solved: float | None) -> tuple[str, str]:
+    if (scores == -np.inf).all():
+        return "unstable", "every policy fails at its own source"
+    if solved is not None and not (scores >= solved).all():
+        n_failed = int((scores < solved).sum())
+        return "not solved", f"{n_failed} of {len(scores)} policies stay below {solved}"
+    return "ok", ""

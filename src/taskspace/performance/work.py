@@ -1,0 +1,263 @@
+"""Pieces of work, what they give, and where that is kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.systems.base import System
+from taskspace.trainers.base import Trained, Trainer
+
+__all__ = [
+    "MemoryStorage",
+    "Rows",
+    "Stage",
+    "Storage",
+    "Task",
+    "TrainedBlock",
+    "Work",
+]
+
+Stage = Literal["train", "evaluate"]
+
+FAILED = {"gap_worst": np.inf, "gap_best": np.inf, "standard_error": np.nan}
+"""What a failed source has in a table; −inf in every other variable."""
+
+
+@dataclass(frozen=True)
+class TrainedBlock:
+    """Policies of some sources, and their scores at home.
+
+    Args:
+        trained: what the trainer returned.
+        home: J of each policy at its own source, dims `(source, policy)`.
+        failed: sources whose training ended with an error; their policies are
+            blanks that serve nothing.
+    """
+
+    trained: Trained
+    home: NDArray[np.float64]
+    failed: NDArray[np.bool_]
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "TrainedBlock":
+        """Some of the sources.
+
+        Args:
+            rows: which ones.
+        """
+        return TrainedBlock(self.trained[rows], self.home[rows], self.failed[rows])
+
+    @staticmethod
+    def concatenate(parts: "Sequence[TrainedBlock]") -> "TrainedBlock":
+        """Join along `source`.
+
+        Args:
+            parts: blocks, in order.
+        """
+        return TrainedBlock(
+            Trained.concatenate([part.trained for part in parts]),
+            np.concatenate([part.home for part in parts]),
+            np.concatenate([part.failed for part in parts]),
+        )
+
+    def blank(self, n_sources: int) -> "TrainedBlock":
+        """Policies of this kind for sources whose training failed.
+
+        Args:
+            n_sources: how many.
+        """
+        first = self[np.zeros(n_sources, np.int64)]
+        policies = first.trained.policies
+        zeros = {k: np.zeros_like(v) for k, v in policies.arrays().items()}
+        trained = Trained(
+            type(policies).from_arrays(zeros, policies.settings()),
+            np.zeros_like(first.trained.environment_steps),
+            {k: np.zeros_like(v) for k, v in first.trained.log.items()},
+        )
+        home = np.full_like(first.home, -np.inf)
+        return TrainedBlock(trained, home, np.ones(n_sources, bool))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the table for some sources.
+
+    Args:
+        variables: arrays by name, `source` first.
+        top: best J seen at each target.
+    """
+
+    variables: dict[str, NDArray[Any]]
+    top: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work that anybody may do.
+
+    Args:
+        stage: `"train"` or `"evaluate"`.
+        block: its number among the blocks of that stage.
+        rows: the sources.
+        contexts: full context rows of these sources.
+        policies: for an evaluation, what their training gave; see `Ledger.give`.
+    """
+
+    stage: Stage
+    block: int
+    rows: slice
+    contexts: NDArray[np.float64]
+    policies: TrainedBlock | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained and where it is tried: all that a worker must know.
+
+    Args:
+        system: the tasks.
+        trainer: makes the policies of each source.
+        targets: full context rows where policies are tried.
+        seed: seed of the trainer.
+        keep: variables of the table, see `kept_variables`.
+    """
+
+    system: System
+    trainer: Trainer
+    targets: NDArray[np.float64]
+    seed: int
+    keep: tuple[str, ...]
+
+    def do(self, work: Work) -> TrainedBlock | Rows:
+        """Do a piece of work; the same result in any process and any order.
+
+        Args:
+            work: what to do.
+        """
+        if work.stage == "train":
+            trained = self.trainer.train(self.system, work.contexts, seed=self.seed)
+            home = self.system.home_performance(trained.policies, work.contexts)
+            return TrainedBlock(trained, home, np.zeros(len(home), bool))
+        assert work.policies is not None
+        return self.rows(work.policies)
+
+    def rows(self, block: TrainedBlock) -> Rows:
+        """Rows of the table for some trained sources.
+
+        Args:
+            block: their policies and scores at home.
+        """
+        policies = block.trained.policies
+        if "performance" in self.keep:
+            variables = self.system.measure(policies, self.targets)
+        else:
+            reduced = self.system.reduce_family(policies, block.home, self.targets)
+            variables = reduced._asdict()
+        if block.failed.any():
+            for name, values in variables.items():
+                values[block.failed] = FAILED.get(name, -np.inf)
+        best = variables.get("best", variables.get("performance"))
+        assert best is not None
+        top = best.reshape(-1, best.shape[-1]).max(0)
+        return Rows({name: variables[name] for name in self.keep}, top)
+
+
+class Storage(Protocol):
+    """Where a ledger is written: memory, or a run directory."""
+
+    def blocks(self, stage: Stage) -> list[slice]:
+        """The stretches of sources of a stage, in order."""
+        ...
+
+    def has(self, stage: Stage, block: int) -> bool:
+        """Whether a block is written whole."""
+        ...
+
+    def write_policies(self, block: int, done: TrainedBlock) -> None:
+        """Write a block of policies."""
+        ...
+
+    def read_policies(self, rows: slice) -> TrainedBlock:
+        """Policies of a stretch of sources."""
+        ...
+
+    def write_rows(self, block: int, done: Rows) -> None:
+        """Write a block of the table."""
+        ...
+
+    def read_rows(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Variables of all evaluated blocks, joined along `source`.
+
+        Arrays, or `xarray` variables that are read as they are needed.
+        """
+        ...
+
+    def top(self) -> NDArray[np.float64]:
+        """Best J seen at each target so far."""
+        ...
+
+
+@dataclass
+class MemoryStorage:
+    """A ledger in memory, cut into blocks of at most so many sources.
+
+    Args:
+        step: sources of a block; a block never spans two calls of `plan`.
+    """
+
+    step: int
+    _blocks: list[slice] = field(default_factory=list)
+    _trained: dict[int, TrainedBlock] = field(default_factory=dict)
+    _rows: dict[int, Rows] = field(default_factory=dict)
+
+    def plan(self, n_sources: int) -> None:
+        """Make room for further sources.
+
+        Args:
+            n_sources: how many.
+        """
+        first = self._blocks[-1].stop if self._blocks else 0
+        for start in range(first, first + n_sources, self.step):
+            stop = min(start + self.step, first + n_sources)
+            self._blocks.append(slice(start, stop))
+
+    def blocks(self, stage: Stage) -> list[slice]:
+        """The stretches of sources, the same for both stages."""
+        del stage
+        return self._blocks
+
+    def has(self, stage: Stage, block: int) -> bool:
+        """Whether a block is there."""
+        return block in (self._trained if stage == "train" else self._rows)
+
+    def write_policies(self, block: int, done: TrainedBlock) -> None:
+        """Keep a block of policies."""
+        self._trained[block] = done
+
+    def read_policies(self, rows: slice) -> TrainedBlock:
+        """Policies of a stretch of sources."""
+        parts = []
+        for block, stretch in enumerate(self._blocks):
+            first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
+            if first < stop:
+                inside = slice(first - stretch.start, stop - stretch.start)
+                parts.append(self._trained[block][inside])
+        return TrainedBlock.concatenate(parts)
+
+    def write_rows(self, block: int, done: Rows) -> None:
+        """Keep a block of the table."""
+        self._rows[block] = done
+
+    def read_rows(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Variables of all evaluated blocks, joined along `source`."""
+        order = sorted(self._rows)
+        return {
+            name: np.concatenate([self._rows[b].variables[name] for b in order])
+            for name in names
+        }
+
+    def top(self) -> NDArray[np.float64]:
+        """Best J seen at each target so far."""
+        return np.max([rows.top for rows in self._rows.values()], axis=0)

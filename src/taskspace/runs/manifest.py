@@ -1,0 +1,147 @@
+"""The manifest of a run directory: what is in it, and whether it is ours."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace._files import read_sealed
+from taskspace.errors import DamagedFileError, RunStoreError
+
+__all__ = [
+    "FORMAT_VERSION",
+    "as_text",
+    "check_ours",
+    "difference",
+    "from_text",
+    "is_run",
+    "read_manifest",
+]
+
+FORMAT_VERSION = 2
+OUR_NAMES = {
+    "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
+    "table.zarr", "blocks", "figures", ".lock",
+}  # fmt: skip
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether a path is a run directory.
+
+    Args:
+        path: any path.
+    """
+    path = Path(path)
+    return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
+
+
+def check_ours(path: Path) -> None:
+    """Refuse a directory with anything in it that is not ours.
+
+    Args:
+        path: where a run shall be written.
+    """
+    if path.exists() and not path.is_dir():
+        raise RunStoreError(f"{path} must be a directory, but is a file.")
+    if not path.is_dir():
+        return
+    foreign = [
+        item.name
+        for item in path.iterdir()
+        if item.name not in OUR_NAMES and not item.name.startswith(".partial-")
+    ]
+    if foreign:
+        raise RunStoreError(
+            f"{path} is not a run directory and not empty (it holds {foreign[0]!r}). "
+            "Nothing was changed. Choose another directory with --out."
+        )
+
+
+def read_manifest(path: Path, strict: bool = False) -> dict[str, Any] | None:
+    """The manifest of a run, None where there is none that can be used.
+
+    Args:
+        path: the run directory.
+        strict: a damaged one is an error.
+    """
+    try:
+        manifest = read_sealed(path / "manifest.json")
+    except DamagedFileError:
+        if strict or _old_format(path):
+            _refuse_old(path)
+            raise
+        return None
+    if manifest.get("version") != FORMAT_VERSION:
+        raise RunStoreError(
+            f"{path} has run format {manifest.get('version')}, this taskspace reads "
+            f"{FORMAT_VERSION}. Use the taskspace that wrote it."
+        )
+    return manifest
+
+
+def _old_format(path: Path) -> bool:
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        return isinstance(manifest, dict) and manifest.get("version") == 1
+    except (OSError, ValueError):
+        return False
+
+
+def _refuse_old(path: Path) -> None:
+    if _old_format(path):
+        raise RunStoreError(
+            f"{path} has run format 1, this taskspace reads {FORMAT_VERSION}. Use the "
+            "taskspace that wrote it, or run the experiment into another directory."
+        )
+
+
+def as_text(value: Any) -> Any:
+    """Infinite numbers as text, which JSON has.
+
+    Args:
+        value: numbers, and lists and dicts of them.
+    """
+    if isinstance(value, dict):
+        return {key: as_text(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_text(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value
+
+
+def from_text(values: Sequence[float | str]) -> NDArray[np.float64]:
+    """The numbers that `as_text` wrote.
+
+    Args:
+        values: numbers and text.
+    """
+    return np.array([float(value) for value in values])
+
+
+def difference(there: Any, here: Any, path: str = "") -> str:
+    """The first value in which two plain structures differ, as a clause.
+
+    Args:
+        there: what is stored.
+        here: what is asked for.
+        path: keys that lead to them.
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in there | here:
+            inner = difference(there.get(key), here.get(key), f"{path}.{key}")
+            if inner:
+                return inner
+        return ""
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for i, (a, b) in enumerate(zip(there, here, strict=True)):
+            inner = difference(a, b, f"{path}.{i}")
+            if inner:
+                return inner
+        return ""
+    if there == here:
+        return ""
+    return f"{path.lstrip('.')} is {there!r} there and {here!r} here"

@@ -1,0 +1,40 @@
+"""Checks that users run on their own systems and trainers, before hours are spent.
+
+`check_system` gives a list of `Check`; `assert_system` is the same for pytest:
+
+```python
+from taskspace.testing import assert_system
+
+def test_my_system():
+    assert_system(MySystem(), MyTrainer())
+```
+
+`checks` says what is checked, `liveness` finds dead context axes, `trials` makes what
+the checks need. It is the room of `taskspace doctor`.
+"""
+
+from taskspace.systems.baselines import random_policies
+from taskspace.testing.checks import (
+    Check,
+    assert_system,
+    check_environment,
+    check_system,
+)
+from taskspace.testing.liveness import (
+    dead_axes,
+    environment_outcomes,
+    never_alive,
+    system_outcomes,
+)
+
+__all__ = [
+    "Check",
+    "assert_system",
+    "check_environment",
+    "check_system",
+    "dead_axes",
+    "environment_outcomes",
+    "never_alive",
+    "random_policies",
+    "system_outcomes",
+]

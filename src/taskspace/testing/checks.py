@@ -1,0 +1,399 @@
+"""The checks of `taskspace doctor`, on users' own systems and trainers.
+
+A flipped sign can be found only where policies come from elsewhere than the same
+reward: LQR gains, given policies with homes, a known optimum. A learner that
+maximises a flipped reward learns the wrong thing perfectly well.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace._words import data_size, time_span
+from taskspace.errors import TaskspaceError
+from taskspace.performance.ledger import FULL_TABLE_CELLS
+from taskspace.policies import Policy
+from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.episodic import EpisodicSystem
+from taskspace.systems.function import FunctionSystem, PythonPolicies
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.tabular import TabularFamily
+from taskspace.testing.liveness import environment_outcomes, never_alive
+from taskspace.testing.trials import Trial
+from taskspace.trainers import Lqr, Trainer
+
+__all__ = ["Check", "assert_system", "check_environment", "check_system"]
+
+LONG_TRAINING = 60.0
+"""Seconds from which a training is not done twice."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found.
+
+    Args:
+        check: its name.
+        ok: whether all is well; `None` where that was not checked.
+        detail: one sentence with the numbers, and what to do if all is not well or
+            was not checked.
+    """
+
+    check: str
+    ok: bool | None
+    detail: str
+
+    @property
+    def state(self) -> Literal["ok", "failed", "skipped"]:
+        """In one word."""
+        return "skipped" if self.ok is None else "ok" if self.ok else "failed"
+
+
+def assert_system(
+    system: System, trainer: Trainer | None = None, **options: Any
+) -> None:
+    """Raise an AssertionError that lists every check that fails.
+
+    What cannot be checked (no trainer, no examples) is passed over.
+
+    Args:
+        system: the system.
+        trainer: a trainer for it, if there is one.
+        options: as in `check_system`.
+    """
+    failed = [c for c in check_system(system, trainer, **options) if c.ok is False]
+    assert not failed, "\n".join(f"{c.check}: {c.detail}" for c in failed)
+
+
+def check_system(
+    system: System,
+    trainer: Trainer | None = None,
+    *,
+    seed: int = 0,
+    n_sources: int = 400,
+    n_targets: int = 400,
+    context: NDArray[np.float64] | None = None,
+) -> list[Check]:
+    """All checks of a system and, if one is given or suits it, a trainer.
+
+    Args:
+        system: the system.
+        trainer: makes policies to try; by default LQR for linear systems. One with
+            a `total_steps` is tried with 20,000 at most, and its time scaled up.
+        seed: seed of everything random here.
+        n_sources: sources of the run whose time and memory are estimated.
+        n_targets: its targets.
+        context: full context row to start from; the defaults of the axes if left out.
+
+    Returns:
+        One `Check` each: `shapes`, `axes alive`, `deterministic`, `common random
+        numbers`, `no NaN`, `larger is better`, `trainer`, `time and memory`.
+    """
+    row = (
+        np.array([axis.default for axis in system.axes]) if context is None else context
+    )
+    if trainer is None and isinstance(system, LinearSystem):
+        trainer = Lqr(n_policies=1, noise=0.0)
+    trial = Trial(system, trainer, np.asarray(row, np.float64), seed)
+    checks: list[tuple[str, Callable[[Trial], Check]]] = [
+        ("shapes", _shapes),
+        ("axes alive", _axes_alive),
+        ("deterministic", _deterministic),
+        ("common random numbers", _common_random_numbers),
+        ("no NaN", _no_nan),
+        ("larger is better", _larger_is_better),
+        ("trainer", _trainer_is_pure),
+        ("time and memory", partial(_cost, n_sources=n_sources, n_targets=n_targets)),
+    ]
+    return [_guarded(name, partial(check, trial)) for name, check in checks]
+
+
+def check_environment(
+    make: Callable[[NDArray[np.float64]], Any],
+    axes: Sequence[ContextAxis],
+    *,
+    n_steps: int = 100,
+) -> list[Check]:
+    """Checks of anything that makes a Gymnasium environment from a context row.
+
+    Args:
+        make: makes the environment of a context row.
+        axes: the context axes, in the order of the row.
+        n_steps: random steps of each trial episode.
+
+    Returns:
+        The checks `axes alive` and `deterministic`.
+    """
+    outcomes = environment_outcomes(make, n_steps=n_steps)
+    row = np.array([axis.default for axis in axes])
+    same = np.array_equal(outcomes(row), outcomes(row), equal_nan=True)
+    return [
+        _alive(never_alive(outcomes, axes, row)),
+        Check(
+            "deterministic",
+            same,
+            "Two episodes with the same seed and actions are the same."
+            if same
+            else "Two episodes with the same seed and actions differ: draw random "
+            "numbers from self.np_random only, which reset(seed=...) sets.",
+        ),
+    ]
+
+
+def _shapes(trial: Trial) -> Check:
+    name = "shapes"
+    axes = trial.system.axes
+    names = [axis.name for axis in axes]
+    if len(set(names)) < len(names):
+        return Check(name, False, f"Names of axes must differ, but are {names}.")
+    for axis in axes:
+        if not axis.allows(np.array([axis.default]))[0]:
+            say = f"{axis.bounds} must hold, but its default is {axis.default:g}."
+            return Check(name, False, say)
+    policies, contexts = trial.policies(), trial.contexts()
+    values = trial.system.performance(policies, contexts)
+    n_rows, n_members = next(iter(policies.arrays().values())).shape[:2]
+    wanted = (n_rows, n_members, len(contexts))
+    if values.shape != wanted or values.dtype != np.float64:
+        return Check(
+            name,
+            False,
+            f"performance must be float64 with shape {wanted} (source, policy, "
+            f"target), but is {values.dtype} with shape {values.shape}.",
+        )
+    few = min(n_rows, len(contexts))
+    home = trial.system.home_performance(policies[:few], contexts[:few])
+    own = values[np.arange(few), :, np.arange(few)]
+    if home.shape != own.shape or not np.allclose(home, own, rtol=1e-6):
+        return Check(
+            name,
+            False,
+            "home_performance must equal performance at the policies' own sources, "
+            f"but differs by {np.abs(home - own).max():g}.",
+        )
+    return Check(name, True, f"J is float64 with dims {wanted}, axes {names}.")
+
+
+def _axes_alive(trial: Trial) -> Check:
+    system = trial.system
+    if isinstance(system, TabularFamily):
+        values = np.asarray(system.values)[:, None]
+        scores = system.state_values(trial.random(), values)
+        alive = len(values) < 2 or (scores[:, :, :1] != scores).any()
+        return _alive([] if alive else ["theta"])
+    return _alive(never_alive(trial.outcomes(), system.axes, trial.row))
+
+
+def _deterministic(trial: Trial) -> Check:
+    policies, contexts = trial.policies(), trial.contexts()
+    first = trial.system.performance(policies, contexts)
+    again = trial.system.performance(policies, contexts)
+    difference = _difference(first, again)
+    if difference == 0:
+        return Check("deterministic", True, "Two evaluations are the same.")
+    return Check(
+        "deterministic",
+        False,
+        f"Two evaluations of the same policies differ by up to {difference:g}: "
+        "all randomness must come from a seed that is set for every episode.",
+    )
+
+
+def _common_random_numbers(trial: Trial) -> Check:
+    """J of a policy must not depend on what is evaluated beside it."""
+    name = "common random numbers"
+    policies, contexts = trial.policies(), trial.contexts()
+    whole = trial.system.performance(policies, contexts)
+    alone = trial.system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
+    difference = _difference(whole[-1:], alone)
+    scale = np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
+    if difference > 1e-6 * scale:
+        return Check(
+            name,
+            False,
+            f"A policy scores differently (by up to {difference:g}) when it is "
+            "evaluated alone or in another order: random numbers must depend on the "
+            "episode alone.",
+        )
+    if isinstance(trial.system, EpisodicSystem) and trial.system.n_episodes > 1:
+        several = trial.system.returns(policies, contexts)[..., -1:]
+        last = [trial.system.n_episodes - 1]
+        one = trial.system.returns(policies, contexts, episodes=last)
+        difference = _difference(several, one)
+        if difference > 1e-6 * scale:
+            return Check(
+                name,
+                False,
+                f"Episode {last[0]} gives other returns (by up to {difference:g}) when "
+                "it is played alone: they must depend on the episode's number alone.",
+            )
+    say = "A policy scores the same alone, among others and in another order."
+    return Check(name, True, say)
+
+
+def _no_nan(trial: Trial) -> Check:
+    policies, contexts = trial.policies(), trial.contexts()
+    values = trial.system.performance(policies, contexts)
+    wrong = np.isnan(values) | (values == np.inf)
+    if not wrong.any():
+        n_failed = int((values == -np.inf).sum())
+        say = f"{values.size} values of J, {n_failed} of them −inf (failures)."
+        return Check("no NaN", True, say)
+    source, _, target = np.argwhere(wrong)[0].tolist()
+    names = [axis.name for axis in trial.system.axes]
+    where = dict(zip(names, contexts[target].tolist(), strict=True))
+    return Check(
+        "no NaN",
+        False,
+        f"J is {values[wrong][0]} for policy {source} at {where}; a failure must "
+        "be −inf.",
+    )
+
+
+def _larger_is_better(trial: Trial) -> Check:
+    name = "larger is better"
+    system = trial.system
+    if isinstance(system, FunctionSystem):
+        return _homes_are_best(trial, system)
+    optimum = system.optimum(trial.row[None])
+    if optimum is not None and np.isnan(optimum[0]):  # not known here
+        optimum = None
+    random = system.performance(trial.random(), trial.row[None])[:, 0, 0]
+    if optimum is not None:
+        best = float(optimum[0])
+        slack = 1e-9 * abs(best) if np.isfinite(best) else 0.0
+        if (random > best + slack).any():
+            return Check(
+                name,
+                False,
+                f"A random policy has J = {random.max():g}, more than the optimum "
+                f"{best:g}: is the sign of J flipped?",
+            )
+    if trial.trainer is None:
+        if optimum is not None:
+            return Check(name, True, f"No random policy exceeds {optimum[0]:g}.")
+        say = "Skipped: give a trainer whose policy can be compared with chance."
+        return Check(name, None, say)
+    policies, _ = trial.trained()
+    score = float(system.performance(policies, trial.row[None]).max())
+    chance = float(np.median(random))
+    compared = f"A trained policy has J = {score:g} at home, random ones {chance:g}"
+    if score > chance or (score == chance and score == random.max()):
+        return Check(name, True, f"{compared} (median).")
+    return Check(
+        name,
+        False,
+        f"{compared} (median): is the sign of J flipped (larger must be better), "
+        "or was the trial training too short?",
+    )
+
+
+def _homes_are_best(trial: Trial, system: FunctionSystem) -> Check:
+    name = "larger is better"
+    if len(system.homes) < 2:
+        return Check(name, None, "Skipped: give examples with their homes.")
+    names = [axis.name for axis in system.axes]
+    rows = np.tile(trial.row, (len(system.homes), 1))
+    for i, home in enumerate(system.homes):
+        for axis, value in home.items():
+            rows[i, names.index(axis)] = value
+    values = system.performance(PythonPolicies(list(system.examples)), rows)[:, 0]
+    own = np.diagonal(values)
+    rank = float((own[None, :] >= values).mean())
+    say = f"At their homes the examples are at least as good as {100 * rank:.0f} %"
+    if rank >= 0.5:
+        return Check(name, True, f"{say} of all examples.")
+    return Check(
+        name,
+        False,
+        f"{say} of all examples only: is the sign of J flipped (larger must be "
+        "better)?",
+    )
+
+
+def _trainer_is_pure(trial: Trial) -> Check:
+    if trial.trainer is None:
+        return Check("trainer", None, "Skipped: none was given.")
+    first, seconds = trial.trained()
+    if seconds > LONG_TRAINING:
+        say = f"Skipped: one training took {seconds:.0f} s."
+        return Check("trainer", None, say)
+    return _compare_policies(first, trial.trained_again()[0])
+
+
+def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
+    policies, contexts = trial.policies(), trial.contexts()
+    size = trial.system.performance(policies, contexts).size  # compiles
+    began, n_calls = time.perf_counter(), 0
+    while time.perf_counter() - began < 0.2:
+        trial.system.performance(policies, contexts)
+        n_calls += 1
+    each = (time.perf_counter() - began) / (n_calls * size)
+    n_policies = trial.full_trainer.n_policies if trial.full_trainer else 1
+    cells = n_sources * n_policies * n_targets
+    evaluation = cells * each
+    training = 0.0
+    if trial.trainer is not None:
+        _, once = trial.trained()
+        if once < LONG_TRAINING:
+            once = min(once, trial.trained_again()[1])
+        training = once * n_sources * trial.budget_ratio()
+    # J of every policy where it fits, otherwise four reductions.
+    kept = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
+    memory = 8 * kept
+    if isinstance(trial.system, EpisodicSystem):
+        memory += 4 * cells * trial.system.n_episodes
+    cores = os.cpu_count() or 1
+    return Check(
+        "time and memory",
+        True,
+        f"{time_span(each)} an evaluation; {n_sources:,} sources x {n_policies} "
+        f"policies x {n_targets:,} targets: training {time_span(training)}, "
+        f"evaluation {time_span(evaluation)} on one of {cores} cores, "
+        f"{data_size(memory)}.",
+    )
+
+
+def _alive(dead: list[str]) -> Check:
+    if not dead:
+        return Check("axes alive", True, "Moving each axis changes what happens.")
+    return Check(
+        "axes alive",
+        False,
+        f"Moving {', '.join(dead)} changes nothing: the value does not reach the "
+        "physics. A field that is computed from it once (as total_mass from masscart) "
+        "must be computed again.",
+    )
+
+
+def _compare_policies(first: Policy, again: Policy) -> Check:
+    for name, array in first.arrays().items():
+        if not np.array_equal(array, again.arrays()[name]):
+            return Check(
+                "trainer",
+                False,
+                f"Two trainings with the same seed differ in {name!r}: all randomness "
+                "must come from the seed.",
+            )
+    return Check("trainer", True, "Two trainings with the same seed are the same.")
+
+
+def _difference(first: NDArray[np.float64], again: NDArray[np.float64]) -> float:
+    same = (first == again) | (np.isnan(first) & np.isnan(again))
+    with np.errstate(invalid="ignore"):
+        return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    """A check that fails by an exception fails with its message."""
+    try:
+        return check()
+    except Exception as error:
+        kind = "" if isinstance(error, TaskspaceError) else f"{type(error).__name__}: "
+        return Check(name, False, f"{kind}{error}")

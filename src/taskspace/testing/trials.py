@@ -1,0 +1,134 @@
+"""A system on trial: what the checks need of it, made once."""
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import TaskspaceError
+from taskspace.policies import Policy
+from taskspace.systems.base import System
+from taskspace.systems.baselines import random_policies
+from taskspace.systems.gymnasium import GymnasiumSystem
+from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.tabular import TabularFamily
+from taskspace.testing.liveness import Outcomes, environment_outcomes, system_outcomes
+from taskspace.trainers import Trainer
+from taskspace.trainers.short import shortened
+
+__all__ = ["Trial"]
+
+TRIAL_STEPS = 20_000
+"""Environment steps of a training that only serves to try things out; a fourth in
+Gymnasium, which is slower."""
+
+
+class Trial:
+    """One system on trial; expensive pieces are made once.
+
+    Args:
+        system: the system.
+        trainer: a trainer for it, if there is one.
+        row: full context row to start from.
+        seed: seed of everything random here.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        trainer: Trainer | None,
+        row: NDArray[np.float64],
+        seed: int,
+    ):
+        self.system, self.row, self.seed = system, row, seed
+        self.full_trainer = trainer
+        self.trainer = _short(trainer, system)
+        self._random: Policy | None = None
+        self._trained: tuple[Policy, float] | None = None
+        self._again: tuple[Policy, float] | None = None
+
+    def random(self) -> Policy:
+        """Policies that know nothing of the task."""
+        if self._random is None:
+            self._random = random_policies(self.system, 6, self.seed)
+        if self._random is None:
+            raise TaskspaceError(
+                f"It is not known how to make policies for {self.system.id}; give "
+                "examples (FunctionSystem) or a trainer."
+            )
+        return self._random
+
+    def trained(self) -> tuple[Policy, float]:
+        """Policies of one source, and the seconds that they took."""
+        if self._trained is None:
+            assert self.trainer is not None
+            began = time.perf_counter()
+            trained = self.trainer.train(self.system, self.row[None], seed=self.seed)
+            self._trained = trained.policies, time.perf_counter() - began
+        return self._trained
+
+    def trained_again(self) -> tuple[Policy, float]:
+        """The same once more; what is compiled is compiled by now."""
+        if self._again is None:
+            self._again, self._trained = self._trained or self.trained(), None
+            self._again, self._trained = self.trained(), self._again
+        return self._again
+
+    def policies(self) -> Policy:
+        """Something to evaluate: random policies, else trained ones."""
+        try:
+            return self.random()
+        except TaskspaceError:
+            if self.trainer is None:
+                raise
+            return self.trained()[0]
+
+    def contexts(self) -> NDArray[np.float64]:
+        """The default, and each axis moved by a quarter within its bounds."""
+        if isinstance(self.system, TabularFamily):
+            return np.asarray(self.system.values)[:, None]
+        rows = [self.row]
+        for i, axis in enumerate(self.system.axes):
+            for part in (-0.25, 0.25):
+                moved = self.row.copy()
+                moved[i] += part * (abs(moved[i]) or 1.0)
+                if axis.allows(moved[i : i + 1])[0]:
+                    rows.append(moved)
+        return np.stack(rows)
+
+    def outcomes(self) -> Outcomes:
+        """What happens in a context: steps where they can be seen, else scores."""
+        system = self.system
+        if isinstance(system, GymnasiumSystem):
+            wander = environment_outcomes(system.environment, n_steps=100)
+            return _both(wander, self._scores())
+        if isinstance(system, SimulatedSystem):
+            return system_outcomes(system)
+        return self._scores()
+
+    def _scores(self) -> Outcomes:
+        policies = self.policies()
+        return lambda row: self.system.performance(policies, row[None])
+
+    def budget_ratio(self) -> float:
+        """How much longer the full training of a source is than the trial's."""
+        ratio = 1.0
+        for name in ("total_steps", "n_policies"):
+            full, trial = (
+                getattr(t, name, None) for t in (self.full_trainer, self.trainer)
+            )
+            ratio *= full / trial if full and trial else 1.0
+        return ratio
+
+
+def _short(trainer: Trainer | None, system: System) -> Trainer | None:
+    """The trainer with a trial's budget."""
+    slow = isinstance(system, GymnasiumSystem)
+    most = {"total_steps": TRIAL_STEPS // 4 if slow else TRIAL_STEPS, "n_policies": 1}
+    if slow:
+        most["n_evaluation_episodes"] = 5
+    return None if trainer is None else shortened(trainer, most)
+
+
+def _both(*parts: Outcomes) -> Outcomes:
+    return lambda row: np.concatenate([np.ravel(part(row)) for part in parts])

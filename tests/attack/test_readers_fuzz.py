@@ -1,0 +1,163 @@
+"""Seeded damage to matrix files: the same answer, or a sentence; nothing else.
+
+Formats with a checksum never give another answer. Text and `.npy` have none, so there
+a changed digit is a changed number; what is read is then a valid table all the same.
+"""
+
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.performance.io import MATRIX_SUFFIXES
+
+WITHOUT_CHECKSUM = (".csv", ".tsv", ".npy")
+MUTATIONS = (
+    "flip a bit", "set a byte", "zero a stretch", "cut off", "cut out", "insert",
+    "repeat", "swap", "grow a number",
+)  # fmt: skip
+
+
+def the_table():
+    rng = np.random.default_rng(0)
+    table = ts.table_from_matrix(
+        rng.normal(size=(3, 2, 4)).round(3),
+        sources=ts.Points(["k", "c"], rng.normal(size=(3, 2))),
+        targets=ts.Points(["k", "c"], rng.normal(size=(4, 2))),
+        home=rng.normal(size=(3, 2)),
+        standard_error=rng.random((3, 2, 4)),
+        n_episodes=8,
+    )
+    names = ["one", "two", "three"]
+    best = table["best_known"] + 1.0
+    return (
+        table.assign_coords(source=names)
+        .assign(best_known=best)
+        .assign_attrs(best_known_kind="given")
+    )
+
+
+def damaged(data: bytes, how: str, rng: np.random.Generator) -> bytes:
+    """Bytes with one kind of damage at a random place."""
+    if not data:
+        return b"x"
+    at = int(rng.integers(len(data)))
+    end = min(len(data), at + int(rng.integers(1, 40)))
+    some = rng.bytes(end - at)
+    if how == "flip a bit":
+        return (
+            data[:at] + bytes([data[at] ^ 1 << int(rng.integers(8))]) + data[at + 1 :]
+        )
+    if how == "set a byte":
+        return data[:at] + rng.bytes(1) + data[at + 1 :]
+    if how == "zero a stretch":
+        return data[:at] + bytes(end - at) + data[end:]
+    if how == "cut off":
+        return data[:at]
+    if how == "cut out":
+        return data[:at] + data[end:]
+    if how == "insert":
+        return data[:at] + some + data[at:]
+    if how == "repeat":
+        return data[:end] + data[at:]
+    if how == "swap":
+        other = int(rng.integers(len(data)))
+        first, then = sorted((at, other))
+        middle = data[first + 1 : then]
+        swapped = data[then : then + 1] + middle + data[first : first + 1]
+        return data[:first] + swapped + data[then + 1 :]
+    digits = [i for i, byte in enumerate(data) if 48 <= byte < 58]
+    if not digits:
+        return data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :]
+    place = int(rng.choice(digits))
+    return data[:place] + b"9" * int(rng.integers(1, 20)) + data[place:]
+
+
+def damage(path, original, how: str, rng: np.random.Generator) -> None:
+    """A copy of the original with damage: in one file of it, or without that file."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    if original.is_dir():
+        shutil.copytree(original, path)
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        victim = files[int(rng.integers(len(files)))]
+        if rng.random() < 0.1:
+            victim.unlink()
+        else:
+            victim.write_bytes(damaged(victim.read_bytes(), how, rng))
+    else:
+        path.write_bytes(damaged(original.read_bytes(), how, rng))
+
+
+def is_same(table, expected) -> bool:
+    return table.drop_attrs().equals(expected.drop_attrs()) and all(
+        table.attrs.get(name) == expected.attrs.get(name)
+        for name in ("provenance", "n_episodes", "best_known_kind", "notes")
+    )
+
+
+def is_valid(table) -> bool:
+    cells = table["performance"].values
+    return (
+        cells.ndim == 3
+        and not np.isnan(cells).any()
+        and not (cells == np.inf).any()
+        and bool((table["best_known"].values >= cells.max((0, 1))).all())
+        and len(ts.loss(table, "regret")) == len(cells)
+    )
+
+
+def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
+    original = ts.write_matrix(the_table(), tmp_path / f"original{suffix}")
+    expected = ts.read_matrix(original)
+    path = tmp_path / f"damaged{suffix}"
+    counts = {"same": 0, "refused": 0, "other": 0}
+    for case in range(n):
+        rng = np.random.default_rng([seed, case, len(suffix)])
+        how = MUTATIONS[case % len(MUTATIONS)]
+        damage(path, original, how, rng)
+        start = time.perf_counter()
+        where = f"{suffix}, seed {seed}, case {case}: {how}"
+        try:
+            table = ts.read_matrix(path)
+        except ts.TaskspaceError:
+            counts["refused"] += 1
+        except BaseException as error:
+            raise AssertionError(where) from error
+        else:
+            same = is_same(table, expected)
+            counts["same" if same else "other"] += 1
+            assert same or suffix in WITHOUT_CHECKSUM, where
+            assert is_valid(table), where
+        assert time.perf_counter() - start < 5, where
+    return counts
+
+
+@pytest.mark.filterwarnings("ignore")  # a damaged file may warn before it is refused
+@pytest.mark.parametrize("suffix", MATRIX_SUFFIXES)
+def test_damage_is_found_or_harmless(tmp_path, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra 'files'")
+    counts = outcomes(tmp_path, suffix, 30 if suffix == ".zarr" else 120, seed=0)
+    # The attack reaches something: most damage is found, or changes what is read.
+    assert counts["refused"] + counts["other"] > 10, counts
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("suffix", MATRIX_SUFFIXES)
+def test_damage_is_found_or_harmless_thousands_of_times(tmp_path, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra 'files'")
+    outcomes(tmp_path, suffix, 500 if suffix == ".zarr" else 2000, seed=1)
+
+
+def test_the_attack_finds_a_reader_that_looks_away(tmp_path, monkeypatch):
+    """Negative control: without the checksum some damage is read as numbers."""
+    from taskspace.performance.io import arrays
+
+    monkeypatch.setattr(arrays, "check_seal", lambda *_: None)
+    with pytest.raises(AssertionError):
+        outcomes(tmp_path, ".nc", 300, seed=0)

@@ -1,0 +1,145 @@
+import io
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import taskspace as ts
+from taskspace.certificates import certify
+from taskspace.cli.certify import certify as certify_command
+from taskspace.errors import TaskspaceError
+from taskspace.runs import load_experiment, run_experiment
+from taskspace.show.certificates import (
+    box_map,
+    draw_box_map,
+    draw_rate_map,
+    draw_tolerance,
+    rate_map,
+    save_certificate_figures,
+    tolerance_plot,
+)
+from tests.certificates.worlds import MSD, msd_family
+
+SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
+
+
+@pytest.fixture(scope="module")
+def msd():
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(MSD, trainer, SPACE, seed=0)
+    result = certify(
+        table,
+        ts.Question("signed", epsilon=0.5),
+        system=MSD,
+        policies=msd_family(SPACE),
+        time_limit=4,
+    )
+    return table, result
+
+
+# --- figures ------------------------------------------------------------------------
+
+
+def test_records_hold_what_is_drawn(msd, tmp_path):
+    table, result = msd
+    plot = tolerance_plot(table, result.balls, result.question, 55)
+    served = ts.loss(table, "signed").values[55] <= 0.5
+    assert plot.served == served.tolist()
+    inside = np.linalg.norm(np.array(plot.targets) - plot.source, axis=1) <= plot.inner
+    assert served[inside].all()
+    rates = rate_map(result.balls.rates)
+    assert len(rates.rates) == SPACE.size
+    boxes = box_map(result.continuum, table)
+    assert boxes.names == ["k", "c"]
+    area = np.prod(np.array(boxes.high) - np.array(boxes.low), axis=1).sum()
+    assert area == pytest.approx(7.9**2)
+    assert set(boxes.status) == {0}
+    files = save_certificate_figures(result, table, tmp_path / "figures")
+    assert len(files) == 6
+    assert all(file.stat().st_size > 1000 for file in files)
+    stored = json.loads((tmp_path / "figures" / "loss-rates.json").read_text())
+    assert stored["names"] == ["k", "c"]
+
+
+def test_one_axis_is_drawn_too():
+    space = ts.Grid(k=(0.5, 8.0, 9))
+    table = ts.evaluate(MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
+    result = certify(
+        table,
+        ts.Question("signed", epsilon=0.5),
+        system=MSD,
+        policies=msd_family(space),
+        time_limit=1,
+    )
+    assert result.certificates[-1].holds
+    for figure in (
+        draw_box_map(box_map(result.continuum, table)),
+        draw_rate_map(rate_map(result.rates)),
+        draw_tolerance(tolerance_plot(table, result.balls, result.question, 3)),
+    ):
+        figure.savefig(io.BytesIO(), dpi=40)
+
+
+# --- the command --------------------------------------------------------------------
+
+app = typer.Typer()
+app.command()(certify_command)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "msd"
+    run_experiment(load_experiment("msd", ["space.n=6", "trainer.n_policies=2"]), path)
+    return path
+
+
+def test_command_prints_json(run):
+    result = CliRunner().invoke(
+        app, [str(run), "--epsilon", "1.5", "--time-limit", "2", "--format", "json"]
+    )
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    last = record["certificates"][-1]
+    assert last["name"] == "continuum cover"
+    assert last["kind"] == "proof"
+    assert last["holds"]
+    assert record["epsilon"] == 1.5
+
+
+def test_command_prints_for_people(run, tmp_path):
+    arguments = [str(run), "--epsilon", "1.5", "--time-limit", "2"]
+    result = CliRunner().invoke(app, [*arguments, "--figures", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "not only the grid, is within 1.5 of optimal, by whichever policy" in text
+    assert "volume: printed lower" in text
+    assert (tmp_path / "certified-boxes.png").is_file()
+
+
+def test_command_takes_matrix_files(tmp_path):
+    file = tmp_path / "matrix.csv"
+    np.savetxt(file, -np.abs(np.subtract.outer(range(5), range(5))), delimiter=",")
+    result = CliRunner().invoke(
+        app, [str(file), "--epsilon", "1", "--criterion", "signed", "--format", "json"]
+    )
+    assert result.exit_code == 0, result.output
+    certificates = json.loads(result.stdout)["certificates"]
+    assert certificates[0]["values"]["size"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "--epsilon", "1"], "does not exist"),
+        (["RUN", "--epsilon", "-1"], "epsilon >= 0"),
+        (["RUN", "--epsilon", "1", "--criterion", "regert"], "regret"),
+        (["RUN", "--epsilon", "1", "--judge", "some"], "judge"),
+    ],
+)
+def test_command_refuses_with_a_sentence(run, arguments, message):
+    arguments = [str(run) if a == "RUN" else a for a in arguments]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, TaskspaceError)
+    assert message in str(result.exception)
