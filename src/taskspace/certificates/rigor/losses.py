@@ -164,29 +164,42 @@ def _empty_plant(n_p, n, m):
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def bound_boxes(
-    gains, home, program, boxes, tables, order, n_p, options, epsilon, low, high
+    gains,
+    home,
+    offsets,
+    which,
+    program,
+    boxes,
+    tables,
+    order,
+    n_p,
+    options,
+    epsilon,
+    low,
+    high,
 ):
-    """Fill bounds on the loss of every family on every box.
+    """Fill bounds on the loss of some families on each box.
 
     Args:
         gains: `(source, policy, 1, n_inputs, n_states)`.
         home: bounds on the cost at home, `(source, policy, 2)`; zero unless signed;
             infinite where the loop is unstable there.
+        offsets: box b is for the sources `which[offsets[b] : offsets[b + 1]]`.
+        which: sources.
         program: tape, places of A, B, Q, R, place of each axis.
         boxes: centre, radius, enclosed parameters, each by box.
         tables: `product, even, n_linear`.
         order: of the plant's models and of the candidates.
         n_p: number of monomials up to that order.
-        options: kind, whether the worst policy counts, whether each source is only
-            looked at on the box of its own number, continuous, Σ.
+        options: kind, whether the worst policy counts, continuous, Σ.
         epsilon: only `loss <= epsilon` has to be decided, if it is a number.
-        low: filled, `(source, box)`.
-        high: filled.
+        low: filled, one number for each entry of `which`, −inf at first.
+        high: filled, inf at first.
     """
     tape, places, place = program
     centre, radius, enclosed = boxes
-    kind, worst, own, continuous, sigma = options
-    n_sources, n_policies, _, m, n = gains.shape
+    kind, worst, continuous, sigma = options
+    _, n_policies, _, m, n = gains.shape
     even = tables[1][:n_p]
     plant = _empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
@@ -196,13 +209,10 @@ def bound_boxes(
     for b in range(len(centre)):
         box = (centre[b], radius[b], enclosed[b])
         if not fill_plant(tape, places, box, place, tables, order, plant):
-            low[:, b] = -np.inf
-            high[:, b] = np.inf
-            continue
+            continue  # nothing is known: low and high stay infinite
         asked, known = False, False
-        for s in range(n_sources):
-            if own and s != b:
-                continue
+        for k in range(offsets[b], offsets[b + 1]):
+            s = which[k]
             at_least = -np.inf if worst else np.inf
             at_most = at_least
             for p in range(n_policies):
@@ -235,4 +245,4 @@ def bound_boxes(
                     if at_most <= epsilon:
                         at_least = -np.inf
                         break
-            low[s, b], high[s, b] = at_least, at_most
+            low[k], high[k] = at_least, at_most
