@@ -1,6 +1,7 @@
 """All selectors; a new one is a file beside these and a name here."""
 
 from taskspace.select.base import Selector
+from taskspace.select.coverage import Coverage
 from taskspace.select.farthest import Farthest
 from taskspace.select.mbtl import Mbtl
 from taskspace.select.random import Random
@@ -10,6 +11,6 @@ from taskspace.select.uniform import Uniform
 __all__ = ["SELECTORS"]
 
 SELECTORS: dict[str, type[Selector]] = {
-    cls.name: cls for cls in (Random, Uniform, Uncovered, Farthest, Mbtl)
+    cls.name: cls for cls in (Random, Uniform, Uncovered, Farthest, Mbtl, Coverage)
 }
 """All selectors by name."""
