@@ -14,7 +14,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.questions import Question
 from taskspace.select.base import Selector, known
-from taskspace.select.loop import Journal, Options, Selection, do_source
+from taskspace.select.loop import Options, Selection, do_source
 from taskspace.select.result import COVERED, Budget, SelectResult
 from taskspace.select.selectors import SELECTORS
 from taskspace.sets import pack
