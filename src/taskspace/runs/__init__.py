@@ -6,13 +6,16 @@ from taskspace.runs.experiment import (
     builtin_experiments,
     load_experiment,
 )
+from taskspace.runs.selection import SelectionRun, run_selection
 from taskspace.runs.store import RunStore
 
 __all__ = [
     "Experiment",
     "RunResult",
     "RunStore",
+    "SelectionRun",
     "builtin_experiments",
     "load_experiment",
     "run_experiment",
+    "run_selection",
 ]

@@ -232,8 +232,8 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     """
     if not policies.is_smooth:
         raise InvalidInputError(
-            f"Policies must be smooth in the context to be blended, but {policies.kind} "
-            "is not known to be. Use another selector, or set is_smooth on your policy."
+            f"Policies must be smooth in the context to be blended, but {policies.kind}"
+            " is not known to be. Use another selector, or set is_smooth on your policy."
         )
     varies = np.ptp(sources, axis=0) > 0
     here, there = 2 * sources[:, varies] - 1, 2 * wanted[:, varies] - 1
