@@ -42,12 +42,12 @@ class Known:
     @cached_property
     def served(self) -> NDArray[np.bool_]:
         """Which source serves which target, by evaluation."""
-        return self.losses <= self.question.epsilon
+        return np.asarray(self.losses <= self.question.epsilon)
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
         """Targets that some evaluated source serves."""
-        return self.served.any(0)
+        return np.asarray(self.served.any(0))
 
 
 def known(ledger: Ledger, question: Question) -> Known:
