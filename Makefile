@@ -40,7 +40,7 @@ lock: ## renew requirements.lock from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
-	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files]" --group dev --group bench
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export]" --group dev --group bench
 	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
 	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
 	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
@@ -61,7 +61,7 @@ $(VENV)/.base: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing the test tools and extras into $(VENV) ..."
-	$(PIP) --editable ".[exact,rl,dask,control,files]" --group dev
+	$(PIP) --editable ".[exact,rl,dask,control,files,export]" --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

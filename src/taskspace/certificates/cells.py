@@ -6,7 +6,7 @@ for among covers of points, with the points where the check fails added. Whateve
 out is checked by `certify_cover`, which does not know how it was made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -89,54 +89,198 @@ def certified_cover(
     clock = Clock(time_limit)
     if enclosure.n_sources == 0:
         raise InvalidInputError("There must be at least one source, but got none.")
-    axes = tuple(axis.name for axis in system.axes)
     tries = [np.asarray(t, np.int64).reshape(-1) for t in suggestions]
     pool = np.unique(np.concatenate([_candidates(enclosure, candidates), *tries]))
-    edges = box_edges(system, space, n_cells)
-    sets, n_left = _cell_sets(enclosure.subset(pool), edges, epsilon, 4, clock)
-    if n_left and candidates is None and len(pool) < enclosure.n_sources:
-        everyone = np.arange(enclosure.n_sources)
-        if clock.left > clock.seconds * len(everyone) / len(pool):
-            pool = everyone
-            sets, _ = _cell_sets(enclosure, edges, epsilon, 4, clock)
+    search = _Search(
+        enclosure,
+        pool,
+        box_edges(system, space, n_cells),
+        tuple(axis.name for axis in system.axes),
+        epsilon,
+        clock,
+        max_boxes=max_boxes,
+        max_depth=max_depth,
+        seed=seed,
+    )
+    search.try_out(tries)
+    search.bound_at_nodes(Clock(0.2 * clock.left))
+    if not search.holds:
+        search.close_gaps(Clock(0.4 * clock.left))
+    if not search.holds:
+        may_grow = candidates is None and len(pool) < enclosure.n_sources
+        search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
+    search.close_gaps(clock)
+    found = search.finish()
+    every = search.bound
+    if len(search.pool) < enclosure.n_sources:
+        every = _bound_of_all(enclosure, search.edges, epsilon, clock)
+    return _with_bounds(enclosure, found, search.pool, search.bound, every, epsilon)
 
-    def check(sources: NDArray[np.int64], share: float) -> ContinuumCover:
-        return certify_cover(
-            enclosure,
+
+class _Search:
+    """The best cover so far, and a bound from all points that were looked at.
+
+    Args:
+        enclosure: bounds on the losses of all sources.
+        pool: the candidates.
+        edges: of the cells.
+        axes: names of the columns.
+        epsilon: tolerance.
+        clock: of the whole search.
+        max_boxes: see `certify_cover`.
+        max_depth: see `certify_cover`.
+        seed: of the cover engine.
+    """
+
+    def __init__(
+        self,
+        enclosure: Enclosure,
+        pool: NDArray[np.int64],
+        edges: Sequence[NDArray[np.float64]],
+        axes: tuple[str, ...],
+        epsilon: float,
+        clock: Clock,
+        *,
+        max_boxes: int,
+        max_depth: int,
+        seed: int,
+    ):
+        self.enclosure, self.pool = enclosure, pool
+        self.edges, self.axes, self.epsilon = edges, axes, epsilon
+        self.clock, self.seed = clock, seed
+        self.max_boxes, self.max_depth = max_boxes, max_depth
+        self.part = enclosure.subset(pool)
+        self.found: ContinuumCover | None = None
+        self.bound = 1
+        # Which candidate may serve which point within epsilon, and a little better.
+        self.points: NDArray[np.bool_] | None = None
+        self.wanted: NDArray[np.bool_] | None = None
+        self.is_closed = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether a cover of the whole box is known."""
+        return self.found is not None and self.found.certificate.holds
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether no smaller cover can be found among the candidates."""
+        found = self.found
+        return found is not None and self.holds and self.bound >= found.size
+
+    def check(
+        self, sources: NDArray[np.int64], clock: Clock, *, whole: bool = False
+    ) -> ContinuumCover:
+        """What a selection serves; only until it fails, unless `whole`."""
+        checked = certify_cover(
+            self.enclosure,
             sources,
-            edges,
-            epsilon,
-            axes=axes,
-            max_boxes=max_boxes,
-            max_depth=max_depth,
-            time_limit=share * clock.left,
+            self.edges,
+            self.epsilon,
+            axes=self.axes,
+            max_boxes=self.max_boxes,
+            max_depth=self.max_depth,
+            time_limit=clock.left,
+            until_failure=not whole,
         )
+        self.found = _better(self.found, checked)
+        return checked
 
-    cover = minimum_cover(sets, time_limit=0.4 * clock.left, seed=seed)
-    found: ContinuumCover | None = None
-    for chosen in sorted([pool[cover.sources], *tries], key=len):
-        if found is not None and clock.left <= 0:
-            break
-        found = _better(found, check(chosen, 0.5))
-        if found.certificate.holds:
-            break
-    assert found is not None
-    part = enclosure.subset(pool)
-    bound = 1
-    if clock.left > 0:
-        nodes = np.concatenate(list(may_serve_nodes(part, edges, epsilon)))
-        at_nodes = minimum_cover(
-            PackedSets.from_bool(nodes), time_limit=0.3 * clock.left, seed=seed
+    def try_out(self, selections: Sequence[NDArray[np.int64]]) -> None:
+        """Check selections, small ones first, until one holds."""
+        for chosen in sorted(selections, key=len):
+            if self.holds or self.clock.left <= 0:
+                break
+            self.check(chosen, Clock(0.3 * self.clock.left))
+
+    def bound_at_nodes(self, clock: Clock) -> None:
+        """A bound from the nodes: no fewer candidates serve them."""
+        tight = self.epsilon - TIGHTEN * abs(self.epsilon)
+        half = Clock(0.5 * clock.left)
+        self.points = np.concatenate(
+            list(may_serve_nodes(self.part, self.edges, self.epsilon, clock=half))
         )
-        bound = max(bound, int(at_nodes.lower_bound))
-        if found.certificate.holds and found.size > bound:
-            found, bound = _close_gaps(
-                found, bound, part, pool, edges, nodes, epsilon, check, clock, seed
+        self.wanted = np.concatenate(
+            list(
+                may_serve_nodes(
+                    self.part, self.edges, tight, clock=clock, undecided=False
+                )
             )
-    every = bound
-    if len(pool) < enclosure.n_sources:
-        every = _bound_of_all(enclosure, edges, epsilon, clock)
-    return _with_bounds(enclosure, found, pool, bound, every, epsilon)
+        )
+        self._raise_bound(clock)
+
+    def _raise_bound(self, clock: Clock) -> None:
+        assert self.points is not None
+        sets = PackedSets.from_bool(self.points)
+        cover = minimum_cover(sets, time_limit=clock.left, seed=self.seed)
+        self.bound = max(self.bound, int(cover.lower_bound))
+
+    def close_gaps(self, clock: Clock) -> None:
+        """Cover points only; where the check fails, its gaps become points too.
+
+        A cell must be served by one source, which a small cover of the box need not
+        do. So cover points, a little better than needed, until a cover holds or is
+        no smaller than the one that is known.
+        """
+        if self.points is None or self.wanted is None:
+            return
+        stop = 0.2 * clock.left  # what is kept for the bound at the end
+        tight = self.epsilon - TIGHTEN * abs(self.epsilon)
+        for _ in range(MAX_ROUNDS):
+            left = clock.left - stop
+            if left <= 0 or self.is_optimal or self.is_closed:
+                break
+            sets = PackedSets.from_bool(self.wanted)
+            cover = minimum_cover(sets, time_limit=left / 8, seed=self.seed)
+            if self.found is not None and self.holds and cover.size >= self.found.size:
+                self.is_closed = True
+                break
+            checked = self.check(self.pool[cover.sources], Clock(left / 2))
+            if checked.certificate.holds:
+                continue
+            gaps = checked.boxes[checked.status != CERTIFIED].centre
+            gaps = gaps[:: max(1, len(gaps) // GAPS_A_ROUND)]
+            low, _ = self.part.bounds(Boxes.points(gaps))
+            if not (low <= tight).any():
+                self.is_closed = True  # gaps that no candidate closes
+                break
+            self.wanted = np.concatenate([self.wanted, low <= tight], axis=1)
+            self.points = np.concatenate([self.points, low <= self.epsilon], axis=1)
+        if self.holds and not self.is_optimal and clock.left > 0:
+            self._raise_bound(clock)
+
+    def cover_cells(self, clock: Clock, *, may_grow: bool) -> None:
+        """A cover of the cells that single sources certainly serve, cut where needed.
+
+        Args:
+            clock: when to stop.
+            may_grow: all sources become candidates if these leave a cell that no
+                single one serves, and there is time for them.
+        """
+        share = Clock(0.5 * clock.left)
+        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, 4, share)
+        if n_left and may_grow:
+            n_all = self.enclosure.n_sources
+            if 0.5 * clock.left > share.seconds * n_all / len(self.pool):
+                self.pool, self.part = np.arange(n_all), self.enclosure
+                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, 4, clock)
+                # The points were about the candidates of before.
+                self.bound, self.is_closed = 1, False
+                self.bound_at_nodes(clock)
+        if n_left and share.left <= 0 and self.found is not None:
+            return  # cells that were not looked at are missing in the sets
+        cover = minimum_cover(sets, time_limit=0.4 * clock.left, seed=self.seed)
+        self.check(self.pool[cover.sources], Clock(0.5 * clock.left))
+
+    def finish(self) -> ContinuumCover:
+        """The cover; where it does not hold, with all that it certainly serves."""
+        if self.found is None:
+            self.check(self.pool[:1], self.clock, whole=True)
+        assert self.found is not None
+        if not self.holds and self.clock.left > 0:
+            part = Clock(0.5 * self.clock.left)
+            self.check(self.found.sources, part, whole=True)
+        return self.found
 
 
 def _bound_of_all(
@@ -149,8 +293,10 @@ def _bound_of_all(
     n_nodes = int(np.prod([len(e) for e in edges]))
     if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
         return 1
-    sets = pack(may_serve_nodes(enclosure, edges, epsilon))
-    quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=max(0.1, clock.left))
+    sets = pack(may_serve_nodes(enclosure, edges, epsilon, clock=clock))
+    if clock.left <= 0:
+        return 1
+    quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=clock.left)
     return max(1, *(int(found.value) for found in quick))
 
 
@@ -209,57 +355,6 @@ def _better(old: ContinuumCover | None, new: ContinuumCover) -> ContinuumCover:
     return max(old, new, key=lambda cover: cover.share(CERTIFIED))
 
 
-def _close_gaps(
-    found: ContinuumCover,
-    bound: int,
-    part: Enclosure,
-    pool: NDArray[np.int64],
-    edges: Sequence[NDArray[np.float64]],
-    nodes: NDArray[np.bool_],
-    epsilon: float,
-    check: Callable[[NDArray[np.int64], float], ContinuumCover],
-    clock: Clock,
-    seed: int,
-) -> tuple[ContinuumCover, int]:
-    """Smaller covers and a larger bound, by covering points and adding what fails.
-
-    A cell must be served by one source, which a smaller cover of the box need not
-    do. So cover points only, a little better than needed; where the check finds a gap,
-    its centres become points too, until a cover holds or is no smaller.
-
-    Returns:
-        The smallest cover that holds, and a bound from all points gathered.
-    """
-    tight = epsilon - TIGHTEN * abs(epsilon)
-    wanted = np.concatenate(list(may_serve_nodes(part, edges, tight)))
-    stop = 0.15 * clock.left  # what is kept for the bound at the end
-    for _ in range(MAX_ROUNDS):
-        if clock.left <= stop:
-            break
-        cover = minimum_cover(
-            PackedSets.from_bool(wanted), time_limit=(clock.left - stop) / 2, seed=seed
-        )
-        if cover.size >= found.size:
-            break
-        checked = check(pool[cover.sources], 0.5)
-        if checked.certificate.holds:
-            found = checked
-            if bound >= found.size:
-                break
-            continue
-        gaps = checked.boxes[checked.status != CERTIFIED].centre
-        gaps = gaps[:: max(1, len(gaps) // GAPS_A_ROUND)]
-        low, _ = part.bounds(Boxes.points(gaps))
-        wanted = np.concatenate([wanted, low <= tight], axis=1)
-        nodes = np.concatenate([nodes, low <= epsilon], axis=1)
-    if bound < found.size:
-        again = minimum_cover(
-            PackedSets.from_bool(nodes), time_limit=clock.left, seed=seed
-        )
-        bound = max(bound, int(again.lower_bound))
-    return found, bound
-
-
 def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
     if given is not None:
         return np.unique(np.asarray(given, np.int64))
@@ -298,7 +393,7 @@ def _cell_sets(
         The sets over all cells and parts of cells that some source serves, and how
         many are left that none does.
     """
-    sets = pack(serves_cells(enclosure, edges, epsilon))
+    sets = pack(serves_cells(enclosure, edges, epsilon, clock=clock))
     if sets.coverable.all():
         return sets, 0
     parts = [sets.to_bool()[:, sets.coverable]]

@@ -140,6 +140,7 @@ def certify_cover(
     max_boxes: int = 200_000,
     max_depth: int = 12,
     time_limit: float | None = None,
+    until_failure: bool = False,
 ) -> ContinuumCover:
     """Check given sources on every context of a box, cutting only what stays open.
 
@@ -153,6 +154,7 @@ def certify_cover(
             many sources.
         max_depth: how often a cell is cut in two along each axis, on average.
         time_limit: seconds after which open boxes stay open.
+        until_failure: stop cutting once a context is found at which all fail.
 
     Returns:
         The boxes with their status, and the certificate.
@@ -174,6 +176,7 @@ def certify_cover(
         witnesses.extend(work.centre[status == UNCOVERED][: 10 - len(witnesses)])
         n_open = int((status == OPEN).sum())
         last = cut == max_cuts or n_boxes + 2 * n_open > max_boxes or clock.left <= 0
+        last |= until_failure and bool(witnesses)
         keep = np.ones(len(work), bool) if last else status != OPEN
         done.append(work[keep])
         results.append((status[keep], assignment[keep], bound[keep]))
@@ -218,6 +221,8 @@ def _decide(
         status[rows][served] = CERTIFIED
         assignment[rows][served] = chosen[best[served]]
         rest = np.flatnonzero(~served)
+        if not len(rest):
+            continue
         low, _ = enclosure.bounds(Boxes.points(part[rest].centre), chosen)
         status[rows][rest[(low > epsilon).all(0)]] = UNCOVERED
     return status, assignment, bound

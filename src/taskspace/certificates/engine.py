@@ -34,6 +34,7 @@ from taskspace.certificates.enclosures import (
     enclosure_for,
 )
 from taskspace.certificates.enclosures.lipschitz import check_rates
+from taskspace.certificates.enclosures.search import serves_cells
 from taskspace.certificates.grid import axis_values, estimate_rates, margin_rule
 from taskspace.certificates.rates import (
     LossRates,
@@ -233,9 +234,10 @@ def _compile_bounds(setting: _Setting) -> None:
     enclosure, system, sources = setting.enclosure, setting.system, setting.sources
     if enclosure is None or system is None or sources is None:
         return
-    box = Boxes.points(system.contexts(sources)[:1])
-    enclosure.bounds(box, [0])
-    enclosure.pair_bounds(box, np.zeros(1, np.int64))
+    first = system.contexts(sources)[:1]
+    enclosure.bounds(Boxes.points(first), [0])
+    edges = [np.array([x]) for x in first[0]]
+    list(serves_cells(enclosure.subset([0]), edges, setting.question.epsilon))
 
 
 def _setting(
@@ -391,17 +393,14 @@ def _geometry(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
     widths = np.ptp(np.concatenate([rows.points, columns.points]), axis=0)
-    same = rows.size == columns.size and bool((rows.points == columns.points).all())
-    return (
-        rates,
-        check.balls,
-        [
-            about,
-            check.inner,
-            check.outer,
-            *volume_bounds(widths, question.epsilon, check.balls, same_sides=same),
-        ],
-    )
+    if check.inner.values["violations"]:
+        volumes = no_volume_bounds(f"Inner balls do not hold: {check.inner.why}")
+    else:
+        # Then a packing of targets is a set of sources.
+        known = {tuple(row) for row in rows.points.tolist()}
+        same = known.issuperset(tuple(row) for row in columns.points.tolist())
+        volumes = volume_bounds(widths, question.epsilon, check.balls, same_sides=same)
+    return rates, check.balls, [about, check.inner, check.outer, *volumes]
 
 
 def _rates_certificate(
@@ -427,7 +426,7 @@ def _rates_certificate(
         why = f"Slopes from each source to the targets within r,{where}."
     if slopes is not None:
         values |= {"largest_slope": slopes.max(), "median_slope": np.median(slopes)}
-        why += " largest_slope is the limit r → 0, by automatic differentiation."
+        why += " largest_slope is the limit r → 0, from the gradient of J."
     if exact is not None:
         values["largest_bound"] = exact.max()
         why += " largest_bound holds on the continuum, by interval arithmetic."
@@ -488,8 +487,8 @@ def _continuum(
     if not as_it_is.holds:
         why = between_sentence(cover, on_grid.share(CERTIFIED), as_it_is.why)
         between = replace(between, why=why)
+    n = cover.n_sources
     if as_it_is.holds and cover.optimal:
-        n = cover.n_sources
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
         return whole, [between, whole.certificate]
     tightened = [
@@ -506,6 +505,11 @@ def _continuum(
         seed=setting.seed,
     )
     whole = _with_grid_bound(continuum, setting, cover)
+    if not whole.certificate.holds and on_grid.share(CERTIFIED) > whole.share(
+        CERTIFIED
+    ):
+        # Time was up before anything better was found.
+        whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
     return whole, [between, whole.certificate]
 
 

@@ -6,7 +6,7 @@ minimum (the paper's Definition 4). Three ways to have them:
 
 - `loss_rates`: over the targets of a table. Exact for those targets, an estimate
   (too small for L, too large for M) for the continuum between them.
-- `local_slopes`: the limit $r \to 0$ by automatic differentiation.
+- `local_slopes`: the limit $r \to 0$, from the gradient of J.
 - `rate_bounds`: a number that $L^r$ certainly does not exceed on the continuum.
 """
 
@@ -120,7 +120,7 @@ def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
 
 
 def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.float64]:
-    r"""The exact limit of $L^r$ as r → 0 at each source, by automatic differentiation.
+    r"""The exact limit of $L^r$ as r → 0 at each source, from the gradient of J.
 
     It is the largest $\|\nabla_\theta J(\theta, \pi)\|$ of the family, over the axes
     that the space varies. The limit of $M^r$ is its negative: where J is

@@ -1,6 +1,10 @@
-"""The command line. A new command is one file beside these and one line here."""
+"""The command line. A new command is one file beside these and one line here.
+
+Only the command that is called is imported, so a small one answers at once.
+"""
 
 import errno
+import importlib
 import signal
 import sys
 import threading
@@ -9,22 +13,32 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from taskspace import __version__
-from taskspace.cli.archive import archive
-from taskspace.cli.certify import certify
-from taskspace.cli.cover import cover
-from taskspace.cli.doctor import doctor
-from taskspace.cli.init import init
 from taskspace.cli.output import shown
-from taskspace.cli.profile import profile
-from taskspace.cli.report import report
-from taskspace.cli.run import run
-from taskspace.cli.systems import systems
-from taskspace.cli.verify import verify
 from taskspace.errors import RenamedWarning, TaskspaceError
 
 __all__ = ["app", "main"]
+
+COMMANDS = (
+    "run",
+    "cover",
+    "profile",
+    "verify",
+    "certify",
+    "export",
+    "evaluate",
+    "report",
+    "explore",
+    "plot",
+    "archive",
+    "systems",
+    "doctor",
+    "init",
+)
+"""Each is the function of its name in the module of its name."""
 
 FULL_OR_FORBIDDEN = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
@@ -32,26 +46,51 @@ FULL_OR_FORBIDDEN = {
 }  # fmt: skip
 """What a disk may say that no one here can mend."""
 
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is called or asked for help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order in which a newcomer meets them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None for one that does not exist."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"taskspace.cli.{cmd_name}")
+        one = typer.Typer(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode="rich",
+        )
+        one.command(cmd_name)(getattr(module, cmd_name))
+        command = get_command(one)
+        command.name = cmd_name
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; Ctrl-C is for `main`, not for the library."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C reached the command."""
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="How many policies does a task range need, which ones, and what is proven?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (
-    run,
-    cover,
-    profile,
-    verify,
-    certify,
-    report,
-    archive,
-    systems,
-    doctor,
-    init,
-):
-    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -109,7 +148,7 @@ def main() -> None:
                 "finished before is kept."
             )
             code = 2
-        except KeyboardInterrupt:
+        except (_Interrupted, KeyboardInterrupt):
             said.print("Interrupted. Run the same command to go on.")
             code = 130
         except _Terminated:

@@ -10,7 +10,7 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.output import Format, FormatOption, print_json, stage_progress
 from taskspace.cli.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
-from taskspace.runs.answer import answer
+from taskspace.runs.answers import answer
 from taskspace.runs.results import Results
 
 
@@ -42,7 +42,7 @@ def report(
         figures, trouble = _draw(path, out, loaded, results)
         progress("draw", 1, 1)
     if output == Format.JSON:
-        covers = [answer.record() for answer in results.covers]
+        covers = results.to_dict()["covers"]
         print_json({"covers": covers, "figures": [str(file) for file in figures]})
     else:
         print_summary(path, loaded.experiment, results, figures, trouble)

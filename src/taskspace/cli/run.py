@@ -83,7 +83,7 @@ def run(
             {
                 "run": str(result.path),
                 "seconds": result.seconds,
-                "covers": [answer.record() for answer in result.results.covers],
+                "covers": result.results.to_dict()["covers"],
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
                 "failures": list(result.results.failures),

@@ -99,6 +99,9 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
             path,
             lower_is_better=question["lower_is_better"],
             contexts=None if contexts is None else Path(contexts),
+            targets=question.get("targets"),
+            ignore=question.get("ignore"),
+            missing=question.get("missing", "error"),
         )
         return Question.from_dict(question).sets(loaded.table), None
     except (KeyError, TypeError) as error:

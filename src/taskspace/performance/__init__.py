@@ -1,6 +1,6 @@
 """J of every policy at every target."""
 
-from taskspace.performance.evaluate import evaluate, new_ledger
+from taskspace.performance.evaluation import evaluate, new_ledger
 from taskspace.performance.given import evaluate_policies
 from taskspace.performance.io import read_matrix, table_from, write_matrix
 from taskspace.performance.ledger import Ledger, Task, best_known, kept_variables

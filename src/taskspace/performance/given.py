@@ -13,6 +13,7 @@ from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.function import FunctionSystem, PythonPolicies
+from taskspace.systems.linear import LinearSystem
 
 __all__ = ["evaluate_policies"]
 
@@ -30,7 +31,8 @@ def evaluate_policies(
     Args:
         system: the tasks, or a plain function J(context, policy), larger is better;
             see `FunctionSystem`.
-        policies: a stack, or a list with one policy a row: anything the system plays.
+        policies: a stack, or a list with one policy a row: anything the system plays;
+            for a linear system arrays K with u = −K x.
         targets: where policies are tried.
         sources: the context that each policy was made for, if there is one. Policies
             of the same context form a family. Without it the `signed` criterion is
@@ -60,7 +62,12 @@ def evaluate_policies(
         raise InvalidInputError(
             "workers is for a plain function; a system has its own setting."
         )
-    stack = policies if isinstance(policies, Policy) else PythonPolicies(list(policies))
+    if isinstance(system, LinearSystem):
+        stack = system.gains(policies)
+    elif isinstance(policies, Policy):
+        stack = policies
+    else:
+        stack = PythonPolicies(list(policies))
     n_rows = len(next(iter(stack.arrays().values())))
     if sources is not None:
         if sources.size != n_rows:
@@ -85,7 +92,7 @@ def evaluate_policies(
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = {
+    notes: dict[str, Any] = {
         "system": system.id,
         "best_known_kind": kind,
         "provenance": system.provenance,

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
-from zarr.codecs import ZstdCodec
 
 from taskspace.performance.ledger import Task, TrainedBlock
 from taskspace.performance.table import DIMS
@@ -77,6 +75,9 @@ def create_arrays(path: Path, store: "RunStore") -> None:
         path: the Zarr group.
         store: the run.
     """
+    import zarr  # takes a while to load, and reading needs none of it
+    from zarr.codecs import ZstdCodec
+
     # Only metadata and coordinates: what this writes again leaves chunks as they are.
     for damaged in path.rglob("zarr.json"):
         damaged.unlink()
@@ -167,19 +168,32 @@ class _Stored(_Rows):
         return self._cached[1]
 
 
+class _Evaluated:
+    """Rows of several variables, evaluated together; the last ones stay at hand."""
+
+    def __init__(self, task: Task, stack: TrainedBlock, names: Sequence[str]):
+        self._task, self._stack = replace(task, keep=tuple(names)), stack
+        self._last: tuple[bytes, dict[str, NDArray[Any]]] | None = None
+
+    def rows(self, variable: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """J, or its reduction, for some sources."""
+        key = numbers.tobytes()
+        if self._last is None or self._last[0] != key:
+            done = self._task.rows(self._stack[numbers])
+            self._last = key, done.variables
+        return self._last[1][variable].copy()
+
+
 class _Computed(_Rows):
     """Rows that are evaluated from the policies when they are asked for."""
 
-    def __init__(
-        self, task: Task, stack: TrainedBlock, variable: str, sizes: dict[str, int]
-    ):
+    def __init__(self, evaluated: _Evaluated, variable: str, sizes: dict[str, int]):
         super().__init__(variable, tuple(sizes[dim] for dim in DIMS[variable]))
-        self._task, self._stack = task, stack
+        self._evaluated = evaluated
 
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """J, or its reduction, for some sources."""
-        done = replace(self._task, keep=(self.variable,)).rows(self._stack[numbers])
-        return done.variables[self.variable]
+        return self._evaluated.rows(self.variable, numbers)
 
 
 def stored_variables(
@@ -206,7 +220,8 @@ def computed_variables(
         sizes: length of each dim.
         names: the variables.
     """
-    return {name: _lazy(_Computed(task, stack, name, sizes)) for name in names}
+    evaluated = _Evaluated(task, stack, names)
+    return {name: _lazy(_Computed(evaluated, name, sizes)) for name in names}
 
 
 def _lazy(rows: _Rows) -> xr.Variable:

@@ -3,29 +3,62 @@
 A new system is one file beside these and one line in `SYSTEMS`.
 """
 
+from typing import TYPE_CHECKING
+
+from taskspace._lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, FamilyReduction, System
-from taskspace.systems.baselines import Baselines, baseline_performance
-from taskspace.systems.cartpole import CartPole
-from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
-from taskspace.systems.function import FunctionSystem, PythonPolicies
-from taskspace.systems.gymnasium import GymnasiumSystem
-from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
-from taskspace.systems.msd import MassSpringDamper
-from taskspace.systems.pendulum import Pendulum
-from taskspace.systems.preiss import Quadrotor, ScalarLqr
-from taskspace.systems.simulated import SimulatedSystem
-from taskspace.systems.tabular import (
-    DirectionalityToy,
-    TabularFamily,
-    UnreachableState,
+
+if TYPE_CHECKING:
+    from taskspace.systems.affine import AffineFamily, Enclosed
+    from taskspace.systems.baselines import Baselines, baseline_performance
+    from taskspace.systems.cartpole import CartPole
+    from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
+    from taskspace.systems.function import FunctionSystem, PythonPolicies
+    from taskspace.systems.gymnasium import GymnasiumSystem, gymnasium_system
+    from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
+    from taskspace.systems.msd import MassSpringDamper
+    from taskspace.systems.pendulum import Pendulum
+    from taskspace.systems.preiss import Quadrotor, ScalarLqr
+    from taskspace.systems.simulated import SimulatedSystem
+    from taskspace.systems.tabular import (
+        DirectionalityToy,
+        TabularFamily,
+        UnreachableState,
+    )
+
+_HERE = "taskspace.systems"
+_HOMES = {
+    "affine": ("AffineFamily", "Enclosed"),
+    "baselines": ("Baselines", "baseline_performance"),
+    "cartpole": ("CartPole",),
+    "control": (),
+    "episodic": ("EpisodicSystem", "fresh_episodes"),
+    "function": ("FunctionSystem", "PythonPolicies"),
+    "gymnasium": ("GymnasiumSystem", "gymnasium_system"),
+    "linear": ("LinearFamily", "LinearMatrices", "LinearSystem"),
+    "msd": ("MassSpringDamper",),
+    "pendulum": ("Pendulum",),
+    "preiss": ("Quadrotor", "ScalarLqr"),
+    "simulated": ("SimulatedSystem",),
+    "tabular": ("DirectionalityToy", "TabularFamily", "UnreachableState"),
+}
+__getattr__, __dir__ = lazy_names(
+    _HERE,
+    {
+        name: f"{_HERE}.{module}"
+        for module, names in _HOMES.items()
+        for name in (module, *names)
+    },
 )
 
 __all__ = [
     "SYSTEMS",
+    "AffineFamily",
     "Baselines",
     "CartPole",
     "ContextAxis",
     "DirectionalityToy",
+    "Enclosed",
     "EpisodicSystem",
     "FamilyReduction",
     "FunctionSystem",
@@ -44,18 +77,18 @@ __all__ = [
     "UnreachableState",
     "baseline_performance",
     "fresh_episodes",
+    "gymnasium_system",
 ]
 
-SYSTEMS: dict[str, type[System]] = {
-    cls.id: cls
-    for cls in (
-        MassSpringDamper,
-        CartPole,
-        Pendulum,
-        DirectionalityToy,
-        UnreachableState,
-        ScalarLqr,
-        Quadrotor,
-    )
-}
+SYSTEMS: Registry[type[System]] = Registry(
+    {
+        "msd-v1": f"{_HERE}.msd:MassSpringDamper",
+        "cartpole-v1": f"{_HERE}.cartpole:CartPole",
+        "pendulum-v1": f"{_HERE}.pendulum:Pendulum",
+        "directionality-toy-v1": f"{_HERE}.tabular:DirectionalityToy",
+        "unreachable-state-v1": f"{_HERE}.tabular:UnreachableState",
+        "scalar-lqr-v1": f"{_HERE}.preiss:ScalarLqr",
+        "quadrotor-v1": f"{_HERE}.preiss:Quadrotor",
+    }
+)
 """Built-in systems by id."""

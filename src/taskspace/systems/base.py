@@ -166,7 +166,15 @@ class System(ABC):
         return reduce_family(self.performance(policies, contexts), home)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Largest J that any policy can reach at each context, where it is known."""
+        """Largest J that any policy can reach at each context, NaN where not known.
+
+        Args:
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            One value a context (−inf where every policy fails), or None where the
+            system knows it nowhere.
+        """
         del contexts
         return None
 

@@ -132,15 +132,23 @@ class GainSchedule:
         raises ValueError there for a schedule on one signal (SciPy's `interp1d`), even
         in simulations that stay inside: connecting the loop first tries zeros.
 
+        A context that is an input or a parameter of the plant is no signal that
+        python-control can schedule on; then the controller is built here, with the
+        gain of the nearest target (`gain`). An input becomes an input of the closed
+        loop, after x_d and u_d, that goes to plant and controller alike; a parameter
+        is set for both by `params` when the loop is simulated.
+
         Args:
             plant: the process, whose outputs are its states.
-            signals: the controller's inputs that carry the context, one an axis of
-                `names`: names or numbers in `[x_d, u_d, x]`.
+            signals: what carries the context, one an axis of `names`: the
+                controller's inputs, as names or numbers in `[x_d, u_d, x]`, or names
+                of inputs or parameters of the plant.
             states: places of the family's states among the plant's; the others get
                 a gain of zero. The same states in the same order if left out.
             extend: hold the outermost gains beyond the range of a schedule on one
                 signal; `False` leaves it to python-control.
-            options: further arguments of `create_statefbk_iosystem`.
+            options: further arguments of `create_statefbk_iosystem`; only `name` if
+                the context is an input or a parameter.
         """
         ct = _control()
         n_states = self.gains.shape[2]
@@ -152,6 +160,8 @@ class GainSchedule:
             )
         gains = np.zeros((*self.gains.shape[:2], plant.nstates or n_states))
         gains[:, :, columns] = self.gains
+        if any(s in plant.input_labels or s in plant.params for s in signals):
+            return self._outside(plant, list(signals), gains, **options)
         points = self.points
         if len(self.names) == 1:
             order = np.argsort(points[:, 0], kind="stable")
@@ -167,6 +177,75 @@ class GainSchedule:
             gainsched_indices=list(signals),
             **options,
         )
+
+    def _outside(
+        self,
+        plant: Any,
+        signals: list[str | int],
+        gains: NDArray[np.float64],
+        *,
+        name: str = "scheduled",
+    ) -> tuple[Any, Any]:
+        """Controller and loop for a context that is no state of the plant.
+
+        Args:
+            plant: the process, whose outputs are its states.
+            signals: inputs, outputs or parameters of the plant, one an axis.
+            gains: gain of each target, for all states of the plant.
+            name: what to call the controller.
+        """
+        ct = _control()
+        given = [s for s in signals if s in plant.input_labels]
+        parameters = [str(s) for s in signals if s in plant.params]
+        unknown = [s for s in signals if s not in [*given, *parameters]]
+        unknown = [s for s in unknown if s not in plant.output_labels]
+        controls = [label for label in plant.input_labels if label not in given]
+        n, m = plant.nstates, gains.shape[1]
+        if unknown or len(controls) != m or plant.noutputs != n:
+            raise InvalidInputError(
+                f"The plant must have the context's signals {signals} as inputs, "
+                f"outputs or parameters, {m} other inputs, and its {n} states as "
+                f"outputs, but has inputs {plant.input_labels}, outputs "
+                f"{plant.output_labels} and parameters {list(plant.params)}."
+            )
+        wanted = [f"xd[{i}]" for i in range(n)] + [f"ud[{i}]" for i in range(m)]
+        inputs = [*wanted, *given, *plant.output_labels]
+
+        def output(_t: float, _x: Any, u: Any, params: Mapping[str, float]) -> Any:
+            row = [
+                params[s] if s in parameters else u[inputs.index(s)] for s in signals
+            ]
+            nearest = np.linalg.norm(self.points - np.array(row), axis=1).argmin()
+            return u[n : n + m] - gains[nearest] @ (u[-n:] - u[:n])
+
+        controller = ct.nlsys(
+            None,
+            output,
+            inputs=inputs,
+            outputs=controls,
+            params={s: plant.params[s] for s in parameters},
+            name=name,
+            dt=plant.dt,
+        )
+        loop = ct.interconnect(
+            [plant, controller],
+            connections=[
+                *([f"{plant.name}.{s}", f"{name}.{s}"] for s in controls),
+                *([f"{name}.{s}", f"{plant.name}.{s}"] for s in plant.output_labels),
+            ],
+            inplist=[
+                *(f"{name}.{s}" for s in wanted),
+                *([f"{plant.name}.{s}", f"{name}.{s}"] for s in given),
+            ],
+            inputs=[*wanted, *given],
+            outlist=[
+                *(f"{plant.name}.{s}" for s in plant.output_labels),
+                *(f"{name}.{s}" for s in controls),
+            ],
+            outputs=[*plant.output_labels, *controls],
+            params=dict(plant.params),
+        )
+        return controller, loop
 
 
 def gain_schedule(

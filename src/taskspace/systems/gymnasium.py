@@ -12,7 +12,7 @@ space). A context that is set afterwards does not reach them, unless they are in
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +30,7 @@ from taskspace.systems.parallel import parallel_map
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["GymnasiumSystem"]
+__all__ = ["GymnasiumSystem", "gymnasium_system"]
 
 APPLY = ("attributes", "arguments")
 
@@ -66,7 +66,7 @@ class GymnasiumSystem(EpisodicSystem):
         n_episodes: episodes that make up one performance.
         episode_seed: seed of episode 0.
         workers: processes that share the evaluation; 0 for none.
-        name: what to call it in reports.
+        name: its `id` in reports; left out, `gymnasium:` and the id in `make`.
         return_range: smallest and largest return that an episode can have in any
             context, if known; certificates of confidence need it. Left out, it is
             known for some of the ids in `READY`.
@@ -87,7 +87,7 @@ class GymnasiumSystem(EpisodicSystem):
     n_episodes: int = 10
     episode_seed: int = 0
     workers: int = 0
-    name: str = "gymnasium"
+    name: str = ""
     return_range: tuple[float, float] | None = None
     id: ClassVar[str] = "gymnasium"
 
@@ -104,6 +104,8 @@ class GymnasiumSystem(EpisodicSystem):
             object.__setattr__(self, "apply", ready.apply)
         if not callable(self.apply) and self.apply not in APPLY:
             raise UnknownNameError("way to apply a context", self.apply, APPLY)
+        own = f"gymnasium:{self.make}" if isinstance(self.make, str) else self.id
+        object.__setattr__(self, "id", self.name or own)
         known = [axis.name for axis in self.context_axes]
         for name in self.attributes:
             if name not in known:
@@ -115,10 +117,29 @@ class GymnasiumSystem(EpisodicSystem):
         return tuple(self.context_axes)
 
     def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
-        plain = ("horizon", "n_episodes", "episode_seed", "workers", "name")
+        """What can be written down: functions cannot.
+
+        Together with `id` it is what `gymnasium_system` takes, unless functions of
+        one's own make or change the environment.
+        """
+        plain = ("horizon", "n_episodes", "episode_seed", "workers")
         values = {name: getattr(self, name) for name in plain}
-        return {"make": self.make, **values} if isinstance(self.make, str) else values
+        if self.return_range is not None:
+            values["return_range"] = list(self.return_range)
+        if self.arguments:
+            values["arguments"] = dict(self.arguments)
+        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        if ready is None or self.apply is not ready.apply:
+            values["axes"] = {a.name: self._axis_settings(a) for a in self.axes}
+            if isinstance(self.apply, str):
+                values["apply"] = self.apply
+        return values
+
+    def _axis_settings(self, axis: ContextAxis) -> dict[str, Any]:
+        values = {key: value for key, value in asdict(axis).items() if key != "name"}
+        if axis.name in self.attributes:
+            values["attribute"] = self.attributes[axis.name]
+        return values
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
         """The environment of one context.
@@ -214,6 +235,118 @@ class GymnasiumSystem(EpisodicSystem):
         played = parallel_map(play, work, self.workers)
         returns = np.stack(played).astype(np.float32)  # as in `performance`
         return returns.mean(-1, dtype=np.float64)
+
+
+def gymnasium_system(
+    env_id: str,
+    *,
+    axes: Mapping[str, Any] | Sequence[str] | None = None,
+    apply: str = "attributes",
+    arguments: Mapping[str, Any] | None = None,
+    horizon: int = 500,
+    n_episodes: int = 10,
+    episode_seed: int = 0,
+    workers: int = 0,
+    return_range: Sequence[float] | None = None,
+) -> GymnasiumSystem:
+    """A Gymnasium environment as a system, from plain values, as a TOML file has them.
+
+    In an experiment, `id = "gymnasium:Pendulum-v1"` is this function.
+
+    Args:
+        env_id: an id of Gymnasium, e.g. `"Pendulum-v1"`.
+        axes: the context axes, by name: a default value, or a table with any of
+            `default`, `unit`, `low`, `high`, `low_open`, `description`, and
+            `attribute` (where the name differs). A default that is left out is read
+            from the environment; names alone may be a list. Not needed for the ids
+            in `READY`, whose axes keep their meaning also when they are named.
+        apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
+            `gymnasium.make`.
+        arguments: further arguments for making an environment.
+        horizon: steps after which an episode is cut.
+        n_episodes: episodes that make up one performance.
+        episode_seed: seed of episode 0.
+        workers: processes that share the evaluation; 0 for none.
+        return_range: smallest and largest return of an episode, if known.
+
+    Example:
+        >>> system = gymnasium_system("Pendulum-v1", axes=["g"], horizon=200)
+        >>> system.id, system.axes[0].default
+        ('gymnasium:Pendulum-v1', 10.0)
+    """
+    if not isinstance(env_id, str) or not env_id or ":" in env_id:
+        raise InvalidInputError(
+            "A Gymnasium environment must be named by its registered id, e.g. "
+            f"'gymnasium:Pendulum-v1', but got 'gymnasium:{env_id}'. For a module of "
+            "your own make a GymnasiumSystem and name it as package.module:object."
+        )
+    given = {} if axes is None else axes
+    if not isinstance(given, Mapping):
+        given = {name: {} for name in given}
+    ready = READY.get(env_id)
+    own = ready is None or not set(given) <= {axis.name for axis in ready.axes}
+    tables = {name: _axis_table(name, value) for name, value in given.items()}
+    attributes = {n: t.pop("attribute") for n, t in tables.items() if "attribute" in t}
+    further = dict(arguments or {})
+    if own:
+        for name, table in tables.items():
+            if "default" not in table:
+                path = attributes.get(name, name)
+                table["default"] = _default(env_id, further, name, path)
+    return GymnasiumSystem(
+        env_id,
+        [ContextAxis(name, **table) for name, table in tables.items()] if own else (),
+        apply=apply,
+        attributes=attributes if own else {},
+        arguments=further,
+        horizon=horizon,
+        n_episodes=n_episodes,
+        episode_seed=episode_seed,
+        workers=workers,
+        return_range=None if return_range is None else _pair(return_range),
+    )
+
+
+def _axis_table(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"default": float(value)}
+    known = [f.name for f in fields(ContextAxis) if f.name != "name"]
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"The axis {name!r} must be a default value or a table with some of "
+            f"{', '.join([*known, 'attribute'])}, but got {value!r}."
+        )
+    for key in value:
+        if key not in (*known, "attribute"):
+            raise UnknownNameError(f"key of the axis {name}:", key, known)
+    return dict(value)
+
+
+def _pair(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) != 2 or not values[0] < values[1]:
+        raise InvalidInputError(
+            f"return_range must be [smallest, largest], but got {list(values)}."
+        )
+    return float(values[0]), float(values[1])
+
+
+def _default(env_id: str, arguments: dict[str, Any], name: str, path: str) -> float:
+    """The value that an environment has by itself."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise MissingExtraError("A Gymnasium environment", "rl") from error
+    environment = gymnasium.make(env_id, disable_env_checker=True, **arguments)
+    value: Any = environment.unwrapped
+    for part in path.split("."):
+        value = _attribute(value, part)
+    environment.close()
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"The axis {name!r} needs a default: {path} of {env_id} is {value!r}."
+        ) from error
 
 
 def _set_attribute(physics: Any, path: str, value: Any) -> None:

@@ -1,6 +1,5 @@
 r"""Linear families: $\dot x = A(\theta) x + B(\theta) u$ with a quadratic cost."""
 
-import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,12 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import ContextAxis, Provenance, System
 from taskspace.systems.lyapunov import closed_loop_cost
+from taskspace.systems.riccati import riccati_gain, stabilisable
 
 __all__ = ["LinearFamily", "LinearMatrices", "LinearSystem"]
 
-RICCATI_DOUBLINGS = 60
-RICCATI_DONE = 1e-12
+MOST_STEPS = 2**53
+"""More steps than float64 can count; nothing that is stable lasts so long."""
 MatrixOfContext = Callable[..., ArrayLike]
 
 
@@ -60,7 +60,7 @@ class LinearSystem(System):
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """J of every gain at every context, dims `(source, policy, target)`."""
-        gain = _gains(policies)
+        gain = self.gains(policies).gain
         cost = closed_loop_cost(
             np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
             *self.matrices(contexts),
@@ -69,6 +69,54 @@ class LinearSystem(System):
             float(self.horizon),
         )
         return -cost.reshape(*gain.shape[:2], len(contexts))
+
+    def home_performance(
+        self, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """J of every gain at its own source, dims `(source, policy)`."""
+        return super().home_performance(self.gains(policies), contexts)
+
+    def gains(self, policies: Policy | Sequence[Any] | NDArray[Any]) -> LinearGain:
+        """Gains as a stack with dims `(source, policy, n_inputs, n_states)`.
+
+        Args:
+            policies: a `LinearGain` with any leading dims, an array, or a list of
+                either. One leading dim is one gain a source; of more than two all
+                but the last number the sources.
+        """
+        if isinstance(policies, Policy) and not isinstance(policies, LinearGain):
+            raise InvalidInputError(
+                "A linear system evaluates LinearGain policies, but got "
+                f"{type(policies).__name__}."
+            )
+        given: Any = policies
+        if isinstance(policies, LinearGain):
+            given = policies.gain
+        elif not isinstance(policies, np.ndarray):
+            given = [p.gain if isinstance(p, LinearGain) else p for p in policies]
+        n_states, n_inputs = self._sizes
+        wanted = f"(…, {n_inputs}, {n_states})"
+        try:
+            gain = np.asarray(given, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"Gains must be arrays of shape {wanted}, u = −K x, all alike, but "
+                f"got {given!r}."
+            ) from error
+        if gain.ndim < 2 or gain.shape[-2:] != (n_inputs, n_states):
+            raise InvalidInputError(
+                f"Gains must have shape {wanted}: {n_inputs} inputs and {n_states} "
+                f"states, u = −K x, but have {gain.shape}."
+            )
+        members = gain.shape[-3] if gain.ndim > 3 else 1
+        return LinearGain(gain.reshape(-1, members, n_inputs, n_states))
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        """Number of states and of inputs."""
+        default = np.array([[axis.default for axis in self.axes]])
+        n_states, n_inputs = self.matrices(default).B.shape[1:]
+        return n_states, n_inputs
 
     def optimal_gain(
         self, contexts: NDArray[np.float64]
@@ -79,95 +127,31 @@ class LinearSystem(System):
             contexts: full context rows, shape `(context, len(axes))`.
 
         Returns:
-            Gains `(context, n_inputs, n_states)`, zero where the Riccati equation
-            has no stabilising solution, and a mask of where it has one.
+            Gains `(context, n_inputs, n_states)`, and a mask of where they are the
+            best. Elsewhere they stabilise if such a gain was found, and are zero if
+            not.
         """
         return riccati_gain(*self.matrices(contexts), continuous=self.is_continuous)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """J of K*, the best of all policies; unknown for a finite horizon."""
+        """J of K*, the best of all stabilising policies; None for a finite horizon.
+
+        −inf where no policy stabilises (an unstable mode out of the inputs' reach),
+        NaN where the optimum is not known: the Riccati equation was not solved, or
+        its best loop is on the boundary of stability, so no policy attains it.
+        """
         if np.isfinite(self.horizon):
             return None
-        gains, _ = self.optimal_gain(contexts)
-        return self.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
-
-
-def riccati_gain(
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
-    *,
-    continuous: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """K* of many infinite-horizon LQR problems (u = −K x), and where it exists.
-
-    The structure-preserving doubling algorithm (Chu, Fan & Lin 2005) on all
-    problems at once: H converges quadratically to the stabilising solution P.
-
-    Args:
-        A: shape `(context, n_states, n_states)`.
-        B: shape `(context, n_states, n_inputs)`.
-        Q: shape `(context, n_states, n_states)`.
-        R: shape `(context, n_inputs, n_inputs)`.
-        continuous: continuous or discrete time.
-
-    Returns:
-        Gains `(context, n_inputs, n_states)`, zero where there is no stabilising
-        solution, and a mask of where there is one.
-    """
-    eye = np.eye(A.shape[1])
-    G = B @ np.linalg.solve(R, _transpose(B))
-    with np.errstate(all="ignore"):
-        if continuous:
-            # Any shift > 0 will do; one of the size of A converges soonest.
-            scale = np.sqrt(
-                np.linalg.norm(G, axis=(1, 2)) * np.linalg.norm(Q, axis=(1, 2))
-            )
-            shift = (np.linalg.norm(A, axis=(1, 2)) + scale + 1e-300)[:, None, None]
-            inverse = _invert(A - shift * eye)
-            W = _invert(_transpose(A) - shift * eye + Q @ inverse @ G)
-            E = eye + 2 * shift * _transpose(W)
-            H = 2 * shift * W @ Q @ inverse
-            G = 2 * shift * inverse @ G @ W
-        else:
-            E, H = A, Q
-        for _ in range(RICCATI_DOUBLINGS):
-            W = _invert(eye + G @ H)
-            G, H, E = (
-                G + E @ W @ G @ _transpose(E),
-                H + _transpose(E) @ H @ W @ E,
-                E @ W @ E,
-            )
-            G, H = (G + _transpose(G)) / 2, (H + _transpose(H)) / 2
-            if not np.abs(E).max() > RICCATI_DONE:
-                break
-        if continuous:
-            K = np.linalg.solve(R, _transpose(B) @ H)
-        else:
-            K = _invert(R + _transpose(B) @ H @ B) @ _transpose(B) @ H @ A
-    finite = np.asarray(np.isfinite(K).all((1, 2)))
-    K = np.where(finite[:, None, None], K, 0.0)
-    roots = np.linalg.eigvals(A - B @ K)
-    stable = roots.real.max(1) < 0 if continuous else abs(roots).max(1) < 1
-    solved = finite & stable
-    return np.where(solved[:, None, None], K, 0.0), solved
-
-
-def _transpose(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.swapaxes(x, 1, 2)
-
-
-def _invert(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inverses, NaN where a matrix is singular or already NaN."""
-    try:
-        return np.asarray(np.linalg.inv(x), np.float64)
-    except np.linalg.LinAlgError:
-        out = np.full_like(x, np.nan)
-        for i, matrix in enumerate(x):
-            with contextlib.suppress(np.linalg.LinAlgError):
-                out[i] = np.linalg.inv(matrix)
-        return out
+        gains, solved = self.optimal_gain(contexts)
+        best = self.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
+        best = np.where(solved & (best > -np.inf), best, np.nan)
+        open_rows = np.flatnonzero(np.isnan(best))
+        if len(open_rows):
+            A, B, _, _ = self.matrices(contexts[open_rows])
+            for row, a, b in zip(open_rows, A, B, strict=True):
+                if not stabilisable(a, b, continuous=self.is_continuous):
+                    best[row] = -np.inf
+        return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,17 +294,24 @@ def weight_matrix(
 
 
 def check_horizon(horizon: float, *, continuous: bool) -> None:
-    """Refuse a horizon that is not positive, or not whole in discrete time."""
-    whole = continuous or np.isinf(horizon) or horizon == int(horizon)
-    if not horizon > 0 or not whole:
-        kind = "a time" if continuous else "a whole number of steps"
-        raise InvalidInputError(f"horizon must be {kind} > 0, got {horizon}.")
+    """Refuse a horizon that is not positive, or not a number of steps.
 
-
-def _gains(policies: Policy) -> NDArray[np.float64]:
-    if not isinstance(policies, LinearGain):
+    Args:
+        horizon: time or number of steps; `inf` for no end.
+        continuous: continuous or discrete time.
+    """
+    try:
+        value = float(horizon)
+    except (TypeError, ValueError, OverflowError):
+        value = np.nan
+    if value == np.inf:
+        return
+    if continuous and not np.finfo(float).tiny <= value:
         raise InvalidInputError(
-            "A linear system evaluates LinearGain policies, but got "
-            f"{type(policies).__name__}."
+            f"horizon must be a time > 0, got {horizon!r}. For no end use inf."
         )
-    return policies.gain
+    if not continuous and not (0 < value <= MOST_STEPS and value == int(value)):
+        raise InvalidInputError(
+            "horizon must be a whole number of steps > 0 and at most 2^53, got "
+            f"{horizon!r}. For no end use inf."
+        )

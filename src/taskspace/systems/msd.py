@@ -83,10 +83,11 @@ class MassSpringDamper(LinearSystem):
         """K* from the Riccati equation, which is two quadratics here."""
         k, c, m = contexts.T
         r = self.input_weight
-        on_position = -k + np.sqrt(k * k + self.position_weight / r)
-        on_velocity = -c + np.sqrt(
-            c * c + 2 * m * on_position + self.velocity_weight / r
-        )
+        # √(k² + q) − k without cancellation: q / (k + √(k² + q)).
+        q = self.position_weight / r
+        on_position = q / (k + np.hypot(k, np.sqrt(q)))
+        q = 2 * m * on_position + self.velocity_weight / r
+        on_velocity = q / (c + np.hypot(c, np.sqrt(q)))
         gain = np.stack([on_position, on_velocity], -1)[:, None, :]
         return gain, np.ones(len(contexts), bool)
 
@@ -96,7 +97,7 @@ class MassSpringDamper(LinearSystem):
         """J of every gain at every context, dims `(source, policy, target)`."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().performance(policies, contexts)
-        return -self._cost(policies.gain[..., None, 0, :], contexts)
+        return -self._cost(self.gains(policies).gain[..., None, 0, :], contexts)
 
     def home_performance(
         self, policies: Policy, contexts: NDArray[np.float64]
@@ -104,7 +105,7 @@ class MassSpringDamper(LinearSystem):
         """J of every gain at its own source, dims `(source, policy)`."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().home_performance(policies, contexts)
-        return -self._cost(policies.gain[..., 0, :], contexts[:, None, :])
+        return -self._cost(self.gains(policies).gain[..., 0, :], contexts[:, None, :])
 
     def reduce_family(
         self,
@@ -115,7 +116,7 @@ class MassSpringDamper(LinearSystem):
         """Worst and best over the family in one pass, J of no policy kept."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().reduce_family(policies, home, contexts)
-        gains = np.ascontiguousarray(policies.gain[:, :, 0, :])
+        gains = np.ascontiguousarray(self.gains(policies).gain[:, :, 0, :])
         columns = np.ascontiguousarray(contexts.T)
         weights = (self.position_weight, self.velocity_weight, self.input_weight)
         shape = (len(gains), len(contexts))
@@ -134,15 +135,16 @@ class MassSpringDamper(LinearSystem):
         """The trace of P, by the same operations as in `_reduce_sources`."""
         k, c, m = np.moveaxis(contexts, -1, 0)
         g0, g1 = np.moveaxis(gain, -1, 0)
-        q11 = self.position_weight + self.input_weight * g0 * g0
-        q12 = self.input_weight * g0 * g1
-        q22 = self.velocity_weight + self.input_weight * g1 * g1
+        q_position, q_velocity = self.position_weight, self.velocity_weight
+        r = self.input_weight
+        q11 = q_position + r * g0 * g0
+        both = q11 + (q_velocity + r * g1 * g1)
         a, b = g0 + k, g1 + c
         with np.errstate(all="ignore"):
+            d = g0 * c - g1 * k
             half = 0.5 / (a * b)
-            u2 = q11 * b * half
-            u3 = (q22 + 2 * m * u2) * (a * half)
-            cost = b * u2 + (m + a) * u3 - q12
+            held = q_position * b * b + q_velocity * a * a + r * d * d
+            cost = (held + m * (a * both + m * q11)) * half
         return np.where((a > 0) & (b > 0), cost, np.inf)
 
 
@@ -155,9 +157,10 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
     r"""Family reductions of some sources, with the cost in closed form.
 
     For the closed loop $m\ddot x = -a x - b \dot x$ with $a = k + K_1$, $b = c + K_2$
-    the Lyapunov equation gives, with $p_i = m u_i$ the entries of P,
-    $u_2 = q_{11} / 2a$, $u_3 = (q_{22} + 2 m u_2) / 2b$ and
-    $\mathrm{tr} P = b u_2 + (m + a) u_3 - q_{12}$; stable iff $a, b > 0$.
+    the Lyapunov equation gives, with $q_{11} = q_x + r K_1^2$ and
+    $q_{22} = q_v + r K_2^2$, a sum without cancellation,
+    $2ab\,\mathrm{tr} P = q_x b^2 + q_v a^2 + r (K_1 c - K_2 k)^2
+    + m (a (q_{11} + q_{22}) + m q_{11})$; stable iff $a, b > 0$.
     """
     n_sources, n_policies, _ = gains.shape
     n_targets = contexts.shape[1]
@@ -175,16 +178,15 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
                 g0 = gains[s, p, 0]
                 g1 = gains[s, p, 1]
                 q11 = q_position + r * g0 * g0
-                q12 = r * g0 * g1
-                q22 = q_velocity + r * g1 * g1
+                both = q11 + (q_velocity + r * g1 * g1)
                 row = cost[p]
                 for t in range(n):
                     a = g0 + k[t]
                     b = g1 + c[t]
+                    d = g0 * c[t] - g1 * k[t]
                     half = 0.5 / (a * b)
-                    u2 = q11 * b * half
-                    u3 = (q22 + 2 * m[t] * u2) * (a * half)
-                    total = b * u2 + (m[t] + a) * u3 - q12
+                    held = q_position * b * b + q_velocity * a * a + r * d * d
+                    total = (held + m[t] * (a * both + m[t] * q11)) * half
                     row[t] = total if (a > 0) & (b > 0) else np.inf
                 # −inf at home: no gap to another −inf, −inf to anything better.
                 at_home = home[s, p]

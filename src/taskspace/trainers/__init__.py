@@ -3,12 +3,33 @@
 A new trainer is one file beside these and one line in `TRAINERS`.
 """
 
+from typing import TYPE_CHECKING
+
+from taskspace._lazy import Registry, lazy_names
 from taskspace.trainers.base import Trained, Trainer, context_seed
-from taskspace.trainers.lqr import Lqr
-from taskspace.trainers.ppo import Ppo
-from taskspace.trainers.sb3 import Sb3
+
+if TYPE_CHECKING:
+    from taskspace.trainers.lqr import Lqr
+    from taskspace.trainers.ppo import Ppo
+    from taskspace.trainers.sb3 import Sb3
+
+_HERE = "taskspace.trainers"
+__getattr__, __dir__ = lazy_names(
+    _HERE,
+    {
+        name: f"{_HERE}.{module}"
+        for module, cls in (("lqr", "Lqr"), ("ppo", "Ppo"), ("sb3", "Sb3"))
+        for name in (module, cls)
+    },
+)
 
 __all__ = ["TRAINERS", "Lqr", "Ppo", "Sb3", "Trained", "Trainer", "context_seed"]
 
-TRAINERS: dict[str, type[Trainer]] = {cls.id: cls for cls in (Lqr, Ppo, Sb3)}
+TRAINERS: Registry[type[Trainer]] = Registry(
+    {
+        "lqr": f"{_HERE}.lqr:Lqr",
+        "ppo": f"{_HERE}.ppo:Ppo",
+        "sb3": f"{_HERE}.sb3:Sb3",
+    }
+)
 """Built-in trainers by id."""

@@ -100,14 +100,14 @@ class Boxes:
         """
         extent = np.where(self.extent > 0, self.extent, 1)
         widest = ((self.high - self.low) / extent).argmax(1)
-        axis = widest if axis is None else axis
+        at = widest if axis is None else np.asarray(axis)
         rows = np.arange(len(self))
-        low, high = self.low[rows, axis], self.high[rows, axis]
+        low, high = self.low[rows, at], self.high[rows, at]
         middle = 0.5 * low + 0.5 * high
         cut = (low < middle) & (middle < high)
         left_high, right_low = self.high.copy(), self.low[cut].copy()
-        left_high[rows[cut], axis[cut]] = middle[cut]
-        right_low[np.arange(int(cut.sum())), axis[cut]] = middle[cut]
+        left_high[rows[cut], at[cut]] = middle[cut]
+        right_low[np.arange(int(cut.sum())), at[cut]] = middle[cut]
         return Boxes(
             np.concatenate([self.low, right_low]),
             np.concatenate([left_high, self.high[cut]]),

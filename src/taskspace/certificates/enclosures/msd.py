@@ -1,6 +1,6 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Self
 
@@ -32,6 +32,8 @@ from taskspace.systems.msd import MassSpringDamper
 
 __all__ = ["MsdEnclosure", "msd_enclosure"]
 
+# Pairs of a source and a box from which on threads are worth it.
+THREAD_PAIRS = 4096
 KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
 
 
@@ -158,7 +160,7 @@ class MsdEnclosure(Enclosure):
                 high[:, part],
             )
 
-        over_rows(kernel, len(boxes))
+        _in_threads(kernel, len(boxes), len(boxes) * len(gains))
         return low, high
 
     def pair_bounds(
@@ -188,7 +190,7 @@ class MsdEnclosure(Enclosure):
                 high[part],
             )
 
-        over_rows(kernel, len(boxes))
+        _in_threads(kernel, len(boxes), len(boxes))
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -212,32 +214,26 @@ class MsdEnclosure(Enclosure):
         return slopes
 
     def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64]:
-        """Largest norm of the gradient of J at home, by automatic differentiation."""
-        import jax
-        import jax.numpy as jnp
-
-        def cost(context, gain):
-            k, c, m = context
-            q_x, q_v, r = self._weights
-            a, b = k + gain[0], c + gain[1]
-            s22 = (m + a) / (2 * b)
-            s11 = (m * m / a + m) / (2 * b) + b / (2 * a)
-            q11, q22 = q_x + r * gain[0] ** 2, q_v + r * gain[1] ** 2
-            return q11 * s11 - r * gain[0] * gain[1] + q22 * s22
-
-        with jax.enable_x64(True):
-            slope = jax.vmap(jax.vmap(jax.grad(cost), (None, 0)))
-            contexts, gains = jnp.asarray(self._contexts), jnp.asarray(self._gains)
-            slopes = np.array(jax.jit(slope)(contexts, gains))
-        norms = np.linalg.norm(slopes[..., list(live)], axis=-1)
-        stable = (self._contexts[:, None, :2] + self._gains > 0).all(-1)
-        return np.where(stable, norms, np.inf).max(1)
+        """Largest norm of the gradient of J at home, from its closed form."""
+        axes = np.zeros(3, np.bool_)
+        axes[list(live)] = True
+        slopes = np.zeros(self.n_sources)
+        _gradient_norms(self._gains, self._contexts, axes, self._weights, slopes)
+        return slopes
 
     def _rows(self, sources: ArrayLike | None) -> tuple[NDArray, NDArray]:
         if sources is None:
             return self._gains, self._home
         rows = np.asarray(sources, np.int64)
         return self._gains[rows], self._home[rows]
+
+
+def _in_threads(kernel: Callable[[int, int], None], n_boxes: int, n_pairs: int) -> None:
+    """Threads where there is work for them: starting them takes a millisecond."""
+    if n_pairs < THREAD_PAIRS:
+        kernel(0, n_boxes)
+    else:
+        over_rows(kernel, n_boxes)
 
 
 def _check_contexts(low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
@@ -336,3 +332,22 @@ def _bound_slopes(gains, corners, kind, weights, slopes):
                 for axis in range(3):
                     largest = max(abs(by[axis][0]), abs(by[axis][1]))
                     slopes[s, i, axis] = max(slopes[s, i, axis], largest)
+
+
+@njit(cache=True)
+def _gradient_norms(gains, contexts, live, weights, slopes):
+    for s in range(len(gains)):
+        k = point(contexts[s, 0])
+        c = point(contexts[s, 1])
+        box = plant(k, c, point(contexts[s, 2]), weights)
+        for p in range(gains.shape[1]):
+            gain = (gains[s, p, 0], gains[s, p, 1])
+            if stability(gain, k, c) < 1:
+                slopes[s] = np.inf
+                break
+            by = gradient(COST, gain, box, closed_loop(gain, box), weights)
+            total = 0.0
+            for axis in range(3):
+                if live[axis]:
+                    total += max(abs(by[axis][0]), abs(by[axis][1])) ** 2
+            slopes[s] = max(slopes[s], np.sqrt(total))

@@ -9,9 +9,11 @@ the processors.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.cover.base import Clock
 
 __all__ = ["may_serve_nodes", "serves_cells"]
 
@@ -22,7 +24,11 @@ BLOCK_CELLS = 2**25
 
 
 def serves_cells(
-    enclosure: Enclosure, edges: Sequence[NDArray[np.float64]], epsilon: float
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    *,
+    clock: Clock | None = None,
 ) -> Iterator[NDArray[np.bool_]]:
     """Which sources are certainly within `epsilon` on which cells of a grid.
 
@@ -30,15 +36,21 @@ def serves_cells(
         enclosure: bounds on the losses.
         edges: ascending edges of each axis; a single one for a fixed value.
         epsilon: tolerance.
+        clock: when to stop; cells that are not decided by then count as not served.
 
     Yields:
         Blocks of rows with dims `(source, cell)`, cells in C order.
     """
-    return _search(enclosure, edges, epsilon, nodes=False)
+    return _search(enclosure, edges, epsilon, clock or Clock(), False, nodes=False)
 
 
 def may_serve_nodes(
-    enclosure: Enclosure, edges: Sequence[NDArray[np.float64]], epsilon: float
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    *,
+    clock: Clock | None = None,
+    undecided: bool = True,
 ) -> Iterator[NDArray[np.bool_]]:
     """Which sources are not shown to exceed `epsilon` at which nodes of a grid.
 
@@ -46,17 +58,23 @@ def may_serve_nodes(
         enclosure: bounds on the losses.
         edges: values of each axis.
         epsilon: tolerance.
+        clock: when to stop.
+        undecided: what to say of nodes that are not decided by then. True is what a
+            lower bound needs.
 
     Yields:
         Blocks of rows with dims `(source, node)`, nodes in C order.
     """
-    return _search(enclosure, edges, epsilon, nodes=True)
+    clock = clock or Clock()
+    return _search(enclosure, edges, epsilon, clock, undecided, nodes=True)
 
 
 def _search(
     enclosure: Enclosure,
     edges: Sequence[NDArray[np.float64]],
     epsilon: float,
+    clock: Clock,
+    undecided: bool,
     *,
     nodes: bool,
 ) -> Iterator[NDArray[np.bool_]]:
@@ -68,8 +86,12 @@ def _search(
     probe = enclosure.pair_bounds(everything[:1], np.zeros(1, np.int64))
     for first in range(0, enclosure.n_sources, step):
         rows = np.arange(first, min(first + step, enclosure.n_sources))
-        if probe is not None:
-            yield _descend(enclosure, rows, grid, counts, epsilon, nodes)
+        if clock.left <= 0:
+            yield np.full((len(rows), n_items), undecided)
+        elif probe is not None:
+            yield _descend(
+                enclosure, rows, grid, counts, epsilon, clock, undecided, nodes
+            )
         elif nodes:
             yield enclosure.bounds(everything, rows, epsilon=epsilon)[0] <= epsilon
         else:
@@ -87,10 +109,12 @@ def _descend(
     edges: Sequence[NDArray[np.float64]],
     counts: NDArray[np.int64],
     epsilon: float,
+    clock: Clock,
+    undecided: bool,
     nodes: bool,
 ) -> NDArray[np.bool_]:
     """Decide all items of some sources, the whole grid as the first box."""
-    served = np.zeros((len(rows), *counts), np.bool_)
+    served = np.zeros((len(rows), int(np.prod(counts))), np.bool_)
     n_axes = len(counts)
     row = np.arange(len(rows))
     first = np.zeros((len(rows), n_axes), np.int64)
@@ -99,6 +123,10 @@ def _descend(
         [0 if len(e) == n else 1 for e, n in zip(edges, counts, strict=True)]
     )
     while len(row):
+        if clock.left <= 0:
+            if undecided:
+                _mark(served, counts, row, first, stop)
+            break
         # The hull of cells first .. stop − 1, or of nodes with these numbers.
         low = np.stack([edges[i][first[:, i]] for i in range(n_axes)], -1)
         high = np.stack(
@@ -110,15 +138,14 @@ def _descend(
         left = ~(low_bound > epsilon) & ~inside
         if nodes:
             inside |= single & left
-        _mark(served, row, first, stop, inside)
+        _mark(served, counts, row[inside], first[inside], stop[inside])
         alone = np.flatnonzero(single & left) if not nodes else np.empty(0, np.int64)
         if len(alone):
             held = _cut_cells(
                 enclosure, Boxes(low[alone], high[alone]), rows[row[alone]], epsilon
             )
-            inside = np.zeros(len(row), bool)
-            inside[alone[held]] = True
-            _mark(served, row, first, stop, inside)
+            alone = alone[held]
+            _mark(served, counts, row[alone], first[alone], stop[alone])
         again = np.flatnonzero(left & ~single)
         row, first, stop = row[again], first[again], stop[again]
         axis = (stop - first).argmax(1)
@@ -130,22 +157,31 @@ def _descend(
         row = np.concatenate([row, row])
         first = np.concatenate([first, right_first])
         stop = np.concatenate([left_stop, stop])
-    return served.reshape(len(rows), -1)
+    return served
 
 
-def _mark(
-    served: NDArray[np.bool_],
-    row: NDArray[np.int64],
-    first: NDArray[np.int64],
-    stop: NDArray[np.int64],
-    inside: NDArray[np.bool_],
-) -> None:
-    single = (stop - first == 1).all(1)
-    alone = inside & single
-    served[(row[alone], *first[alone].T)] = True
-    for i in np.flatnonzero(inside & ~single):
-        block = tuple(slice(a, b) for a, b in zip(first[i], stop[i], strict=True))
-        served[(row[i], *block)] = True
+@njit(cache=True)
+def _mark(served, counts, row, first, stop):
+    """Set all items of the boxes `first .. stop − 1` of some rows, in C order."""
+    last = len(counts) - 1
+    index = np.empty(last + 1, np.int64)
+    for b in range(len(row)):
+        index[:] = first[b]
+        going = True
+        while going:
+            item = 0
+            for a in range(last):
+                item = (item + index[a]) * counts[a + 1]
+            served[row[b], item + first[b, last] : item + stop[b, last]] = True
+            # The next line of items: count up over all axes but the last.
+            a = last - 1
+            while a >= 0:
+                index[a] += 1
+                if index[a] < stop[b, a]:
+                    break
+                index[a] = first[b, a]
+                a -= 1
+            going = a >= 0
 
 
 def _cut_cells(

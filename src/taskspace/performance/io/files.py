@@ -44,7 +44,7 @@ __all__ = [
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
 SEAL_KEY = b"taskspace.crc32c"
-"""Where a Parquet file has its checksum."""
+"""Where a Parquet file has its checksum, and a zip file in its comment."""
 
 MATRIX_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz", ".nc", ".zarr")
 
@@ -191,7 +191,7 @@ def _read_npz(path: Path) -> Arrays:
     check_file(path)
     arrays = {}
     with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
+        members, comment = archive.infolist(), archive.comment
         check_bytes(sum(member.file_size for member in members), str(path))
         for member in members:
             with archive.open(member) as file:
@@ -199,9 +199,11 @@ def _read_npz(path: Path) -> Arrays:
                 arrays[name] = _read_array(file, member.file_size, str(path))
     attrs: dict[str, Any] = {
         key: arrays.pop(key).item()
-        for key in ("best_known_kind", "provenance", "n_episodes", "crc32c")
+        for key in ("best_known_kind", "provenance", "n_episodes")
         if key in arrays
     }
+    if comment.startswith(SEAL_KEY):
+        attrs["crc32c"] = comment.removeprefix(SEAL_KEY + b"=").decode()
     for dim in ("source", "target"):
         if dim in arrays:
             attrs[NAMES[dim]] = arrays.pop(dim).tolist()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,12 +74,7 @@ def _write(table: xr.Dataset, path: Path) -> None:
     elif path.suffix == ".npy":
         np.save(path, table["performance"].values, allow_pickle=False)
     elif path.suffix == ".npz":
-        arrays, names = _arrays(table)
-        attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
-        texts = {dim: np.array(attrs.pop(NAMES[dim]), str) for dim in names}
-        notes = {name: np.array(value) for name, value in attrs.items()}
-        values = {name: array.values for name, array in arrays.items()}
-        np.savez(path, allow_pickle=False, **values, **texts, **notes)
+        _write_npz(table, path)
     else:
         _write_dataset(table, path)
 
@@ -119,6 +115,19 @@ def _sealed(
     attrs = {**_notes(table), **names}
     numbers = {name: array.values for name, array in arrays.items()}
     return {**attrs, "crc32c": seal(sealed_contents(numbers, attrs))}
+
+
+def _write_npz(table: xr.Dataset, path: Path) -> None:
+    arrays, names = _arrays(table)
+    attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
+    total = attrs.pop("crc32c")
+    texts = {dim: np.array(attrs.pop(NAMES[dim]), str) for dim in names}
+    notes = {name: np.array(value) for name, value in attrs.items()}
+    values = {name: array.values for name, array in arrays.items()}
+    np.savez(path, allow_pickle=False, **values, **texts, **notes)
+    # Apart from the members, so that it tells when one of them is lost.
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = SEAL_KEY + b"=" + total.encode()
 
 
 def _write_dataset(table: xr.Dataset, path: Path) -> None:

@@ -1,0 +1,248 @@
+"""Bounds on the losses of gains over boxes of contexts, compiled.
+
+One pass a box: the plant's Taylor models, the cost of every gain between two
+polynomials, the least cost between two more, and the loss from comparing polynomials
+of the same variables: the best and the worst context of a box are the same for both.
+"""
+
+import numpy as np
+from numba import njit
+
+from taskspace.certificates.rigor.costs import (
+    STABLE,
+    UNSTABLE,
+    box_costs,
+)
+from taskspace.certificates.rigor.taylor import SLACK, TINY, evaluate_tape, gather
+
+COST, REGRET, RATIO = 0, 1, 2
+
+
+@njit(cache=True, error_model="numpy")
+def _most(p, even):
+    """A bound above on the polynomial over the box."""
+    total, rest = p[0], 0.0
+    for g in range(1, len(p)):
+        if even[g]:
+            rest += max(0.0, p[g])
+        else:
+            rest += abs(p[g])
+    total += rest * SLACK
+    return total + 4e-16 * (abs(p[0]) + rest) + TINY
+
+
+@njit(cache=True, error_model="numpy")
+def _minus(p):
+    out = np.empty(len(p))
+    for g in range(len(p)):
+        out[g] = -p[g]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _difference(p, q, factor):
+    """p − factor · q, with all rounding added to the constant, so that it is above."""
+    out = np.empty(len(p))
+    slop = 0.0
+    for g in range(len(p)):
+        x = factor * q[g]
+        out[g] = p[g] - x
+        slop += abs(x) + abs(p[g])
+    out[0] += 4e-16 * slop + TINY
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _largest_difference(p, q, factor, even):
+    """A bound above on p(s) − factor · q(s) over the box."""
+    return _most(_difference(p, q, factor), even)
+
+
+@njit(cache=True, error_model="numpy")
+def _largest_ratio(p, q, even):
+    """A bound above on p(s) / q(s) over the box, for p >= 0; inf unless q > 0."""
+    least = -_most(_minus(q), even)
+    if not least > 0.0:
+        return np.inf
+    most = _most(q, even)
+    factor = max(0.0, p[0] / q[0])
+    best = np.inf
+    for _ in range(3):
+        # p <= factor q + excess.
+        excess = _largest_difference(p, q, factor, even)
+        found = factor + excess / (least if excess > 0.0 else most)
+        found += 4e-16 * (abs(factor) + abs(found)) + TINY
+        best = min(best, found)
+        if not found < np.inf:
+            return np.inf
+        factor = max(0.0, found)
+    return best
+
+
+@njit(cache=True, error_model="numpy")
+def loss_range(kind, status, low, high, home, known, least_low, least_high, even):
+    """Bounds on the loss of one gain over a box, from the polynomials.
+
+    Args:
+        kind: `COST`, `REGRET` or `RATIO`.
+        status: of the gain's loop.
+        low: polynomial below its cost.
+        high: polynomial above its cost, if stable.
+        home: bounds on what is subtracted from the cost.
+        known: whether the least cost is.
+        least_low: polynomial below the least cost.
+        least_high: polynomial above it.
+        even: monomials with range [0, 1].
+    """
+    stable = status == STABLE
+    if kind == COST and home[1] == np.inf:
+        # Not known whether the loop is stable at home; if not, there is no gap.
+        at_most = np.inf
+        if stable:
+            at_most = max(0.0, _most(high, even))
+        return -np.inf, at_most
+    if status == UNSTABLE:
+        return np.inf, np.inf
+    if kind == COST:
+        at_least = max(0.0, -_most(_minus(low), even))
+        at_least -= home[1]
+        at_least -= 2e-16 * abs(at_least)
+        at_most = np.inf
+        if stable:
+            at_most = _most(high, even) - home[0]
+            at_most += 2e-16 * abs(at_most)
+        return at_least, at_most
+    at_least, at_most = 0.0, np.inf
+    if not known:
+        if stable and kind == REGRET:
+            at_most = _most(high, even)
+        return at_least, at_most
+    if kind == REGRET:
+        at_least = max(0.0, -_largest_difference(least_high, low, 1.0, even))
+        if stable:
+            at_most = max(0.0, _largest_difference(high, least_low, 1.0, even))
+        return at_least, at_most
+    if -_most(_minus(low), even) > 0.0:
+        inverse = _largest_ratio(least_high, low, even)
+        if inverse > 0.0:
+            at_least = max(0.0, (1.0 / inverse - 1.0) - 1e-15 / inverse)
+    if stable:
+        ratio = _largest_ratio(high, least_low, even)
+        at_most = max(0.0, ratio - 1.0 + 4e-16 * ratio)
+    return at_least, at_most
+
+
+@njit(cache=True, error_model="numpy")
+def fill_plant(tape, places, box, place, tables, order, plant):
+    """Fill the plant's Taylor models on a box; False where it is undefined."""
+    centre, radius, enclosed = box
+    n_p = plant[0].shape[0]
+    c = np.empty((len(tape[0]), n_p))
+    r = np.empty(len(tape[0]))
+    if not evaluate_tape(tape, centre, radius, enclosed, place, tables[0], order, c, r):
+        return False
+    gather(places[0], c, r, False, plant[0], plant[1])
+    gather(places[1], c, r, False, plant[2], plant[3])
+    gather(places[2], c, r, True, plant[4], plant[5])
+    gather(places[3], c, r, True, plant[6], plant[7])
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _empty_plant(n_p, n, m):
+    return (
+        np.empty((n_p, n, n)),
+        np.empty((n, n)),
+        np.empty((n_p, n, m)),
+        np.empty((n, m)),
+        np.empty((n_p, n, n)),
+        np.empty((n, n)),
+        np.empty((n_p, m, m)),
+        np.empty((m, m)),
+    )
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def bound_boxes(
+    gains,
+    home,
+    offsets,
+    which,
+    program,
+    boxes,
+    tables,
+    order,
+    n_p,
+    options,
+    epsilon,
+    low,
+    high,
+):
+    """Fill bounds on the loss of some families on each box.
+
+    Args:
+        gains: `(source, policy, 1, n_inputs, n_states)`.
+        home: bounds on the cost at home, `(source, policy, 2)`; zero unless signed;
+            infinite where the loop is unstable there.
+        offsets: box b is for the sources `which[offsets[b] : offsets[b + 1]]`.
+        which: sources.
+        program: tape, places of A, B, Q, R, place of each axis.
+        boxes: centre, radius, enclosed parameters, each by box.
+        tables: `product, even, n_linear`.
+        order: of the plant's models and of the candidates.
+        n_p: number of monomials up to that order.
+        options: kind, whether the worst policy counts, continuous, Σ.
+        epsilon: only `loss <= epsilon` has to be decided, if it is a number.
+        low: filled, one number for each entry of `which`, −inf at first.
+        high: filled, inf at first.
+    """
+    tape, places, place = program
+    centre, radius, enclosed = boxes
+    kind, worst, continuous, sigma = options
+    _, n_policies, _, m, n = gains.shape
+    even = tables[1][:n_p]
+    plant = _empty_plant(n_p, n, m)
+    least_low, least_high = np.zeros(n_p), np.zeros(n_p)
+    gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
+    # Not literals: the compiler would make a copy of everything for each.
+    of_gain, of_all = n_p < 0, n_p > 0
+    for b in range(len(centre)):
+        box = (centre[b], radius[b], enclosed[b])
+        if not fill_plant(tape, places, box, place, tables, order, plant):
+            continue  # nothing is known: low and high stay infinite
+        asked, known = False, False
+        for k in range(offsets[b], offsets[b + 1]):
+            s = which[k]
+            at_least = -np.inf if worst else np.inf
+            at_most = at_least
+            for p in range(n_policies):
+                if home[s, p, 0] == np.inf:
+                    # Unstable at home: no gap to a failure, −inf to anything else.
+                    one_low, one_high = -np.inf, 0.0
+                else:
+                    status = box_costs(
+                        plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
+                        gain_low, gain_high,
+                    )  # fmt: skip
+                    if kind != COST and not asked and status != UNSTABLE:
+                        asked = True
+                        best = box_costs(
+                            plant, gains[s, p], of_all, sigma, tables, continuous, n_p,
+                            least_low, least_high,
+                        )  # fmt: skip
+                        known = best == STABLE
+                    one_low, one_high = loss_range(
+                        kind, status, gain_low, gain_high, home[s, p],
+                        known, least_low, least_high, even,
+                    )  # fmt: skip
+                if worst:
+                    at_least, at_most = max(at_least, one_low), max(at_most, one_high)
+                    if at_least > epsilon:
+                        at_most = np.inf
+                        break
+                else:
+                    at_least, at_most = min(at_least, one_low), min(at_most, one_high)
+                    if at_most <= epsilon:
+                        at_least = -np.inf
+                        break
+            low[k], high[k] = at_least, at_most

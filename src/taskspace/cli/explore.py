@@ -1,0 +1,117 @@
+"""`taskspace explore`: one page that explains, explores and travels."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskspace.cli.inputs import load_table
+from taskspace.cli.options import (
+    ContextsOption,
+    CriterionOption,
+    JudgeOption,
+    LowerIsBetterOption,
+    SeedOption,
+    TrustOption,
+    asked,
+)
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_json,
+    progress_console,
+    shown,
+    writable,
+)
+
+
+def explore(
+    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The HTML file; by default explore.html in a run, NAME.html beside "
+            "a file.",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="A tolerance to show first, of --criterion and --judge.",
+            show_default=False,
+        ),
+    ] = None,
+    criterion: CriterionOption = "regret",
+    judge: JudgeOption = "worst",
+    rows: Annotated[
+        int, typer.Option(help="Sources in the file beside those of the covers.")
+    ] = 300,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for searches beyond greedy.")
+    ] = 4.0,
+    seed: SeedOption = 0,
+    lower_is_better: LowerIsBetterOption = False,
+    contexts: ContextsOption = None,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve", help="Show it at a local address and follow what changes."
+        ),
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="Address to serve at; others than this get a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to serve at; 0 takes a free one.")
+    ] = 0,
+    trust: TrustOption = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Make one HTML file of a run or a matrix: report and explorer in one.
+
+    It opens from disk, needs no server and no network, and answers every tolerance.
+    """
+    from taskspace.show.page import Reader, render, run_server
+
+    questions = []
+    if epsilon is not None:
+        questions.append(asked(criterion, judge, None, epsilon))
+    reader = Reader(
+        path,
+        lambda: load_table(
+            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+        ),
+        questions=questions,
+        reading={
+            "lower_is_better": lower_is_better,
+            "contexts": None if contexts is None else str(contexts),
+        },
+        options={"more_rows": rows, "time_limit": time_limit, "seed": seed},
+    )
+    if serve:
+        run_server(reader, host=host, port=port, announce=_announce)
+        return
+    file = out or (path / "explore.html" if path.is_dir() else _beside(path))
+    writable(file)
+    began = time.perf_counter()
+    with progress_console.status("load") as status:
+        page = reader.read(progress=lambda text: status.update(shown(text)))
+        status.update("write")
+        file.write_text(render(page), encoding="utf-8")
+    seconds, size = time.perf_counter() - began, file.stat().st_size
+    if output == Format.JSON:
+        print_json({"file": str(file), "bytes": size, "seconds": seconds})
+        return
+    console.print(f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s")
+    console.print("Open it in a browser; it needs no server and no network.")
+
+
+def _announce(address: str) -> None:
+    console.print(f"Serving at {shown(address)} (Ctrl-C ends it)")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.html")

@@ -1,0 +1,113 @@
+"""A library as an agent: `predict` as in Stable-Baselines3.
+
+Whatever plays an SB3 model (its `evaluate_policy`, wrappers, scripts) plays this.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import OutsideError, Status
+
+__all__ = ["LibraryAgent"]
+
+
+class LibraryAgent:
+    """Plays the policy that the present context selects.
+
+    Args:
+        library: a library with policies.
+        context: the context: fixed, one for all environments or one each; or a
+            function that gives it from a batch of observations. Set `agent.context` to
+            change it. Left out, observations must be dicts with the keys `context`
+            and `observation`.
+        hysteresis: of a context that drifts, see `Tracker`; `None` for none. With it
+            the agent plays one environment at a time.
+
+    Example:
+        >>> import numpy as np
+        >>> from taskspace import Points, hand_library
+        >>> from taskspace.policies import LinearGain
+        >>> gains = LinearGain(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
+        >>> library = hand_library(gains, Points(["k"], [1.0, 3.0]))
+        >>> agent = LibraryAgent(library, context={"k": 2.5})
+        >>> action, _ = agent.predict(np.array([1.0, 1.0]))
+        >>> action.tolist()
+        [-7.0]
+    """
+
+    def __init__(
+        self,
+        library: PolicyLibrary,
+        context: Any | Callable[[NDArray[Any]], Any] = None,
+        *,
+        hysteresis: float | None = None,
+    ):
+        if library.policies is None:
+            raise InvalidInputError(
+                "An agent needs policies, but this library holds names only."
+            )
+        self.library, self.context = library, context
+        self.tracker = None if hysteresis is None else library.tracker(hysteresis)
+        self.selection: Any = None
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray[Any], Any]:
+        """Actions for one observation or a batch.
+
+        Args:
+            observation: one observation or a batch, or a dict, see the class.
+            state: handed through; the policies have none.
+            episode_start: where True, a tracker forgets its policy.
+            deterministic: policies of a library always are.
+
+        Returns:
+            The action, or one an observation, and `state`. `OutsideError` where a
+            context is refused.
+        """
+        del deterministic
+        if isinstance(observation, dict):
+            context, seen = observation["context"], observation["observation"]
+        else:
+            seen = np.asarray(observation)
+            context = self.context(seen) if callable(self.context) else self.context
+        if context is None:
+            raise InvalidInputError(
+                "The agent must know the context: give LibraryAgent(context=…), or "
+                "observations that are dicts with 'context' and 'observation'."
+            )
+        rows, seen = self.library.rows(context), np.asarray(seen)
+        single = seen.ndim == (0 if self.library.policies.kind == "tabular" else 1)  # type: ignore[union-attr]
+        batch = seen[None] if single else seen
+        rows = np.broadcast_to(rows, (len(batch), rows.shape[-1]))
+        if self.tracker is not None:
+            if len(batch) != 1:
+                raise InvalidInputError(
+                    "An agent with hysteresis follows one environment, but got "
+                    f"{len(batch)} observations."
+                )
+            if episode_start is not None and np.any(episode_start):
+                self.tracker.reset()
+            found = self.tracker.select(rows[0])
+            policy = np.array([found.policy])
+        else:
+            found = self.library.select(rows)
+            policy = found.policy
+        self.selection = found
+        if (policy < 0).any():
+            raise OutsideError(
+                f"A context must be served by a policy, but {rows[policy < 0][0]} is "
+                f"not (status {Status.REFUSED.name.lower()}).",
+                found,
+            )
+        action = self.library.act_as(policy, batch)
+        return (action[0] if single else action), state

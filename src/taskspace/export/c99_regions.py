@@ -1,0 +1,193 @@
+"""The map from contexts to regions in C99: grid index, tree of boxes, nearest point."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.export.c99_text import Real, integers, reals
+from taskspace.library.regions import BoxRegions, GridRegions, PointRegions, Regions
+
+__all__ = ["region_source"]
+
+
+def region_source(regions: Regions, real: Real) -> tuple[str, list[str]]:
+    """The functions `locate` and `knows`, and the tables that they read.
+
+    Args:
+        regions: the map.
+        real: precision of the numbers.
+    """
+    low = real.up(regions.low)
+    if isinstance(regions, GridRegions):
+        return _grid_source(regions, real, low)
+    if isinstance(regions, BoxRegions):
+        return _tree_source(regions, real)
+    assert isinstance(regions, PointRegions)
+    return _points_source(regions, real, low)
+
+
+def _grid_source(
+    regions: GridRegions, real: Real, low: NDArray[Any]
+) -> tuple[str, list[str]]:
+    shape = regions.shape
+    first = np.concatenate([[0], np.cumsum(shape)])
+    values = [
+        _only_exact(real, value, bottom)
+        for value, bottom in zip(regions.values, low, strict=True)
+    ]
+    # One border fewer than values: the last of each axis is padding, never read.
+    borders = [np.append(real.down(b), real.nearest(0.0)) for b in regions.borders]
+    tables = [
+        integers("AXIS_SIZE", np.array(shape)),
+        integers("AXIS_FIRST", first[:-1]),
+        reals(real, "NODE", np.concatenate(values)),
+        reals(real, "BORDER", np.concatenate(borders)),
+    ]
+    d = len(shape)
+    code = f"""
+/* Number of borders below x: those that x is above of. */
+static int_fast32_t place(int axis, real x)
+{{
+    int_fast32_t first = 0, last = (int_fast32_t)AXIS_SIZE[axis] - 1;
+
+    while (first < last) {{
+        int_fast32_t middle = (first + last) / 2;
+        if (BORDER[AXIS_FIRST[axis] + middle] < x) {{
+            first = middle + 1;
+        }} else {{
+            last = middle;
+        }}
+    }}
+    return first;
+}}
+
+static int_fast32_t locate(const real context[{d}])
+{{
+    int axis;
+    int_fast32_t region = 0;
+
+    for (axis = 0; axis < {d}; axis++) {{
+        region = region * AXIS_SIZE[axis] + place(axis, context[axis]);
+    }}
+    return region;
+}}
+
+/* Only the nodes themselves are known. */
+static int knows(const real context[{d}], int_fast32_t region)
+{{
+    int axis;
+
+    for (axis = {d} - 1; axis >= 0; axis--) {{
+        if (context[axis] != NODE[AXIS_FIRST[axis] + region % AXIS_SIZE[axis]]) {{
+            return 0;
+        }}
+        region /= AXIS_SIZE[axis];
+    }}
+    return 1;
+}}
+"""
+    return code, tables
+
+
+def _tree_source(regions: BoxRegions, real: Real) -> tuple[str, list[str]]:
+    tables = [
+        integers("TREE_AXIS", regions.axis),
+        reals(real, "TREE_CUT", real.down(regions.cut)),
+        integers("TREE_FOLLOW", regions.follow),
+    ]
+    d = len(regions.low)
+    code = f"""
+/* At most {regions.depth} comparisons. */
+static int_fast32_t locate(const real context[{d}])
+{{
+    int_fast32_t node = 0;
+
+    while (TREE_AXIS[node] >= 0) {{
+        if (context[TREE_AXIS[node]] <= TREE_CUT[node]) {{
+            node++;
+        }} else {{
+            node = (int_fast32_t)TREE_FOLLOW[node];
+        }}
+    }}
+    return (int_fast32_t)TREE_FOLLOW[node];
+}}
+
+/* A box is known as a whole. */
+static int knows(const real context[{d}], int_fast32_t region)
+{{
+    (void)context;
+    (void)region;
+    return 1;
+}}
+"""
+    return code, tables
+
+
+def _points_source(
+    regions: PointRegions, real: Real, low: NDArray[Any]
+) -> tuple[str, list[str]]:
+    n, d = regions.points.shape
+    exact = np.stack(
+        [
+            _only_exact(real, column, bottom)
+            for column, bottom in zip(regions.points.T, low, strict=True)
+        ],
+        1,
+    )
+    tables = [
+        reals(real, "POINT", real.nearest(regions.points)),
+        reals(real, "POINT_SCALE", real.nearest(regions.scale)),
+        reals(real, "NODE", exact),
+    ]
+    code = f"""
+static int_fast32_t locate(const real context[{d}])
+{{
+    real best = (real)HUGE_VAL, clamped[{d}];
+    int_fast32_t point, nearest = 0;
+    int axis;
+
+    for (axis = 0; axis < {d}; axis++) {{
+        clamped[axis] = context[axis] < RANGE_LOW[axis] ? RANGE_LOW[axis]
+            : context[axis] > RANGE_HIGH[axis] ? RANGE_HIGH[axis] : context[axis];
+    }}
+    for (point = 0; point < {n}; point++) {{
+        real distance = 0;
+        for (axis = 0; axis < {d}; axis++) {{
+            real step = (clamped[axis] - POINT[point * {d} + axis])
+                * POINT_SCALE[axis];
+            distance += step * step;
+        }}
+        if (distance < best) {{
+            best = distance;
+            nearest = point;
+        }}
+    }}
+    return nearest;
+}}
+
+/* Only the points themselves are known. */
+static int knows(const real context[{d}], int_fast32_t region)
+{{
+    int axis;
+
+    for (axis = 0; axis < {d}; axis++) {{
+        if (context[axis] != NODE[region * {d} + axis]) {{
+            return 0;
+        }}
+    }}
+    return 1;
+}}
+"""
+    return code, tables
+
+
+def _only_exact(real: Real, values: NDArray[Any], low: Any) -> NDArray[Any]:
+    """Nodes that the precision has exactly; others become a value out of range.
+
+    A context in `float` is never equal to a node that is not a `float`, so what is
+    known at the node is not claimed for a neighbour.
+    """
+    rounded = real.nearest(values)
+    outside = np.nextafter(low, np.array(-np.inf, low.dtype))
+    return np.where(rounded.astype(np.float64) == values, rounded, outside)

@@ -1,0 +1,347 @@
+"""ONNX: one policy, or the whole library with the selection in the graph.
+
+The graph of a library takes a batch of contexts (double) and observations, and gives
+the actions, the number of the policy and the status of every row; comparisons are in
+double, so the selection is Python's. It needs the extra `export`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.export.base import contract_bytes
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.files import write_new
+from taskspace.library.records import Status
+from taskspace.library.regions import (
+    BoxRegions,
+    GridRegions,
+    NamedRegions,
+    PointRegions,
+)
+from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
+
+__all__ = ["export_onnx", "library_model", "policy_model"]
+
+OPSET = 17
+IR_VERSION = 8
+"""Of the year 2022, so that older runtimes read it too."""
+
+
+def export_onnx(
+    library: PolicyLibrary, folder: str | Path, *, command: str | None = None
+) -> Path:
+    """Write `library.onnx`, one `policy_I.onnx` a policy, and the contract.
+
+    Args:
+        library: the library; without policies only the selection is written.
+        folder: a folder that does not exist or is empty.
+        command: what was typed to make it, kept in the contract.
+
+    Returns:
+        The folder.
+    """
+    files = {"library.onnx": library_model(library).SerializeToString()}
+    if library.policies is not None:
+        for i in range(library.size):
+            model = policy_model(library.policies[i])
+            files[f"policy_{i}.onnx"] = model.SerializeToString()
+    notes = [
+        "Inputs context (batch, axis; double) and observation (batch, …); outputs "
+        "action, policy, status. A refused context gives the action zero.",
+    ]
+    arithmetic = "float" if isinstance(library.policies, Mlp) else "double"
+    files["contract.json"] = contract_bytes(library, command, arithmetic, notes)
+    return write_new(folder, files)
+
+
+def policy_model(policy: Policy) -> Any:
+    """The ONNX model of one policy: `observation` (batch, …) to `action`.
+
+    Args:
+        policy: a single policy, no leading dims.
+    """
+    graph = _Graph("policy")
+    observation = _observation_input(graph, policy)
+    action = _act(graph, policy, observation, None)
+    graph.output(action, "action", _action_type(policy), _action_shape(policy))
+    return graph.model()
+
+
+def library_model(library: PolicyLibrary) -> Any:
+    """The ONNX model of a library: `context`, `observation` to `action` and more.
+
+    Args:
+        library: the library.
+    """
+    if isinstance(library.regions, NamedRegions):
+        raise InvalidInputError(
+            "An ONNX graph selects by contexts with coordinates, but the targets of "
+            "this library have names only."
+        )
+    graph = _Graph("library")
+    d = len(library.names)
+    graph.input("context", "double", ["batch", d])
+    policy, status = _select(graph, library)
+    if library.policies is not None:
+        stack = library.policies
+        observation = _observation_input(graph, stack)
+        zero = graph.constant(np.int64(0))
+        number = graph("Max", policy, zero)
+        action = _act(graph, stack, observation, number)
+        refused = graph("Equal", policy, graph.constant(np.int64(-1)))
+        for _ in _action_shape(stack)[1:]:
+            refused = graph("Unsqueeze", refused, graph.constant(np.array([-1])))
+        nothing = np.zeros((), _numpy_type(_action_type(stack)))
+        action = graph("Where", refused, graph.constant(nothing), action)
+        graph.output(action, "action", _action_type(stack), _action_shape(stack))
+    graph.output(policy, "policy", "int64", ["batch"])
+    graph.output(status, "status", "int64", ["batch"])
+    return graph.model()
+
+
+# --- selection --------------------------------------------------------------------
+
+
+def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
+    regions = library.regions
+    low, high = graph.constant(library.low), graph.constant(library.high)
+    above = graph("GreaterOrEqual", "context", low)
+    inside = graph.all(graph("And", above, graph("LessOrEqual", "context", high)))
+    bound = graph.constant(np.array(np.finfo(np.float64).max))
+    finite = graph.all(graph("LessOrEqual", graph("Abs", "context"), bound))
+    # A context that is not finite is refused; any number may stand in for it.
+    flags = graph("Unsqueeze", finite, graph.constant(np.array([-1])))
+    safe = graph("Where", flags, "context", low)
+    safe = graph("Min", graph("Max", safe, low), high)
+    if isinstance(regions, GridRegions):
+        region, exact = _grid(graph, regions, safe)
+    elif isinstance(regions, BoxRegions):
+        region, exact = _boxes(graph, regions, safe)
+    else:
+        assert isinstance(regions, PointRegions)
+        region, exact = _points(graph, regions, safe)
+    policy = graph("Gather", graph.constant(regions.policy), region)
+    served = regions.served & library.guarantee.speaks
+    known = graph("Gather", graph.constant(served), region)
+    known = graph("And", graph("And", known, exact), inside)
+    status = graph(
+        "Where", inside, graph.status(Status.INSIDE), graph.status(Status.OUTSIDE)
+    )
+    status = graph("Where", known, graph.status(Status.GUARANTEED), status)
+    fine = graph("And", finite, graph("Not", graph("Less", policy, graph.zero)))
+    if library.outside == "refuse":
+        fine = graph("And", fine, inside)
+    status = graph("Where", fine, status, graph.status(Status.REFUSED))
+    return graph("Where", fine, policy, graph.constant(np.int64(-1))), status
+
+
+def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
+    region, exact = "", ""
+    for i, (values, borders) in enumerate(
+        zip(regions.values, regions.borders, strict=True)
+    ):
+        column = graph("Gather", rows, graph.constant(np.array([i])), axis=1)
+        # An axis of one value has no border: one that nothing is above of stands in.
+        edges = np.append(borders, np.inf)[None, :]
+        above = graph("Greater", column, graph.constant(edges))
+        place = graph.sum(graph("Cast", above, to="int64"))
+        value = graph("Gather", graph.constant(values), place)
+        # Equal is not defined for double everywhere: neither above nor below.
+        column = graph("Squeeze", column, graph.constant(np.array([1])))
+        apart = graph(
+            "Or", graph("Less", column, value), graph("Greater", column, value)
+        )
+        same = graph("Not", apart)
+        if i == 0:
+            region, exact = place, same
+        else:
+            size = graph.constant(np.int64(len(values)))
+            region = graph("Add", graph("Mul", region, size), place)
+            exact = graph("And", exact, same)
+    return region, exact
+
+
+def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> tuple[str, str]:
+    """The one box with `low < x <= high`; the lowest boxes include their lower face."""
+    rim = regions.box_low == regions.low
+    low = np.where(rim, -np.inf, regions.box_low)
+    wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
+    above = graph("Greater", wide, graph.constant(low[None]))
+    below = graph("LessOrEqual", wide, graph.constant(regions.box_high[None]))
+    holds = graph.all(graph("And", above, below))
+    found = graph("Cast", holds, to="int32")
+    region = graph("ArgMax", found, axis=-1, keepdims=0)
+    return region, graph("GreaterOrEqual", region, graph.zero)
+
+
+def _points(graph: "_Graph", regions: PointRegions, rows: str) -> tuple[str, str]:
+    wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
+    step = graph("Sub", wide, graph.constant(regions.points[None]))
+    scaled = graph("Mul", step, graph.constant(regions.scale))
+    distance = graph.sum(graph("Mul", scaled, scaled))
+    region = graph("ArgMin", distance, axis=-1, keepdims=0)
+    node = graph("Gather", graph.constant(regions.points), region)
+    apart = graph("Or", graph("Less", rows, node), graph("Greater", rows, node))
+    return region, graph.all(graph("Not", apart))
+
+
+# --- policies ---------------------------------------------------------------------
+
+
+def _observation_input(graph: "_Graph", policy: Policy) -> str:
+    if isinstance(policy, LinearGain):
+        return graph.input("observation", "double", ["batch", policy.gain.shape[-1]])
+    if isinstance(policy, Mlp):
+        shape = ["batch", policy.weights[0].shape[-2]]
+        return graph.input("observation", "float", shape)
+    if isinstance(policy, TabularPolicy):
+        return graph.input("observation", "int64", ["batch"])
+    raise InvalidInputError(
+        "ONNX can be written for policies of kind linear-gain, mlp and tabular, but "
+        f"these are of kind {policy.kind!r}."
+    )
+
+
+def _act(graph: "_Graph", policy: Policy, seen: str, number: str | None) -> str:
+    """Action of a policy, or of the numbered policies of a stack."""
+
+    def pick(array: NDArray[Any]) -> str:
+        if number is None:
+            return graph.constant(array[None])
+        return graph("Gather", graph.constant(array), number)
+
+    if isinstance(policy, LinearGain):
+        column = graph("Unsqueeze", seen, graph.constant(np.array([-1])))
+        product = graph("MatMul", pick(-policy.gain), column)
+        return graph("Squeeze", product, graph.constant(np.array([-1])))
+    if isinstance(policy, TabularPolicy):
+        best = policy.probabilities.argmax(-1)
+        n_states = best.shape[-1]
+        if number is None:
+            return graph("Gather", graph.constant(best), seen)
+        first = graph("Mul", number, graph.constant(np.int64(n_states)))
+        place = graph("Add", first, seen)
+        return graph("Gather", graph.constant(best.reshape(-1)), place)
+    assert isinstance(policy, Mlp)
+    one = graph.constant(np.array([1]))
+    x = graph("Unsqueeze", seen, one)
+    for i, (weight, bias) in enumerate(zip(policy.weights, policy.biases, strict=True)):
+        product = graph("MatMul", x, pick(weight.astype(np.float32)))
+        x = graph("Add", product, pick(bias.astype(np.float32)[..., None, :]))
+        if i < len(policy.weights) - 1:
+            x = graph("Tanh" if policy.activation == "tanh" else "Relu", x)
+    x = graph("Squeeze", x, one)
+    if policy.head == "argmax":
+        return graph("ArgMax", x, axis=-1, keepdims=0)
+    low, high = np.float32(policy.action_low), np.float32(policy.action_high)
+    if policy.head == "squash":
+        unit = graph("Add", graph("Tanh", x), graph.constant(np.float32(1)))
+        half = graph("Mul", unit, graph.constant(np.float32((high - low) / 2)))
+        return graph("Add", half, graph.constant(low))
+    for bound, operator in ((low, "Max"), (high, "Min")):
+        if np.isfinite(bound):
+            x = graph(operator, x, graph.constant(bound))
+    return x
+
+
+def _action_type(policy: Policy) -> str:
+    if isinstance(policy, LinearGain):
+        return "double"
+    return "float" if isinstance(policy, Mlp) and policy.head != "argmax" else "int64"
+
+
+def _action_shape(policy: Policy) -> list[str | int]:
+    if isinstance(policy, LinearGain):
+        return ["batch", policy.gain.shape[-2]]
+    if isinstance(policy, Mlp) and policy.head != "argmax":
+        return ["batch", policy.biases[-1].shape[-1]]
+    return ["batch"]
+
+
+def _numpy_type(name: str) -> Any:
+    return {"double": np.float64, "float": np.float32, "int64": np.int64}[name]
+
+
+# --- graphs -----------------------------------------------------------------------
+
+
+class _Graph:
+    """Nodes and constants as they are added, each with a name of its own."""
+
+    def __init__(self, name: str):
+        try:
+            import onnx
+        except ImportError as error:
+            raise MissingExtraError("The ONNX export", "export") from error
+        self.onnx, self.name = onnx, name
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.zero = self.constant(np.int64(0))
+
+    def _type(self, name: str) -> int:
+        kinds = self.onnx.TensorProto
+        return {
+            "double": kinds.DOUBLE,
+            "float": kinds.FLOAT,
+            "int64": kinds.INT64,
+            "int32": kinds.INT32,
+        }[name]
+
+    def input(self, name: str, kind: str, shape: Sequence[str | int]) -> str:
+        make = self.onnx.helper.make_tensor_value_info
+        self.inputs.append(make(name, self._type(kind), list(shape)))
+        return name
+
+    def output(self, value: str, name: str, kind: str, shape: Sequence[str | int]):
+        self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+        make = self.onnx.helper.make_tensor_value_info
+        self.outputs.append(make(name, self._type(kind), list(shape)))
+
+    def constant(self, array: Any) -> str:
+        name = f"constant_{len(self.constants)}"
+        values = np.ascontiguousarray(array).reshape(np.shape(array))
+        self.constants.append(self.onnx.numpy_helper.from_array(values, name))
+        return name
+
+    def status(self, status: Status) -> str:
+        return self.constant(np.int64(status))
+
+    def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        if "to" in attributes:
+            attributes["to"] = self._type(attributes["to"])
+        name = f"value_{len(self.nodes)}"
+        node = self.onnx.helper.make_node(operator, list(inputs), [name], **attributes)
+        self.nodes.append(node)
+        return name
+
+    def sum(self, value: str) -> str:
+        """Sum over the last dim."""
+        last = self.constant(np.array([-1]))
+        return self("ReduceSum", value, last, keepdims=0)
+
+    def all(self, value: str) -> str:
+        """Whether all of the last dim hold."""
+        number = self("Cast", value, to="int32")
+        least = self("ReduceMin", number, axes=[-1], keepdims=0)
+        return self("Greater", least, self.constant(np.int32(0)))
+
+    def model(self) -> Any:
+        helper = self.onnx.helper
+        graph = helper.make_graph(
+            self.nodes, self.name, self.inputs, self.outputs, self.constants
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="taskspace",
+        )
+        model.ir_version = IR_VERSION
+        self.onnx.checker.check_model(model, full_check=True)
+        return model

@@ -1,0 +1,104 @@
+"""Look-up tables for Simulink, Modelica, Octave and spreadsheets: CSV and `.mat`.
+
+| in `library.mat` | meaning |
+|---|---|
+| `axes`, `units`, `low`, `high` | names, units and range of the context axes |
+| `breakpoints_NAME` | values of a grid axis (n-D Lookup Table, "Nearest") |
+| `borders_NAME` | where the nearest value changes, for tables that hold the lower one |
+| `policy` | number of the policy from 0, one an axis dim; −1 for none |
+| `served` | 1 where the guarantee of the contract holds at the node or in the box |
+| `K_1_2` | entry of the gain assigned to each node, shaped as `policy` |
+| `box_low`, `box_high` | corners of the boxes of a certified library |
+| `gain` | gain of each policy, `(policy, n_inputs, n_states)` |
+"""
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import savemat
+
+from taskspace.export.base import contract_bytes
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.files import csv_text, map_table, policy_table, write_new
+from taskspace.library.regions import BoxRegions, GridRegions
+from taskspace.policies import LinearGain
+
+__all__ = ["export_tables", "mat_variables"]
+
+
+def export_tables(
+    library: PolicyLibrary, folder: str | Path, *, command: str | None = None
+) -> Path:
+    """Write `library.mat`, `map.csv`, `policies.csv` and the contract.
+
+    Args:
+        library: the library.
+        folder: a folder that does not exist or is empty.
+        command: what was typed to make it, kept in the contract.
+
+    Returns:
+        The folder.
+    """
+    raw = io.BytesIO()
+    savemat(raw, mat_variables(library), oned_as="column", do_compression=True)
+    # The first 116 bytes are free text, in which SciPy puts the time.
+    head = b"MATLAB 5.0 MAT-file, a policy library written by taskspace".ljust(116)
+    return write_new(
+        folder,
+        {
+            "library.mat": head + raw.getvalue()[116:],
+            "map.csv": csv_text(*map_table(library)).encode(),
+            "policies.csv": csv_text(*policy_table(library)).encode(),
+            "contract.json": contract_bytes(library, command),
+        },
+    )
+
+
+def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
+    """What the `.mat` file holds, see this module's table.
+
+    Args:
+        library: the library.
+    """
+    regions = library.regions
+    shape: tuple[int, ...] = (regions.n_regions,)
+    found: dict[str, NDArray[Any]] = {
+        "axes": np.array(library.names, object),
+        "units": np.array(library.units, object),
+        "low": library.low,
+        "high": library.high,
+    }
+    if isinstance(regions, GridRegions):
+        shape = regions.shape
+        for name, values, borders in zip(
+            library.names, regions.values, regions.borders, strict=True
+        ):
+            found[f"breakpoints_{_word(name)}"] = values
+            found[f"borders_{_word(name)}"] = borders
+    elif isinstance(regions, BoxRegions):
+        found |= {"box_low": regions.box_low, "box_high": regions.box_high}
+    else:
+        found["points"] = regions.centres
+    found["policy"] = regions.policy.reshape(shape).astype(np.int32)
+    found["served"] = regions.served.reshape(shape).astype(np.uint8)
+    if isinstance(library.policies, LinearGain):
+        gain = library.policies.gain
+        found["gain"] = gain
+        used = np.where(
+            regions.policy[:, None, None] >= 0, gain[regions.policy], np.nan
+        )
+        for i in range(gain.shape[1]):
+            for j in range(gain.shape[2]):
+                found[f"K_{i + 1}_{j + 1}"] = used[:, i, j].reshape(shape)
+    elif library.policies is not None and library.policies.kind != "python":
+        found |= {f"policy_{k}": v for k, v in library.policies.arrays().items()}
+    return found
+
+
+def _word(name: str) -> str:
+    """A name that MATLAB takes: letters, digits and _, not too long."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)[:40]

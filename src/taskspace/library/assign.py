@@ -1,0 +1,211 @@
+"""Which of several policies that serve a target is used there."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import KDTree
+
+from taskspace.errors import UnknownNameError
+from taskspace.library.regions import GridRegions, Regions
+
+__all__ = ["ASSIGN_RULES", "assign", "count_regions", "neighbours"]
+
+Array = NDArray[np.float64]
+
+
+def assign(
+    loss: Array,
+    performance: Array,
+    epsilon: float,
+    nodes: Regions,
+    rule: str = "performance",
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Policy of each target, by a rule among those that serve it.
+
+    A target that no policy serves within ε gets the one of least loss, unless all
+    fail there.
+
+    Args:
+        loss: of each policy at each target, +inf for a failure.
+        performance: J of each policy at each target.
+        epsilon: tolerance.
+        nodes: the targets, for rules that look at neighbours.
+        rule: one of `ASSIGN_RULES`.
+
+    Returns:
+        Number of the policy at each target (−1 where all fail), and whether it
+        serves.
+    """
+    if rule not in ASSIGN_RULES:
+        raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
+    serves = loss <= epsilon
+    served = np.asarray(serves.any(0))
+    policy = loss.argmin(0)
+    policy[np.isposinf(loss).all(0)] = -1
+    if served.any():
+        chosen = ASSIGN_RULES[rule](serves, performance, loss, nodes)
+        policy[served] = chosen[served]
+    return policy.astype(np.int64), served
+
+
+def _by_performance(
+    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
+) -> NDArray[np.int64]:
+    """The largest J; of equal ones the least loss, then the lowest number."""
+    del nodes
+    best = np.where(serves, performance, -np.inf)
+    tied = serves & (best == best.max(0))
+    return np.where(tied, loss, np.inf).argmin(0)
+
+
+def _by_margin(
+    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
+) -> NDArray[np.int64]:
+    """The one whose nearest target that it fails is farthest; then the least loss."""
+    del performance
+    width = nodes.high - nodes.low
+    points = nodes.centres / np.where(width > 0, width, 1.0)
+    depth = np.full(serves.shape, -np.inf)
+    for row, ok in zip(depth, serves, strict=True):
+        if ok.all():
+            row[:] = np.inf
+        elif ok.any():
+            row[ok] = KDTree(points[~ok]).query(points[ok])[0]
+    tied = serves & (depth == depth.max(0))
+    return np.where(tied, loss, np.inf).argmin(0)
+
+
+def _by_connection(
+    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
+) -> NDArray[np.int64]:
+    """Few connected regions: two heuristics, the better of them."""
+    graph = neighbours(nodes)
+    covered = serves.any(0)
+    start = np.where(covered, _by_performance(serves, performance, loss, nodes), -1)
+    tries = [_absorb(start, serves, graph), _largest_first(serves, loss, graph)]
+    tries[1] = _absorb(tries[1], serves, graph)
+    return min(tries, key=lambda policy: _n_regions(policy, graph))
+
+
+def _largest_first(
+    serves: NDArray[np.bool_], loss: Array, graph: sparse.csr_array
+) -> NDArray[np.int64]:
+    """Again and again the largest connected stretch that one policy can take."""
+    policy = np.full(serves.shape[1], -1)
+    left = np.asarray(serves.any(0))
+    # The largest stretch of each policy; only those that lost targets are redone.
+    stretches: dict[int, NDArray[np.int64]] = {}
+    while left.any():
+        for p in range(len(serves)):
+            if p not in stretches or not left[stretches[p]].all():
+                stretches[p] = _largest_component(serves[p] & left, graph)
+        best = max(stretches, key=lambda p: (len(stretches[p]), -p))
+        policy[stretches[best]] = best
+        left[stretches[best]] = False
+    del loss
+    return policy
+
+
+def _absorb(
+    policy: NDArray[np.int64], serves: NDArray[np.bool_], graph: sparse.csr_array
+) -> NDArray[np.int64]:
+    """Give small regions to a neighbour that serves all of them, until none is left."""
+    policy = policy.copy()
+    changed = True
+    while changed:
+        changed = False
+        label = _labels(policy, graph)
+        sizes = np.bincount(label)
+        for region in np.argsort(sizes, kind="stable"):
+            inside = np.flatnonzero(label == region)
+            if policy[inside[0]] < 0:
+                continue
+            around = np.unique(policy[graph[inside].indices])
+            for other in around[(around >= 0) & (around != policy[inside[0]])]:
+                if serves[other, inside].all():
+                    policy[inside] = other
+                    changed = True
+                    break
+            if changed:
+                break
+    return policy
+
+
+def _largest_component(
+    mask: NDArray[np.bool_], graph: sparse.csr_array
+) -> NDArray[np.int64]:
+    inside = np.flatnonzero(mask)
+    if not len(inside):
+        return inside
+    _, label = connected_components(graph[inside][:, inside], directed=False)
+    return inside[label == np.bincount(label).argmax()]
+
+
+def _labels(policy: NDArray[np.int64], graph: sparse.csr_array) -> NDArray[np.int64]:
+    """Number of the connected region of each target; equal policies connect."""
+    edges = sparse.coo_array(graph)
+    same = policy[edges.row] == policy[edges.col]
+    kept = sparse.coo_array(
+        (np.ones(int(same.sum())), (edges.row[same], edges.col[same])), graph.shape
+    )
+    _, label = connected_components(kept, directed=False)
+    return np.asarray(label)
+
+
+def _n_regions(policy: NDArray[np.int64], graph: sparse.csr_array) -> int:
+    label = _labels(policy, graph)
+    return len(np.unique(label[policy >= 0]))
+
+
+def count_regions(regions: Regions) -> int:
+    """Number of connected regions with one policy each.
+
+    Args:
+        regions: the map; nodes are neighbours as in `neighbours`.
+    """
+    return _n_regions(regions.policy, neighbours(regions))
+
+
+def neighbours(nodes: Regions) -> sparse.csr_array:
+    """Which regions lie side by side.
+
+    On a grid one step along one axis; among points the `2 · n_axes` nearest, each
+    axis in widths of its range.
+
+    Args:
+        nodes: regions with coordinates.
+    """
+    n = nodes.n_regions
+    if isinstance(nodes, GridRegions):
+        number = np.arange(n).reshape(nodes.shape)
+        pairs = [
+            (np.take(number, range(m - 1), axis), np.take(number, range(1, m), axis))
+            for axis, m in enumerate(nodes.shape)
+        ]
+        first = np.concatenate([a.ravel() for a, _ in pairs])
+        second = np.concatenate([b.ravel() for _, b in pairs])
+    else:
+        centres = nodes.centres
+        n_near = min(n - 1, 2 * centres.shape[1])
+        if n_near < 1:
+            return sparse.csr_array((n, n))
+        width = nodes.high - nodes.low
+        scaled = centres / np.where(width > 0, width, 1.0)
+        _, number = KDTree(scaled).query(scaled, k=n_near + 1)
+        near = np.asarray(number)[:, 1:]
+        first, second = np.repeat(np.arange(n), n_near), near.ravel()
+    graph = sparse.coo_array((np.ones(len(first)), (first, second)), (n, n))
+    return sparse.csr_array(graph + graph.T)
+
+
+ASSIGN_RULES: dict[
+    str, Callable[[NDArray[np.bool_], Array, Array, Regions], NDArray[np.int64]]
+] = {
+    "performance": _by_performance,
+    "margin": _by_margin,
+    "connected": _by_connection,
+}
+"""Rules by name: best performance, deepest inside, fewest connected regions."""

@@ -1,0 +1,379 @@
+"""The policy library: given a context, which policy, and what is known about it.
+
+A library holds the chosen policies, the map from contexts to them, and what is
+guaranteed where. `select` answers for any context, one or a million; `act` runs the
+policy; `tracker` follows a context that drifts without switching to and fro.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.library.records import (
+    Entry,
+    Guarantee,
+    Outside,
+    OutsideError,
+    Selection,
+    Status,
+)
+from taskspace.library.regions import NamedRegions, Regions
+from taskspace.policies import LinearGain, Mlp, Policy
+from taskspace.questions import Question
+
+__all__ = ["PolicyLibrary"]
+
+# Contexts that are selected for at once: their numbers stay in the cache.
+STRETCH = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyLibrary:
+    """Policies, the map from contexts to them, and what is guaranteed where.
+
+    Args:
+        entries: the policies' names and sources.
+        regions: the map.
+        guarantee: what is known of it.
+        names: names of the context axes, one a column of a context.
+        units: unit of each axis, `""` for a pure number.
+        policies: a stack with one leading dim, one policy an entry; None where the
+            policies are elsewhere and entries are names only.
+        outside: `"refuse"` gives no policy outside the range; `"clamp"` the policy of
+            the nearest context inside, and says so.
+        fixed: context axes that the range does not vary, and their values.
+        rule: how one of several policies that serve was chosen.
+        provenance: where it comes from, plain JSON values.
+    """
+
+    entries: tuple[Entry, ...]
+    regions: Regions
+    guarantee: Guarantee
+    names: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    policies: Policy | None = None
+    outside: Outside = "refuse"
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    rule: str = "given"
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not self.entries:
+            raise InvalidInputError(
+                "A library needs at least one policy, but got none."
+            )
+        if self.outside not in get_args(Outside):
+            raise UnknownNameError("behaviour outside", self.outside, get_args(Outside))
+        if not self.units:
+            object.__setattr__(self, "units", ("",) * len(self.names))
+        n_axes = len(self.regions.low)
+        if len(self.names) != n_axes or len(self.units) != n_axes:
+            raise InvalidInputError(
+                f"There must be one name and one unit for each of {n_axes} axes, but "
+                f"got names {self.names} and units {self.units}."
+            )
+        used = self.regions.policy
+        if used.size and not (-1 <= used.min() and used.max() < self.size):
+            raise InvalidInputError(
+                f"Regions must use policies 0 to {self.size - 1} (−1 for none), but "
+                f"use {used.min()} to {used.max()}."
+            )
+        if self.policies is not None:
+            for name, array in self.policies.arrays().items():
+                if len(array) != self.size:
+                    raise InvalidInputError(
+                        f"There must be {self.size} policies, one an entry, but "
+                        f"{name} has shape {array.shape}."
+                    )
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise InvalidInputError(
+                        f"A policy must hold finite numbers, but {name} does not."
+                    )
+
+    @property
+    def size(self) -> int:
+        """Number of policies."""
+        return len(self.entries)
+
+    @property
+    def question(self) -> Question | None:
+        """What the library answers."""
+        return self.guarantee.question
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower corner of the range."""
+        return self.regions.low
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper corner of the range."""
+        return self.regions.high
+
+    # --- select -----------------------------------------------------------------
+
+    def select(self, context: Any) -> Selection:
+        """Which policy to use, and what is known about it there.
+
+        Args:
+            context: one context: a mapping by name, a row of numbers, or the name of
+                a target; or many: an array `(context, axis)` or a list of names.
+
+        Example:
+            >>> from taskspace import Points, hand_library
+            >>> library = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
+            >>> library.select({"k": 2.9}).policy
+            1
+            >>> library.select({"k": 9.0}).status
+            <Status.REFUSED: 3>
+        """
+        if isinstance(self.regions, NamedRegions):
+            one = isinstance(context, str)
+            found = self.regions.look_up([context] if one else context)
+            policy = self.regions.policy[found]
+            guaranteed = self.regions.served[found] & self.guarantee.speaks
+            status = np.where(guaranteed, Status.GUARANTEED, Status.INSIDE)
+            status[policy < 0] = Status.REFUSED
+            many = Selection(policy, status, self.regions.margin[found], found)
+            return _first(many) if one else many
+        rows = self.rows(context)
+        many = self._select(rows.reshape(-1, len(self.names)))
+        if rows.ndim == 1:
+            return _first(many)
+        shape = rows.shape[:-1]
+        return Selection(
+            many.policy.reshape(shape),
+            many.status.reshape(shape),
+            many.margin.reshape(shape),
+            many.region.reshape(shape),
+            np.zeros(shape, bool),
+        )
+
+    def _select(self, rows: NDArray[np.float64]) -> Selection:
+        """Selections of many contexts, a stretch that fits the cache at a time."""
+        parts = [
+            self._select_stretch(rows[first : first + STRETCH])
+            for first in range(0, max(1, len(rows)), STRETCH)
+        ]
+        if len(parts) == 1:
+            return Selection(*parts[0])
+        return Selection(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _select_stretch(self, rows: NDArray[np.float64]) -> tuple[NDArray, ...]:
+        regions = self.regions
+        finite, inside = np.ones((2, len(rows)), bool)
+        for x, low, high in zip(rows.T, self.low, self.high, strict=True):
+            finite &= np.isfinite(x)
+            inside &= (x >= low) & (x <= high)
+        safe = rows
+        if not inside.all():
+            safe = np.where(finite[:, None], rows, self.low)
+            safe = np.clip(safe, self.low, self.high)
+        region = regions.locate(safe)
+        policy = regions.policy[region]
+        status = np.where(inside, np.int64(Status.INSIDE), np.int64(Status.OUTSIDE))
+        if self.guarantee.speaks:
+            known = inside & regions.served[region]
+            known &= regions.knows(rows, region)
+            status[known] = Status.GUARANTEED
+        refused = ~finite | (policy < 0)
+        if self.outside == "refuse":
+            refused |= ~inside
+        margin = regions.margin[region]
+        if refused.any():
+            policy[refused], status[refused] = -1, Status.REFUSED
+            margin[refused] = np.nan
+        return policy, status, margin, np.where(finite, region, -1)
+
+    def rows(self, context: Any) -> NDArray[np.float64]:
+        """Contexts as rows in the order of `names`.
+
+        Args:
+            context: a mapping by name (of numbers or arrays), or an array whose last
+                dim is the axes.
+        """
+        if isinstance(self.regions, NamedRegions):
+            self.regions.locate(np.asarray(context))
+        if isinstance(context, Mapping):
+            for name, value in context.items():
+                if name in self.fixed:
+                    if not (np.asarray(value) == self.fixed[name]).all():
+                        raise InvalidInputError(
+                            f"This library holds for {name} = {self.fixed[name]:g} "
+                            f"only, but got {name} = {value}."
+                        )
+                elif name not in self.names:
+                    raise UnknownNameError("context axis", name, self.names)
+            missing = [name for name in self.names if name not in context]
+            if missing:
+                raise InvalidInputError(
+                    f"A context must give {', '.join(self.names)}, but "
+                    f"{', '.join(missing)} is missing."
+                )
+            columns = [np.asarray(context[name], float) for name in self.names]
+            return np.stack(np.broadcast_arrays(*columns), -1)
+        rows = np.asarray(context, np.float64)
+        if rows.ndim == 0 or rows.shape[-1] != len(self.names):
+            raise InvalidInputError(
+                f"A context must have one number each for {', '.join(self.names)}, but "
+                f"got shape {rows.shape}."
+            )
+        return rows
+
+    # --- act --------------------------------------------------------------------
+
+    def act(self, context: Any, observation: ArrayLike) -> NDArray[Any]:
+        """Action of the policy that the context selects.
+
+        Args:
+            context: one context or many, as in `select`.
+            observation: one observation, or one a context, `(context, …)`.
+
+        Returns:
+            The action, or one a context. `OutsideError` where a context is refused.
+        """
+        chosen = self.select(context)
+        if np.any(chosen.status == Status.REFUSED):
+            raise OutsideError(self._refusal(context, chosen), chosen)
+        return self.act_as(chosen.policy, observation)
+
+    def act_as(self, policy: ArrayLike, observation: ArrayLike) -> NDArray[Any]:
+        """Action of policies by their number.
+
+        Gains are multiplied column by column, in the order in which the exported C
+        does, so both give the same bits.
+
+        Args:
+            policy: number of the policy, one or many.
+            observation: one observation, or one a policy.
+        """
+        if self.policies is None:
+            raise InvalidInputError(
+                "This library holds names, not policies, so it cannot act; use the "
+                f"name: {self.entries[0].name!r}, …"
+            )
+        number = np.asarray(policy, np.intp)
+        seen = np.asarray(observation)
+        if isinstance(self.policies, LinearGain):
+            gain = -self.policies.gain[number]
+            if seen.shape[-1:] != gain.shape[-1:]:
+                raise InvalidInputError(
+                    f"An observation must have {gain.shape[-1]} numbers, but got shape "
+                    f"{seen.shape}."
+                )
+            seen = seen.astype(np.float64, copy=False)
+            action = gain[..., 0] * seen[..., :1]
+            for j in range(1, gain.shape[-1]):
+                action = action + gain[..., j] * seen[..., j : j + 1]
+            return action
+        if number.ndim == 0:
+            return np.asarray(self.policies[int(number)].act(seen))
+        flat = number.reshape(-1)
+        seen = seen.reshape(len(flat), *seen.shape[number.ndim :])
+        parts: list[Any] = [None] * len(flat)
+        for p in np.unique(flat):
+            one, mine = self.policies[int(p)], np.flatnonzero(flat == p)
+            if isinstance(one, Mlp):  # all at once
+                found = one.act(seen[mine])
+            else:
+                found = [one.act(seen[i]) for i in mine]
+            for i, action in zip(mine, found, strict=True):
+                parts[i] = action
+        return np.stack(parts).reshape(*number.shape, *np.shape(parts[0]))
+
+    def _refusal(self, context: Any, chosen: Selection) -> str:
+        refused = np.flatnonzero(np.atleast_1d(chosen.status == Status.REFUSED))
+        if isinstance(self.regions, NamedRegions):
+            return "No policy of this library serves this target."
+        row = self.rows(context).reshape(-1, len(self.names))[refused[0]]
+        what = ", ".join(
+            f"{n} = {x:g}" for n, x in zip(self.names, row.tolist(), strict=True)
+        )
+        limits = zip(self.names, self.low, self.high, strict=True)
+        span = ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in limits)
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        return (
+            f"A context must be served by a policy, which {what}{more} is not: the "
+            f"library holds for {span}. A library with outside='clamp' uses the "
+            "nearest policy and says so."
+        )
+
+    def tracker(self, hysteresis: float = 0.02) -> Any:
+        """A selector for one context that drifts: see `Tracker`.
+
+        Args:
+            hysteresis: how far a context may leave the region of the present policy
+                before it is changed, as a share of the width of each axis.
+        """
+        from taskspace.library.tracker import Tracker
+
+        return Tracker(self, hysteresis)
+
+    def with_outside(self, outside: Outside) -> "PolicyLibrary":
+        """The same library with another behaviour outside its range.
+
+        Args:
+            outside: `"refuse"` or `"clamp"`.
+        """
+        return replace(self, outside=outside)
+
+    def save(self, folder: str | Path, *, command: str | None = None) -> Path:
+        """Write the library as a folder, see `taskspace.library.files`.
+
+        Args:
+            folder: a folder that does not exist or is empty.
+            command: what was typed to make it, kept in the contract.
+        """
+        from taskspace.library.files import save_library
+
+        return save_library(self, folder, command=command)
+
+    @staticmethod
+    def load(folder: str | Path) -> "PolicyLibrary":
+        """The library that `save` wrote; one that was changed is refused.
+
+        Args:
+            folder: the folder.
+        """
+        from taskspace.library.files import load_library
+
+        return load_library(folder)
+
+    # --- what it says of itself -------------------------------------------------
+
+    def shares(self) -> NDArray[np.float64]:
+        """Share of the regions that use each policy: of nodes, or of the volume."""
+        weight = np.ones(self.regions.n_regions)
+        corners = self.regions.arrays()
+        if "box_low" in corners:
+            weight = np.prod(corners["box_high"] - corners["box_low"], axis=1)
+        used = self.regions.policy >= 0
+        each = np.bincount(
+            self.regions.policy[used], weights=weight[used], minlength=self.size
+        )
+        return each / weight.sum()
+
+    def __repr__(self) -> str:
+        axes = ", ".join(
+            f"{n} in [{a:g}, {b:g}]"
+            for n, a, b in zip(self.names, self.low, self.high, strict=True)
+        )
+        return (
+            f"PolicyLibrary({self.size} policies, {self.regions.n_regions} "
+            f"{self.regions.plural}{', ' if axes else ''}{axes}: "
+            f"{self.guarantee.statement})"
+        )
+
+
+def _first(many: Selection) -> Selection:
+    return Selection(
+        int(many.policy[0]),
+        Status(int(many.status[0])),
+        float(many.margin[0]),
+        int(many.region[0]),
+    )

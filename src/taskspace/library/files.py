@@ -1,0 +1,442 @@
+"""A library as a folder: JSON, plain arrays, tables for a spreadsheet, checksums.
+
+```
+library.json    what it is, and the SHA-256 of every other file and of itself
+contract.json   inputs, outputs, law of selection, what is guaranteed where
+policies.csv    one row a policy: its source, its gains
+map.csv         context -> policy -> gains, one row a region
+arrays/*.npy    policies and regions, bit for bit
+```
+
+Everything is readable without taskspace: `json`, `numpy.load`, a spreadsheet. The
+checksums find damage and careless edits; they are no signature.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import Entry, Guarantee, Status
+from taskspace.library.regions import REGION_KINDS, BoxRegions, NamedRegions
+from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
+
+__all__ = [
+    "contract",
+    "csv_text",
+    "load_library",
+    "map_table",
+    "policy_table",
+    "save_library",
+    "write_new",
+]
+
+FORMAT = "taskspace-library"
+FORMAT_VERSION = 1
+MANIFEST = "library.json"
+
+
+def save_library(
+    library: PolicyLibrary, folder: str | Path, *, command: str | None = None
+) -> Path:
+    """Write a library as a folder; the same library gives the same bytes.
+
+    Policies that are Python objects are not written: the folder then has their names.
+
+    Args:
+        library: the library.
+        folder: a folder that does not exist or is empty.
+        command: what was typed to make it, kept in the contract.
+
+    Returns:
+        The folder.
+    """
+    files = {
+        "contract.json": _json(contract(library, command=command)).encode(),
+        "policies.csv": csv_text(*policy_table(library)).encode(),
+        "map.csv": csv_text(*map_table(library)).encode(),
+    }
+    storable = library.policies is not None and library.policies.kind in POLICY_KINDS
+    stack = library.policies if storable else None
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, array in library.regions.arrays().items():
+        arrays[f"region_{name}"] = array
+    for name, array in (stack.arrays() if stack is not None else {}).items():
+        arrays[f"policy_{name}"] = array
+    for name, array in arrays.items():
+        files[f"arrays/{name}.npy"] = _npy(array)
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "names": list(library.names),
+        "units": list(library.units),
+        "fixed": dict(library.fixed),
+        "outside": library.outside,
+        "rule": library.rule,
+        "regions": {"kind": library.regions.kind},
+        "entries": [entry.to_dict() for entry in library.entries],
+        "policies": None
+        if stack is None
+        else {"kind": stack.kind, "settings": _settings(stack.settings())},
+        "guarantee": library.guarantee.to_dict(),
+        "provenance": dict(library.provenance),
+        "files": {name: _sha(data) for name, data in sorted(files.items())},
+    }
+    record["checksum"] = _digest(record)
+    return write_new(folder, files | {MANIFEST: _json(record).encode()})
+
+
+def load_library(folder: str | Path) -> PolicyLibrary:
+    """The library of a folder; one that was changed or cut short is refused.
+
+    Args:
+        folder: what `save_library` wrote.
+    """
+    folder = Path(folder)
+    record = _manifest(folder)
+    data: dict[str, bytes] = {}
+    for name, expected in record["files"].items():
+        file = folder / name
+        if not file.is_file():
+            raise InvalidInputError(
+                f"{folder} must hold every file of its library, but {name} is missing."
+                " Export it again."
+            )
+        data[name] = file.read_bytes()
+        if _sha(data[name]) != expected:
+            raise InvalidInputError(
+                f"{file} must have the checksum that {MANIFEST} records, but it was "
+                "changed or cut short. Export the library again."
+            )
+    try:
+        return _rebuild(record, data)
+    except (KeyError, TypeError, ValueError, EOFError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            f"{folder} must be a library written by taskspace, but it cannot be read: "
+            f"{error!r}."
+        ) from error
+
+
+def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary:
+    arrays = {
+        name.removeprefix("arrays/").removesuffix(".npy"): np.load(
+            io.BytesIO(raw), allow_pickle=False
+        )
+        for name, raw in data.items()
+        if name.startswith("arrays/")
+    }
+
+    def named(prefix: str) -> dict[str, NDArray[Any]]:
+        return {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+
+    stack = None
+    if record["policies"] is not None:
+        kind = POLICY_KINDS[record["policies"]["kind"]]
+        settings = {
+            k: float(v) if v in ("inf", "-inf") else v
+            for k, v in record["policies"]["settings"].items()
+        }
+        stack = kind.from_arrays(named("policy_"), settings)
+    regions = REGION_KINDS[record["regions"]["kind"]].from_arrays(named("region_"))
+    return PolicyLibrary(
+        tuple(Entry(**entry) for entry in record["entries"]),
+        regions,
+        Guarantee.from_dict(record["guarantee"]),
+        tuple(record["names"]),
+        tuple(record["units"]),
+        stack,
+        record["outside"],
+        record["fixed"],
+        record["rule"],
+        record["provenance"],
+    )
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise InvalidInputError(
+            f"{folder} must be a library folder, but it has no {MANIFEST}. Make one "
+            "with: taskspace export RUN --epsilon E --to DIR"
+        )
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        found, number = record["format"], record["version"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{file} must be a manifest written by taskspace, but it cannot be read: "
+            f"{error!r}."
+        ) from error
+    if found != FORMAT or number != FORMAT_VERSION:
+        raise InvalidInputError(
+            f"{file} must have format {FORMAT} {FORMAT_VERSION}, but has {found} "
+            f"{number}. Use the taskspace that wrote it."
+        )
+    checksum = record.pop("checksum", None)
+    if checksum != _digest(record):
+        raise InvalidInputError(
+            f"{file} must have the checksum that it records of itself, but it was "
+            "changed. Export the library again."
+        )
+    return record
+
+
+# --- the contract -----------------------------------------------------------------
+
+
+def contract(
+    library: PolicyLibrary,
+    *,
+    command: str | None = None,
+    arithmetic: str = "double",
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a deployed library takes, gives and promises, as plain JSON values.
+
+    Args:
+        library: the library.
+        command: what was typed to make it.
+        arithmetic: precision of the export that it lies beside.
+        notes: what else its users must know.
+    """
+    axes = zip(library.names, library.units, library.low, library.high, strict=True)
+    context: list[dict[str, Any]] = [
+        {"name": n, "unit": u, "low": float(a), "high": float(b)} for n, u, a, b in axes
+    ]
+    if isinstance(library.regions, NamedRegions):
+        context = [{"name": "target", "values": library.regions.targets.tolist()}]
+    outside = {
+        "refuse": "no policy (status refused)",
+        "clamp": "the policy of the nearest context inside (status outside)",
+    }
+    return {
+        "format": "taskspace-contract",
+        "version": 1,
+        "inputs": {
+            "context": context,
+            "fixed": dict(library.fixed),
+            "observation": _sizes(library)["observation"],
+        },
+        "outputs": {
+            "policy": {
+                "values": [e.name for e in library.entries],
+                "none": -1,
+            },
+            "status": {s.name.lower(): int(s) for s in Status},
+            "action": _sizes(library)["action"],
+        },
+        "selection": {
+            "law": library.regions.law,
+            "kind": library.regions.kind,
+            "regions": library.regions.n_regions,
+            "rule": library.rule,
+            "outside": outside[library.outside],
+            "not_finite": "no policy (status refused)",
+        },
+        "guarantee": library.guarantee.to_dict()
+        | {"applies": "where the status is guaranteed, and nowhere else"},
+        "arithmetic": arithmetic,
+        "notes": list(notes),
+        "made": {
+            "command": command,
+            "versions": _versions(),
+            "provenance": dict(library.provenance),
+        },
+    }
+
+
+def _sizes(library: PolicyLibrary) -> dict[str, Any]:
+    stack = library.policies
+    if isinstance(stack, LinearGain):
+        n_inputs, n_states = stack.gain.shape[-2:]
+        return {
+            "observation": {"size": n_states, "meaning": "state x"},
+            "action": {"size": n_inputs, "meaning": "input u = -K x"},
+        }
+    if isinstance(stack, Mlp):
+        discrete = stack.head == "argmax"
+        return {
+            "observation": {"size": int(stack.weights[0].shape[-2])},
+            "action": {
+                "size": 1 if discrete else int(stack.biases[-1].shape[-1]),
+                "meaning": "number of the action" if discrete else "action",
+            },
+        }
+    if isinstance(stack, TabularPolicy):
+        n_states, n_actions = stack.probabilities.shape[-2:]
+        return {
+            "observation": {"size": 1, "meaning": f"state, 0 to {n_states - 1}"},
+            "action": {"size": 1, "meaning": f"action, 0 to {n_actions - 1}"},
+        }
+    return {"observation": None, "action": None}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in ("taskspace", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+# --- tables -----------------------------------------------------------------------
+
+
+def policy_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of the policies: source, share of the map, gains.
+
+    Args:
+        library: the library.
+    """
+    contexts = list(dict.fromkeys(n for e in library.entries for n in e.context))
+    gains, columns = _gains(library)
+    head = ["policy", "name", "source", "member", "share"]
+    header = [*head, *(f"source_{n}" for n in contexts), *columns]
+    rows = [
+        [i, e.name, e.source, e.member, float(share)]
+        + [e.context.get(n, "") for n in contexts]
+        + gains[i]
+        for i, (e, share) in enumerate(
+            zip(library.entries, library.shares(), strict=True)
+        )
+    ]
+    return header, rows
+
+
+def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of the regions: context, policy, what is known, gains.
+
+    Args:
+        library: the library.
+    """
+    regions = library.regions
+    if isinstance(regions, NamedRegions):
+        header, where = ["target"], [[str(t)] for t in regions.targets]
+    elif isinstance(regions, BoxRegions):
+        header = [f"{n}_{end}" for n in library.names for end in ("low", "high")]
+        corners = np.stack([regions.box_low, regions.box_high], -1)
+        where = corners.reshape(len(corners), -1).tolist()
+    else:
+        header, where = list(library.names), regions.centres.tolist()
+    gains, columns = _gains(library)
+    blank = [""] * len(columns)
+    rows = []
+    for place, p, served, margin in zip(
+        where,
+        regions.policy.tolist(),
+        regions.served.tolist(),
+        regions.margin.tolist(),
+        strict=True,
+    ):
+        name = library.entries[p].name if p >= 0 else ""
+        known = "" if np.isnan(margin) else margin
+        rows.append(
+            [*place, p, name, int(served), known, *(gains[p] if p >= 0 else blank)]
+        )
+    return [*header, "policy", "name", "served", "margin", *columns], rows
+
+
+def _gains(library: PolicyLibrary) -> tuple[list[list[float]], list[str]]:
+    """Gains of each policy as rows of numbers, and the names of the columns."""
+    if not isinstance(library.policies, LinearGain):
+        return [[] for _ in library.entries], []
+    gain = library.policies.gain
+    columns = [
+        f"K_{i + 1}_{j + 1}" for i in range(gain.shape[1]) for j in range(gain.shape[2])
+    ]
+    return gain.reshape(len(gain), -1).tolist(), columns
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table as CSV; numbers with as many digits as they need to come back.
+
+    Args:
+        header: names of the columns.
+        rows: the rows.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[_cell(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A name that a spreadsheet would take for a formula gets an apostrophe."""
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value[:1] in "=+-@\t" and value
+        else value
+    )
+
+
+# --- bytes ------------------------------------------------------------------------
+
+
+def write_new(folder: str | Path, files: Mapping[str, bytes]) -> Path:
+    """Write files into a folder that is new or empty.
+
+    Args:
+        folder: the folder.
+        files: contents by path within it; the last is written last.
+    """
+    folder = Path(folder)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidInputError(
+                f"{folder} must be a new or empty folder, but something is there. "
+                "Nothing was changed; choose another one."
+            )
+        for name, data in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{folder} must be a folder that can be written: {error}."
+        ) from error
+    return folder
+
+
+def _json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON knows them: infinite numbers by name."""
+    return {
+        k: str(float(v)) if isinstance(v, float) and np.isinf(v) else v
+        for k, v in settings.items()
+    }
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return _sha(json.dumps(record, sort_keys=True, allow_nan=False).encode())
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    raw = io.BytesIO()
+    np.save(raw, np.ascontiguousarray(array), allow_pickle=False)
+    return raw.getvalue()

@@ -1,0 +1,425 @@
+"""Libraries from covers: of a table's targets, of a whole box, or made by hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
+
+from taskspace.certificates.claims import claim
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.library.assign import ASSIGN_RULES, assign
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.origin import Origin, origin_of, stack_size
+from taskspace.library.records import Entry, Guarantee, Outside
+from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
+from taskspace.performance import source_space
+from taskspace.performance.table import family_rows, provenance_of
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.spaces import Grid, Space
+from taskspace.systems.base import System
+
+__all__ = ["hand_library", "library"]
+
+BASES = {
+    "exact": "by the exact numbers of the table",
+    "sampled": "by means of sampled episodes",
+    "given": "by the numbers of the given table",
+}
+
+
+def library(
+    run: Any,
+    cover: Any,
+    question: Question | None = None,
+    *,
+    policies: Policy | None = None,
+    system: System | None = None,
+    rule: str = "performance",
+    outside: Outside = "refuse",
+) -> PolicyLibrary:
+    """The policy library of a cover: what to deploy, and what is known about it.
+
+    Args:
+        run: a run, or a performance table.
+        cover: a cover of the targets, a certified cover of the box, or a list of
+            sources chosen by hand.
+        question: criterion, judge and ε; a certified cover knows its own.
+        policies: the stack that the table was made with, dims `(source, policy)`; a
+            run has its own. Without policies the library holds names.
+        system: the tasks, for units, and for the families of a large table; a run has
+            its own.
+        rule: which of several policies that serve a target is used: `"performance"`,
+            `"margin"` (its nearest failure is farthest) or `"connected"` (few
+            connected regions).
+        outside: `"refuse"` or `"clamp"` contexts outside the range.
+
+    Example:
+        >>> import taskspace as ts
+        >>> space = ts.Grid(k=(0.1, 8.0, 9))
+        >>> system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
+        >>> table = ts.evaluate(system, trainer, space, seed=0)
+        >>> question = ts.Question("ratio", epsilon=0.1)
+        >>> cover = ts.minimum_cover(question.sets(table))
+        >>> policies = trainer.train(system, system.contexts(space), seed=0).policies
+        >>> lib = ts.library(table, cover, question, policies=policies, system=system)
+        >>> lib.size == cover.size, lib.units
+        (True, ('N/m',))
+    """
+    known = origin_of(run, policies, system)
+    if rule not in ASSIGN_RULES:
+        raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
+    if hasattr(cover, "boxes"):
+        return _of_boxes(known, cover, question, outside)
+    if question is None:
+        raise InvalidInputError(
+            "A library must know what its cover answers, e.g. "
+            "question=ts.Question('regret', epsilon=0.1), but got none."
+        )
+    return _of_targets(known, cover, question, rule, outside)
+
+
+def hand_library(
+    policies: Policy | Sequence[str],
+    space: Space,
+    assignment: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    outside: Outside = "refuse",
+) -> PolicyLibrary:
+    """A library made by hand: policies at design points, and no guarantee.
+
+    Args:
+        policies: a stack with one leading dim, or the names of policies that are
+            elsewhere.
+        space: the design points.
+        assignment: number of the policy used at each point, −1 for none; the point's
+            own number if left out.
+        names: what to call the policies.
+        outside: `"refuse"` or `"clamp"` contexts outside the range of the points.
+
+    Example:
+        >>> from taskspace import Points
+        >>> made = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
+        >>> made.select({"k": 2.5}).policy
+        1
+    """
+    stack = policies if isinstance(policies, Policy) else None
+    called = names if stack is not None else list(policies)  # type: ignore[arg-type]
+    size = len(called or []) if stack is None else stack_size(stack)
+    used = np.arange(space.size) if assignment is None else np.asarray(assignment)
+    if used.shape != (space.size,):
+        raise InvalidInputError(
+            f"There must be one policy a point, but there are {space.size} points and "
+            f"the assignment has shape {used.shape}."
+        )
+    if called is not None and len(called) != size:
+        raise InvalidInputError(
+            f"There must be one name a policy, but there are {size} policies and "
+            f"{len(called)} names."
+        )
+    titles = called or [f"policy {i}" for i in range(size)]
+    own = assignment is None
+    entries = tuple(
+        Entry(str(title), context=_context(space, i) if own else {})
+        for i, title in enumerate(titles)
+    )
+    regions = regions_of(
+        space.points,
+        used,
+        np.zeros(space.size, bool),
+        np.full(space.size, np.nan),
+        log_axes=_log_axes(space),
+    )
+    return PolicyLibrary(
+        entries,
+        regions,
+        Guarantee(None, "none", "vacuous", "Made by hand; nothing is guaranteed."),
+        tuple(space.names),
+        policies=stack,
+        outside=outside,
+        provenance={"made": "by hand"},
+    )
+
+
+# --- of the targets of a table ----------------------------------------------------
+
+
+def _of_targets(
+    known: Origin, cover: Any, question: Question, rule: str, outside: Outside
+) -> PolicyLibrary:
+    table = known.table
+    sources = _sources(cover, table.sizes["source"])
+    members = [_members(known, question, int(s), cover) for s in sources]
+    entries, losses, scores = [], [], []
+    for source, (kept, loss, score) in zip(sources.tolist(), members, strict=True):
+        for i, member in enumerate(kept):
+            entries.append((source, member))
+            losses.append(loss[i])
+            scores.append(score[i])
+    loss, performance = np.array(losses), np.array(scores)
+    space = known.targets
+    n_targets = table.sizes["target"]
+    blank: Any = np.zeros(n_targets)
+    if space is None:
+        if rule != "performance":
+            raise InvalidInputError(
+                f"rule={rule!r} looks at the distance of targets, but these have no "
+                "contexts. Use rule='performance'."
+            )
+        nodes: Regions = NamedRegions(blank, blank, blank, _names(table, "target"))
+    else:
+        nodes = regions_of(space.points, blank, blank, blank, log_axes=_log_axes(space))
+    policy, served = assign(loss, performance, question.epsilon, nodes, rule)
+    margin = question.epsilon - loss[policy, np.arange(len(policy))]
+    used = np.unique(policy[policy >= 0])
+    if not len(used):
+        raise InvalidInputError(
+            "A library needs a policy that works somewhere, but the chosen sources "
+            "fail at every target."
+        )
+    # A member of a family that no target uses is left out; sources all stay.
+    if any(len(kept) > 1 for kept, _, _ in members):
+        entries = [entries[i] for i in used]
+        number = np.full(len(loss), -1)
+        number[used] = np.arange(len(used))
+        policy = np.where(policy >= 0, number[policy], -1)
+    n, n_served = len(policy), int(served.sum())
+    where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
+    provenance = provenance_of(table)
+    guarantee = Guarantee(
+        question,
+        "nodes",
+        claim(provenance),
+        f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
+        "targets nothing is known.",
+        {
+            "n_targets": n,
+            "n_served": n_served,
+            "least_margin": float(margin[served].min()) if n_served else None,
+        },
+    )
+    filled = {
+        "policy": policy,
+        "served": served,
+        "margin": np.where(policy < 0, np.nan, margin),
+    }
+    return _finish(
+        known, replace(nodes, **filled), entries, guarantee, rule, outside, space, {}
+    )
+
+
+def _members(
+    known: Origin, question: Question, source: int, cover: Any
+) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+    """Members of one source that may be used, their losses and their J."""
+    table, rows = known.table, slice(source, source + 1)
+    n_members = table.sizes.get("policy", 1)
+    judged = question.rows(table, rows)
+    reduced = "worst" if question.judge == "worst" else "best"
+    score = family_rows(table, reduced, rows)
+    if n_members == 1:
+        return [0], judged, score
+    away = _family(known, source)
+    if away is None:
+        if question.judge == "best":
+            raise InvalidInputError(
+                "With judge='best' the best member of a family serves, and which one "
+                "that is this table does not hold. Give policies and system, or use "
+                "judge='worst'."
+            )
+        home = table["home_performance"][source].values
+        return [int(home.argmax())], judged, score
+    asked = question.rule
+    if asked.reference == "home":
+        home = table["home_performance"][source].values
+        loss = asked.loss(away, home[:, None])
+    elif asked.reference == "none":
+        loss = asked.loss(away, np.zeros(1))
+    else:
+        loss = asked.loss(away, table["best_known"].values)
+    if question.judge == "best":
+        return list(range(n_members)), loss, away
+    # Every member serves what the worst one serves: take the best on the whole.
+    mine = np.asarray(getattr(cover, "assignment", np.full(away.shape[1], source)))
+    where = mine == source if (mine == source).any() else np.ones(len(mine), bool)
+    best = int(
+        np.where(np.isinf(away[:, where]), -1e300, away[:, where]).mean(1).argmax()
+    )
+    return [best], loss[best : best + 1], away[best : best + 1]
+
+
+def _family(known: Origin, source: int) -> NDArray[np.float64] | None:
+    """J of every member of a source at every target, None if it cannot be had."""
+    if "performance" in known.table:
+        return known.table["performance"][source].values.astype(np.float64)
+    if known.policies is None or known.system is None or known.targets is None:
+        return None
+    contexts = known.system.contexts(known.targets)
+    return known.system.performance(known.policies[source : source + 1], contexts)[0]
+
+
+# --- of a box ---------------------------------------------------------------------
+
+
+def _of_boxes(
+    known: Origin, cover: Any, question: Question | None, outside: Outside
+) -> PolicyLibrary:
+    values = cover.certificate.values
+    own = Question.from_dict({**values, "judge": _judge(values)})
+    if question is not None and question != own:
+        raise InvalidInputError(
+            f"The certified cover answers '{own.statement}', but the question asked is "
+            f"'{question.statement}'."
+        )
+    question = own
+    n_members = known.table.sizes.get("policy", 1)
+    if question.judge == "best" and n_members > 1:
+        raise InvalidInputError(
+            "A certified cover with judge='best' does not say which member of a family "
+            f"serves a box, and families have {n_members} members here. Certify with "
+            "judge='worst', or one policy a source."
+        )
+    sources = np.asarray(cover.sources, np.int64)
+    low, high = np.asarray(cover.boxes.low), np.asarray(cover.boxes.high)
+    live = low.min(0) < high.max(0)
+    if not live.any():
+        raise InvalidInputError("A box must have a width on at least one axis.")
+    number = {int(s): i for i, s in enumerate(sources)}
+    given = np.asarray(cover.assignment, np.int64)
+    served = (np.asarray(cover.status) == 0) & (given >= 0)
+    policy = np.array([number.get(int(s), -1) for s in given], np.int64)
+    if not served.any():
+        raise InvalidInputError(
+            "No box of this cover is certified, so there is nothing to deploy with a "
+            f"guarantee. {cover.certificate.why}"
+        )
+    policy = _nearest_served(low[:, live], high[:, live], policy, served)
+    margin = np.where(served, question.epsilon - np.asarray(cover.loss_bound), np.nan)
+    regions = BoxRegions.merged(low[:, live], high[:, live], policy, served, margin)
+    axes = np.array(cover.axes)
+    fixed = dict(zip(axes[~live].tolist(), low[0, ~live].tolist(), strict=True))
+    members = np.zeros(len(sources), int)
+    if n_members > 1:
+        members = known.table["home_performance"].values[sources].argmax(1)
+    entries = list(zip(sources.tolist(), members.tolist(), strict=True))
+    why = cover.certificate.why
+    if not cover.certificate.holds:
+        why = f"Only in the certified boxes {question.statement}. {why}"
+    guarantee = Guarantee(
+        question,
+        "box",
+        cover.certificate.kind,
+        why,
+        {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
+    )
+    return _finish(
+        known, regions, entries, guarantee, "certified", outside, None, fixed,
+        names=tuple(axes[live].tolist()),
+    )  # fmt: skip
+
+
+def _judge(values: Mapping[str, Any]) -> str:
+    found = str(values.get("judge", values.get("family", "worst")))
+    return {"all": "worst", "any": "best"}.get(found, found)
+
+
+def _nearest_served(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    policy: NDArray[np.int64],
+    served: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Boxes without a policy use that of the nearest certified box, unguaranteed."""
+    if served.all():
+        return policy
+    width = high.max(0) - low.min(0)
+    centre = (low / 2 + high / 2) / width
+    nearest = KDTree(centre[served]).query(centre[~served])[1]
+    policy = policy.copy()
+    policy[~served] = policy[served][nearest]
+    return policy
+
+
+# --- what both share --------------------------------------------------------------
+
+
+def _finish(
+    known: Origin,
+    regions: Regions,
+    entries: Sequence[tuple[int, int]],
+    guarantee: Guarantee,
+    rule: str,
+    outside: Outside,
+    space: Space | None,
+    fixed: Mapping[str, float],
+    names: tuple[str, ...] | None = None,
+) -> PolicyLibrary:
+    table = known.table
+    sources = [source for source, _ in entries]
+    members = [member for _, member in entries]
+    home = source_space(table)
+    titles = _names(table, "source")
+    many = len(set(sources)) < len(sources)
+    named = tuple(
+        Entry(
+            f"{titles[s]} ({m})" if many else str(titles[s]),
+            s,
+            m,
+            {} if home is None else home.context(s),
+        )
+        for s, m in entries
+    )
+    stack = None if known.policies is None else known.policies[sources, members]
+    names = tuple(space.names) if space is not None else names or ()
+    if not fixed and names:
+        fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
+    return PolicyLibrary(
+        named,
+        regions,
+        guarantee,
+        names,
+        tuple(known.axes.get(n, ("", 0.0))[0] for n in names),
+        stack,
+        outside,
+        fixed,
+        rule,
+        known.provenance,
+    )
+
+
+def _sources(cover: Any, n_sources: int) -> NDArray[np.int64]:
+    sources = np.asarray(getattr(cover, "sources", cover))
+    if sources.ndim != 1 or sources.dtype.kind not in "iu":
+        raise InvalidInputError(
+            "A selection must be a cover or a list of sources by number, but got "
+            f"{cover!r}."
+        )
+    _, first = np.unique(sources, return_index=True)
+    sources = sources[np.sort(first)].astype(np.int64)
+    if not len(sources) or sources.min() < 0 or sources.max() >= n_sources:
+        raise InvalidInputError(
+            f"A selection must name at least one source from 0 to {n_sources - 1}, but "
+            f"got {sources.tolist()}."
+        )
+    return sources
+
+
+def _names(table: xr.Dataset, dim: str) -> NDArray[np.str_]:
+    if dim in table.coords:
+        return np.array([str(name) for name in table.coords[dim].values])
+    return np.array([f"{dim} {i}" for i in range(table.sizes[dim])])
+
+
+def _log_axes(space: Space) -> list[bool] | None:
+    if not isinstance(space, Grid):
+        return None
+    return [axis.scale == "log" for axis in space.axes]
+
+
+def _context(space: Space, index: int) -> dict[str, float]:
+    return dict(zip(space.names, space.points[index].tolist(), strict=True))

@@ -1,0 +1,86 @@
+"""Selection for a context that drifts, with hysteresis."""
+
+from typing import Any
+
+import numpy as np
+
+from taskspace.errors import InvalidInputError
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import Selection, Status
+from taskspace.library.regions import NamedRegions
+
+__all__ = ["Tracker"]
+
+
+class Tracker:
+    """Follows one context and changes the policy only when it must.
+
+    While the map gives the present policy, the context becomes the anchor. When the
+    map gives another one, the present policy is held as long as the context is within
+    `hysteresis` of the anchor on every axis. So a measurement that wobbles by less than
+    that around a border never switches back and forth, and no policy is used farther
+    than that beyond its own region. A held policy is not guaranteed. A context that is
+    refused ends the hold.
+
+    Args:
+        library: the library.
+        hysteresis: share of the width of each axis, at least 0.
+
+    Example:
+        >>> from taskspace import Points, hand_library
+        >>> library = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
+        >>> track = library.tracker(hysteresis=0.1)
+        >>> [track.select([k]).policy for k in (1.95, 2.05, 1.95, 2.05, 2.3, 2.15)]
+        [0, 0, 0, 0, 1, 1]
+    """
+
+    def __init__(self, library: PolicyLibrary, hysteresis: float):
+        if not 0 <= hysteresis < np.inf:
+            raise InvalidInputError(
+                f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
+            )
+        if isinstance(library.regions, NamedRegions):
+            raise InvalidInputError(
+                "Hysteresis needs contexts with coordinates, but the targets of this "
+                "library have names only."
+            )
+        self.library = library
+        self.band = hysteresis * (library.high - library.low)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the present policy."""
+        self.policy = -1
+        self.anchor = np.full(len(self.library.names), np.nan)
+
+    def select(self, context: Any) -> Selection:
+        """The policy to use now.
+
+        Args:
+            context: one context, a mapping by name or a row.
+        """
+        row = self.library.rows(context)
+        if row.ndim != 1:
+            raise InvalidInputError(
+                f"A tracker follows one context, but got shape {row.shape}."
+            )
+        found = self.library.select(row)
+        near = bool((np.abs(row - self.anchor) <= self.band).all())
+        if near and found.policy not in (-1, self.policy):
+            status = Status.INSIDE if found.inside else Status.OUTSIDE
+            return Selection(self.policy, status, float("nan"), found.region, True)
+        self.policy = found.policy
+        self.anchor = row if found.policy >= 0 else np.full(len(row), np.nan)
+        return found
+
+    def act(self, context: Any, observation: Any) -> Any:
+        """Action of the policy to use now.
+
+        Args:
+            context: one context.
+            observation: one observation.
+        """
+        found = self.select(context)
+        if found.policy < 0:
+            return self.library.act(context, observation)  # raises OutsideError
+        return self.library.act_as(found.policy, observation)

@@ -1,0 +1,398 @@
+"""A library put on trial: off the grid, measured with noise, beside the alternatives.
+
+Contexts are drawn from the range of the library, not from its nodes. Every contender
+is judged by the system itself at the true context: what it loses against the optimum
+of that context where that is known, or against the best of all contenders there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.contenders import (
+    Designer,
+    Pool,
+    best_few,
+    designer_of,
+    nearest_design,
+    uniform_design,
+)
+from taskspace.library.drift import drift_returns
+from taskspace.library.records import Status
+from taskspace.library.regions import NamedRegions
+from taskspace.policies import LinearGain, Policy
+from taskspace.spaces import Points
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+
+__all__ = ["Contender", "Trial", "try_library"]
+
+N_RANDOM = 10
+FEW = (1, 2, 3, 5)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How one way to choose controllers did.
+
+    Args:
+        name: what it is.
+        n_policies: how many policies it holds; 0 for one a context.
+        mean_performance: mean J over the contexts.
+        mean_loss: mean of reference − J; infinite where it failed somewhere.
+        worst_loss: largest reference − J.
+        mean_percent: mean loss in percent of the reference.
+        worst_percent: largest loss in percent of the reference.
+        failed: share of the contexts where J is −inf.
+        refused: share of the contexts for which it gave no policy; they count in no
+            other number but `within`.
+        within: share of the contexts served within the library's ε, None if there is
+            no question.
+    """
+
+    name: str
+    n_policies: int
+    mean_performance: float
+    mean_loss: float
+    worst_loss: float
+    mean_percent: float
+    worst_percent: float
+    failed: float
+    refused: float
+    within: float | None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came out.
+
+    Args:
+        n_contexts: how many contexts were drawn.
+        seed: of the draw.
+        noise: standard deviation of the measured context, in widths of the range.
+        reference: what losses are against.
+        contenders: the library first.
+        applied: share of the contexts that the guarantee spoke of.
+        held: share of those where it was kept; None if it never spoke.
+        violations: contexts where it spoke and was not kept.
+        outside: share of measured contexts outside the range.
+        few: the worst loss in percent of the best 1, 2, 3, … policies.
+        drift: how far the context moved in an episode, in widths of the range.
+        drifting: mean return of each contender while the context drifts.
+        notes: what could not be had, and why.
+    """
+
+    n_contexts: int
+    seed: int
+    noise: float
+    reference: str
+    contenders: tuple[Contender, ...]
+    applied: float
+    held: float | None
+    violations: int
+    outside: float
+    few: Mapping[int, float] = field(default_factory=dict)
+    drift: float = 0.0
+    drifting: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """What schedule users ask for first: one loses x %, three lose y %."""
+        words = {1: "one policy loses", 2: "two lose", 3: "three lose", 5: "five lose"}
+        parts = [
+            f"{words.get(n, f'{n} lose')} {_percent(lost)}"
+            for n, lost in self.few.items()
+        ]
+        if not parts:
+            return ""
+        text = f"In the worst context {', '.join(parts)}"
+        return f"{text} against {self.reference}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; infinite numbers stay infinite."""
+        values = asdict(self)
+        values["few"] = {str(n): lost for n, lost in self.few.items()}
+        values["line"] = self.line
+        return values
+
+
+def _percent(value: float) -> str:
+    return "everything" if np.isinf(value) else f"{value:.3g} %"
+
+
+def try_library(
+    library: PolicyLibrary,
+    system: System,
+    *,
+    n_contexts: int = 1000,
+    seed: int = 0,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    pool: tuple[Points, Policy] | None = None,
+) -> Trial:
+    """Try a library on contexts off its grid, beside what one could do instead.
+
+    Args:
+        library: a library with policies.
+        system: the tasks.
+        n_contexts: contexts drawn uniformly from the range of the library.
+        seed: of all that is drawn.
+        noise: standard deviation of the measured context, as a share of the width of
+            each axis; the library selects by what is measured.
+        drift: if above 0, also episodes in which the context moves by this share of
+            the width of each axis.
+        pool: other policies to make uniform and random libraries of: the contexts they
+            were made for, and a stack with one leading dim. Linear systems need none.
+
+    Example:
+        >>> import taskspace as ts
+        >>> system = ts.systems.MassSpringDamper()
+        >>> space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
+        >>> gains, _ = system.optimal_gain(system.contexts(space))
+        >>> library = ts.hand_library(LinearGain(gains), space)
+        >>> trial = try_library(library, system, n_contexts=50)
+        >>> trial.contenders[0].failed, trial.applied
+        (0.0, 0.0)
+    """
+    _check(library, noise, drift, n_contexts)
+    rng = np.random.default_rng(seed)
+    width = library.high - library.low
+    rows = library.low + width * rng.random((n_contexts, len(width)))
+    measured = rows
+    if noise > 0:
+        measured = rows + noise * width * rng.standard_normal(rows.shape)
+    contexts = _full(library, system, rows)
+    notes: list[str] = []
+    chosen = library.select(measured)
+    assert library.policies is not None
+    own = _performance(system, library.policies, contexts)
+    scores: dict[str, tuple[int, NDArray[np.float64]]] = {
+        "library": (library.size, _taken(own, np.asarray(chosen.policy)))
+    }
+    scores["library, best choice"] = (library.size, own.max(0))
+    single = _finite_mean(own).argmax()
+    scores["one policy of it"] = (1, own[single])
+    designer = designer_of(library, system, pool)
+    if designer is None:
+        notes.append(
+            "Uniform and random libraries need policies made for other contexts: give "
+            "the run with --run."
+        )
+    else:
+        _others(scores, library, system, designer, measured, contexts, rng)
+    optimum = system.optimum(contexts)
+    best = np.nanmax([score for _, score in scores.values()], axis=0)
+    reference, against = best, "the best of all contenders"
+    if optimum is not None:
+        reference, against = optimum, "the optimum of each context"
+        scores["optimum"] = (0, optimum)
+    else:
+        notes.append("The optimum of a context is not known for this system.")
+    within = {
+        name: _within(library, system, own, name, score, reference, chosen.policy)
+        for name, (_, score) in scores.items()
+    }
+    contenders = tuple(
+        _contender(name, size, score, reference, within[name])
+        for name, (size, score) in scores.items()
+    )
+    spoke = np.asarray(chosen.status) == Status.GUARANTEED
+    kept = within["library"]
+    held = violations = None
+    if kept is not None and spoke.any():
+        held, violations = float(kept[spoke].mean()), int((~kept[spoke]).sum())
+    few: dict[int, float] = {}
+    if designer is not None:
+        few = best_few(library, system, designer, FEW, contexts, reference)
+    drifting: dict[str, float] = {}
+    if drift > 0:
+        drifting, why = drift_returns(
+            library, system, int(single), designer, drift=drift, noise=noise, seed=seed
+        )
+        notes += why
+    inside = (measured >= library.low) & (measured <= library.high)
+    return Trial(
+        n_contexts,
+        seed,
+        noise,
+        against,
+        contenders,
+        float(spoke.mean()),
+        held,
+        violations or 0,
+        float((~inside.all(1)).mean()),
+        few,
+        drift,
+        drifting,
+        tuple(notes),
+    )
+
+
+def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) -> None:
+    if library.policies is None:
+        raise InvalidInputError(
+            "A trial plays policies, but this library holds names only."
+        )
+    if isinstance(library.regions, NamedRegions):
+        raise InvalidInputError(
+            "A trial draws contexts from a range, but the targets of this library have "
+            "names only."
+        )
+    for name, value in (("noise", noise), ("drift", drift)):
+        if not 0 <= value < np.inf:
+            raise InvalidInputError(f"{name} >= 0 must hold, but got {name}={value}.")
+    if n_contexts < 1:
+        raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
+
+
+def _others(
+    scores: dict[str, tuple[int, NDArray[np.float64]]],
+    library: PolicyLibrary,
+    system: System,
+    designer: Designer,
+    measured: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> None:
+    """Uniform and random libraries of the same size, and interpolated gains."""
+    low, width = library.low, library.high - library.low
+    seen = np.clip(measured, library.low, library.high)
+    points = uniform_design(library.low, library.high, library.size)
+    made = _performance(system, designer(points), contexts)
+    nearest = nearest_design(points, seen, width)
+    scores["uniform library"] = (len(points), _taken(made, nearest))
+    drawn = []
+    for _ in range(N_RANDOM):
+        spots = low + width * rng.random((library.size, len(width)))
+        made = _performance(system, designer(spots), contexts)
+        drawn.append(_taken(made, nearest_design(spots, seen, width)))
+    # The random library that is in the middle of its kind, by the worst context.
+    order = np.argsort([_finite_mean(score[None])[0] for score in drawn])
+    middle = drawn[int(order[len(order) // 2])]
+    scores["random library"] = (library.size, middle)
+    if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
+        gains, n = designer.interpolated(library.low, library.high, library.size, seen)
+        if n:
+            score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
+            scores["interpolated gains"] = (n, score)
+
+
+def _full(
+    library: PolicyLibrary, system: System, rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Full context rows of a system, with the library's fixed values."""
+    names, columns = list(library.names), [rows]
+    for name, value in library.fixed.items():
+        names.append(name)
+        columns.append(np.full((len(rows), 1), value))
+    return system.contexts(Points(names, np.concatenate(columns, axis=1)))
+
+
+def _performance(
+    system: System, policies: Policy, contexts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """J of every policy of a stack with one leading dim, `(policy, context)`."""
+    arrays = {name: array[:, None] for name, array in policies.arrays().items()}
+    settings = {} if policies.kind == "python" else policies.settings()
+    return system.performance(policies.from_arrays(arrays, settings), contexts)[:, 0]
+
+
+def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
+    taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
+    return np.where(policy < 0, np.nan, taken)
+
+
+def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean J of each row, −inf where it fails anywhere; then by how often."""
+    failed = np.isinf(scores).mean(1)
+    mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
+    return np.where(failed > 0, -1e300 * failed, mean)
+
+
+def _within(
+    library: PolicyLibrary,
+    system: System,
+    own: NDArray[np.float64],
+    name: str,
+    score: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    policy: Any,
+) -> NDArray[np.bool_] | None:
+    """Where a contender is within ε, by the library's own question."""
+    question = library.question
+    if question is None:
+        return None
+    rule = question.rule
+    if rule.reference == "home":
+        # Only the library's policies have a home to be compared with.
+        if name != "library" or any(not e.context for e in library.entries):
+            return None
+        names = list(library.entries[0].context)
+        homes = [[e.context[n] for n in names] for e in library.entries]
+        rows = _full_of(system, names, homes, library.fixed)
+        arrays = library.policies.arrays().items()  # type: ignore[union-attr]
+        stack = library.policies.from_arrays(  # type: ignore[union-attr]
+            {k: v[:, None] for k, v in arrays},
+            library.policies.settings(),  # type: ignore[union-attr]
+        )
+        home = system.home_performance(stack, rows)[:, 0]
+        loss = rule.loss(score, home[np.maximum(policy, 0)])
+        return np.where(policy < 0, np.inf, loss) <= question.epsilon
+    against = np.zeros(1) if rule.reference == "none" else reference
+    with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
+        return rule.loss(score, against) <= question.epsilon
+
+
+def _full_of(
+    system: System,
+    names: Sequence[str],
+    rows: Sequence[Sequence[float]],
+    fixed: Mapping[str, float],
+) -> NDArray[np.float64]:
+    extra = {n: v for n, v in fixed.items() if n not in names}
+    wide = [[*row, *extra.values()] for row in rows]
+    return system.contexts(Points([*names, *extra], wide))
+
+
+def _contender(
+    name: str,
+    size: int,
+    score: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    within: NDArray[np.bool_] | None,
+) -> Contender:
+    played = ~np.isnan(score)
+    score, reference = score[played], reference[played]
+    failed = np.isneginf(score)
+    loss = np.where(failed, np.inf, reference - score)
+    percent = np.where(failed, np.inf, 100 * _share(loss, reference))
+    return Contender(
+        name,
+        size,
+        _mean(score),
+        _mean(loss),
+        float(loss.max(initial=-np.inf)),
+        _mean(percent),
+        float(percent.max(initial=-np.inf)),
+        float(failed.sum() / len(played)),
+        float((~played).mean()),
+        None if within is None else float(within.mean()),
+    )
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _share(
+    loss: NDArray[np.float64], reference: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Loss over the size of the reference, 0 where both are zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(loss == 0, 0.0, loss / np.abs(reference))

@@ -1,0 +1,8 @@
+"""The page: one HTML file that explains, explores and travels."""
+
+from taskspace.show.page.build import build_page, collect
+from taskspace.show.page.html import render
+from taskspace.show.page.serve import run_server
+from taskspace.show.page.subject import Reader, Subject
+
+__all__ = ["Reader", "Subject", "build_page", "collect", "render", "run_server"]

@@ -1,0 +1,142 @@
+"""From a performance table to a page."""
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import xarray as xr
+
+from taskspace.cover import Cover
+from taskspace.criteria import CRITERIA, JUDGES
+from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
+from taskspace.show.page.data import PageData, choose_rows, page_data
+from taskspace.show.page.html import render
+from taskspace.show.page.layers import Layer, all_losses, make_layer
+
+__all__ = ["build_page", "collect"]
+
+SMALL_CELLS = 4_000_000
+"""Up to this many pairs every criterion is worked out, not only those asked for."""
+
+CITATION = """\
+@software{taskspace,
+  title = {taskspace: how many policies does a range of tasks need?},
+  author = {{The taskspace developers}},
+  version = {VERSION}
+}"""
+
+
+def build_page(table: xr.Dataset, questions: Iterable[Question] = (), **options) -> str:
+    """One HTML file that explains and explores a performance table.
+
+    Args:
+        table: a performance table.
+        questions: what is asked; the first one is shown first.
+        options: see `collect`.
+
+    Returns:
+        The page, which needs nothing but itself.
+    """
+    return render(collect(table, questions, **options))
+
+
+def collect(
+    table: xr.Dataset,
+    questions: Iterable[Question] = (),
+    *,
+    title: str = "taskspace",
+    path: str = "TABLE",
+    covers: Iterable[tuple[Question, Cover]] = (),
+    about: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    max_rows: int = 700,
+    more_rows: int = 300,
+    n_steps: int | None = None,
+    time_limit: float = 8.0,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> PageData:
+    """Everything that a page shows.
+
+    Args:
+        table: a performance table.
+        questions: what is asked; the first one is shown first.
+        title: heading of the page.
+        path: what the commands that the page names are given.
+        covers: covers that are known already, with their questions.
+        about: text to show: `system`, `warnings`, `settings`, `tables`, ….
+        labels: axis labels with units, by the name of the axis.
+        max_rows: rows of sources that go into the page.
+        more_rows: of these, sources beside those of the covers, spread evenly.
+        n_steps: about how many tolerances each criterion gets.
+        time_limit: seconds for searches beyond greedy, all together.
+        seed: of the searches.
+        progress: told what is being done.
+    """
+    known = list(covers)
+    asked = [*questions, *(question for question, _ in known)]
+    if min(table.sizes["source"], table.sizes["target"]) == 0:
+        raise InvalidInputError(
+            "A page needs at least one source and one target, but the table has "
+            f"{table.sizes['source']} and {table.sizes['target']}."
+        )
+    pairs = _pairs(table, asked)
+    small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
+    (progress or str)("losses")
+    losses = all_losses(table, pairs)
+    layers: list[Layer] = []
+    for pair in pairs:
+        mine = [q for q in asked if (q.criterion, q.judge) == pair]
+        if pair not in losses:
+            if mine:
+                mine[0].rows(table, slice(0, 1))  # says why it does not apply
+            continue
+        layers.append(
+            make_layer(
+                losses[pair],
+                *pair,
+                stored=[question.epsilon for question in mine],
+                covers=[(q.epsilon, c) for q, c in known if q in mine],
+                n_steps=n_steps or (40 if small else 20),
+                time_limit=time_limit / len(losses),
+                seed=seed,
+                progress=progress,
+            )
+        )
+    if not layers:
+        raise InvalidInputError("No criterion applies to this table.")
+    rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
+    everything = {
+        "title": title,
+        "path": path,
+        "question": {"path": path, "lower_is_better": False, "contexts": None},
+        "system": str(table.attrs.get("system", "")),
+        "versions": versions(),
+        "reproduce": f"taskspace explore {path}",
+        "citation": CITATION.replace("VERSION", version("taskspace")),
+        **(about or {}),
+    }
+    return page_data(table, layers, rows, about=everything, labels=labels)
+
+
+def versions() -> str:
+    """Versions of what made a page, one a line."""
+    packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
+    lines = [f"{name} {version(name)}" for name in packages]
+    return "\n".join([*lines, f"Python {platform.python_version()}"])
+
+
+def _pairs(table: xr.Dataset, asked: Sequence[Question]) -> list[tuple[str, str]]:
+    """Criteria and judges of a page, those asked for first."""
+    pairs = list(dict.fromkeys((q.criterion, q.judge) for q in asked))
+    n_cells = table.sizes["source"] * table.sizes["target"]
+    if pairs and n_cells > SMALL_CELLS:
+        return pairs
+    judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
+    criteria = ("regret", *CRITERIA)
+    if n_cells > SMALL_CELLS:
+        return [("regret", "worst")]
+    every = [(criterion, judge) for judge in judges for criterion in criteria]
+    return list(dict.fromkeys([*pairs, *every]))

@@ -1,0 +1,291 @@
+"""What a page holds: one JSON header and numbered binary arrays."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.cover import Cover
+from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
+from taskspace.criteria import CRITERIA, assigned_regret
+from taskspace.performance.table import (
+    REDUCTIONS,
+    family_rows,
+    provenance_of,
+    source_space,
+    target_space,
+)
+from taskspace.questions import Question
+from taskspace.show.page.encode import Blobs, quantise
+from taskspace.show.page.layers import Layer, Step
+from taskspace.show.page.uncertainty import judged_standard_error
+from taskspace.show.records import AxisRecord, axes_of, seriation
+
+__all__ = ["PageData", "choose_rows", "page_data"]
+
+FORMAT_VERSION = 1
+EXACT_CELLS = 250_000
+"""Up to this many pairs the losses themselves are in the page, not 16 bits of them."""
+MAX_PRICED = 2_000
+"""Up to this many targets every step keeps the prices that prove its bound."""
+MAX_REGRET_SOURCES = 500
+"""Covers up to this size are told what regret they leave."""
+
+
+@dataclass
+class PageData:
+    """The header of a page and its arrays.
+
+    Args:
+        header: plain JSON values; arrays are `{"blob": number, ...}`.
+        blobs: the arrays.
+        layers: what they were made from.
+    """
+
+    header: dict[str, Any]
+    blobs: Blobs = field(default_factory=Blobs)
+    layers: Sequence[Layer] = ()
+
+
+def choose_rows(
+    layers: Sequence[Layer], n_sources: int, *, limit: int, more: int
+) -> NDArray[np.int64]:
+    """Sources whose rows go into a page, ascending.
+
+    All of them where they are few. Otherwise those of the covers, the tolerances that
+    somebody asked for first and then from the widest on, and `more` spread evenly.
+
+    Args:
+        layers: the criteria of the page.
+        n_sources: how many there are.
+        limit: how many rows a page holds at most.
+        more: how many to add to those of the covers.
+    """
+    if n_sources <= limit:
+        return np.arange(n_sources)
+    chosen: set[int] = set()
+    room = max(0, limit - more)
+    for layer in layers:
+        steps = sorted(layer.steps, key=lambda s: (not s.is_stored, -s.epsilon))
+        for step in steps:
+            for cover in step.covers:
+                wanted = chosen | set(cover.sources.tolist())
+                if len(wanted) <= room:
+                    chosen = wanted
+    spread = np.linspace(0, n_sources - 1, min(more, n_sources)).round()
+    chosen |= set(spread.astype(int).tolist())
+    return np.array(sorted(chosen), np.int64)
+
+
+def page_data(
+    table: xr.Dataset,
+    layers: Sequence[Layer],
+    rows: NDArray[np.int64],
+    *,
+    about: Mapping[str, Any],
+    labels: Mapping[str, str] | None = None,
+) -> PageData:
+    """Everything that a page shows.
+
+    Args:
+        table: a performance table.
+        layers: criteria and judges, the first one is shown first.
+        rows: sources whose rows go into the page, ascending.
+        about: title, warnings, settings, how to reproduce: text to show.
+        labels: axis labels with units, by the name of the axis.
+    """
+    blobs = Blobs()
+    targets = _side(table, "target", blobs, labels or {})
+    sources = _side(table, "source", blobs, labels or {})
+    grid = targets["axes"] if targets["is_grid"] else []
+    width = len(grid[-1]["values"]) if grid else targets["n"]
+    header = {
+        "format": "taskspace-page",
+        "version": FORMAT_VERSION,
+        "about": dict(about),
+        "provenance": provenance_of(table),
+        "n_episodes": int(table.attrs.get("n_episodes", 0)),
+        "sources": sources,
+        "targets": targets,
+        "rows": blobs.add(rows.astype(np.uint32)),
+        "best_known": blobs.add(table["best_known"].values.astype(np.float64))
+        if "best_known" in table
+        else None,
+        "cover_format": COVER_VERSION,
+        "layers": [_layer(table, layer, rows, width, blobs) for layer in layers],
+    }
+    if not targets["axes"]:
+        order = seriation(layers[0].losses[rows])
+        header["order"] = {
+            "rows": blobs.add(order[0].astype(np.uint32)),
+            "targets": blobs.add(order[1].astype(np.uint32)),
+        }
+    return PageData(header, blobs, layers)
+
+
+def _side(
+    table: xr.Dataset, side: str, blobs: Blobs, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    space = (source_space if side == "source" else target_space)(table)
+    axes: list[AxisRecord] = [] if space is None else axes_of(space, labels)
+    names = (source_names if side == "source" else target_names)(table)
+    return {
+        "n": table.sizes[side],
+        "names": names,
+        "axes": [axis.to_dict() for axis in axes],
+        "is_grid": bool(axes) and all(axis.values is not None for axis in axes),
+        "contexts": blobs.add(space.points) if space is not None else None,
+    }
+
+
+def _layer(
+    table: xr.Dataset,
+    layer: Layer,
+    rows: NDArray[np.int64],
+    width: int,
+    blobs: Blobs,
+) -> dict[str, Any]:
+    losses, first = layer.losses[rows], layer.first[rows]
+    rule = CRITERIA[layer.question.criterion]
+    if losses.size <= EXACT_CELLS:
+        shown = _exact_losses(table, layer.question, rows, blobs)
+    else:
+        positive = [e for e in layer.epsilons if e > 0]
+        codes, scale = quantise(losses, 0.01 * min(positive, default=1.0))
+        shown = {"values": blobs.add(codes, width=width), "exact": False, **scale}
+    error = judged_standard_error(table, layer.question, rows)
+    uncertain = None
+    if error is not None:
+        uncertain = blobs.add(error.astype(np.float32))
+    return {
+        "key": layer.key,
+        "criterion": layer.question.criterion,
+        "judge": layer.question.judge,
+        "unit": rule.unit,
+        "summary": rule.summary,
+        "steps": [
+            _step(table, layer, rows, number, step, blobs)
+            for number, step in enumerate(layer.steps)
+        ],
+        "first": blobs.add(first, width=width),
+        "reach": blobs.add(layer.first.min(0)),
+        "rank": blobs.add(ranks(losses), width=width),
+        "loss": shown,
+        "standard_error": uncertain,
+    }
+
+
+def _exact_losses(
+    table: xr.Dataset, question: Question, rows: NDArray[np.int64], blobs: Blobs
+) -> dict[str, Any]:
+    """What the page computes losses from, by the same operations: J, or the gap."""
+    kind = CRITERIA[question.criterion].reference
+    at_target, gap = REDUCTIONS[question.judge]
+    name = gap if kind == "home" else at_target
+    stretch = slice(int(rows[0]), int(rows[-1]) + 1)
+    values = family_rows(table, name, stretch)[rows - rows[0]]
+    return {
+        "values": blobs.add(values),
+        "exact": True,
+        "formula": {"home": "gap", "none": "negative"}.get(kind, question.criterion),
+    }
+
+
+def _step(
+    table: xr.Dataset,
+    layer: Layer,
+    rows: NDArray[np.int64],
+    number: int,
+    step: Step,
+    blobs: Blobs,
+) -> dict[str, Any]:
+    best = step.best
+    return {
+        "epsilon": step.epsilon,
+        "sentence": layer.question.at(step.epsilon).statement,
+        "stored": step.is_stored,
+        "lower": step.lower,
+        "lower_kind": step.prover.lower_bound_kind if step.prover else "size",
+        "prices": _prices(layer, step, blobs),
+        "upper": best.size,
+        "largest": step.largest,
+        "n_uncoverable": step.n_uncoverable,
+        "best": next(i for i, c in enumerate(step.covers) if c is best),
+        "covers": [
+            _cover(table, layer, rows, number, cover, blobs) for cover in step.covers
+        ],
+    }
+
+
+def _prices(layer: Layer, step: Step, blobs: Blobs) -> dict[str, Any] | None:
+    """The prices that prove the bound, as text: they may not fit a browser's numbers.
+
+    In a large page only those of tolerances that somebody asked for.
+    """
+    prices = None if step.prover is None else step.prover.prices
+    if prices is None or (layer.first.shape[1] > MAX_PRICED and not step.is_stored):
+        return None
+    text = json.dumps(prices.to_dict())
+    return blobs.add(np.frombuffer(text.encode(), np.uint8))
+
+
+def _cover(
+    table: xr.Dataset,
+    layer: Layer,
+    rows: NDArray[np.int64],
+    number: int,
+    cover: Cover,
+    blobs: Blobs,
+) -> dict[str, Any]:
+    record = cover.to_dict()
+    for name in ("sources", "assignment", "uncoverable", "prices", "coverage_bound"):
+        del record[name]
+    signed = layer.question.criterion == "signed" and cover.size <= MAX_REGRET_SOURCES
+    here = bool(np.isin(cover.sources, rows).all())
+    assignment = np.zeros(0, np.int64)
+    if signed or not here:
+        assignment = layer.assignment(cover.sources.tolist(), number)
+    place = np.full(cover.n_sources + 1, cover.size, np.int64)
+    place[cover.sources] = np.arange(cover.size)
+    kind = np.uint8 if cover.size < 255 else np.uint16 if cover.size < 2**16 else "u4"
+    served = np.zeros(cover.n_targets, bool)
+    curve = []
+    for source in cover.sources.tolist():
+        served |= layer.first[source] <= number
+        curve.append(int(served.sum()))
+    left: dict[str, Any] = {}
+    if signed:
+        regret = assigned_regret(table, layer.question.judge, assignment)
+        worst = float(regret[assignment >= 0].max(initial=0.0))
+        left["worst_regret"] = worst if np.isfinite(worst) else None
+    return {
+        **left,
+        "record": record,
+        "sources": cover.sources.tolist(),
+        "served": curve,
+        # With its rows in the page, the page finds out who serves whom by itself.
+        "assignment": None if here else blobs.add(place[assignment].astype(kind)),
+    }
+
+
+def ranks(losses: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
+    """Place of each row at each target by loss, ties to the lower row.
+
+    Args:
+        losses: rows in the order of their sources, dims `(row, target)`.
+    """
+    kind = np.uint8 if len(losses) <= 256 else np.uint16
+    place = np.empty(losses.shape, kind)
+    numbers = np.arange(len(losses), dtype=kind)
+    for first in range(0, losses.shape[1], 4096):  # a stretch that stays in the cache
+        columns = np.ascontiguousarray(losses[:, first : first + 4096].T)
+        order = columns.argsort(axis=1, kind="stable")
+        ranked = np.empty(columns.shape, kind)
+        np.put_along_axis(ranked, order, numbers[None], axis=1)
+        place[:, first : first + 4096] = ranked.T
+    return place

@@ -1,0 +1,93 @@
+// Elements. Text only ever becomes a text node, so a name can hold anything.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * Give an element its attributes, listeners and children.
+ * @template {Element} T
+ * @param {T} element
+ * @param {Record<string, any>} props `on…` are listeners; false and null are left out.
+ * @param {any[]} children nodes, text, or nested lists of them.
+ * @returns {T}
+ */
+function fill(element, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  const flat = children.flat(Infinity).filter((c) => c !== null && c !== undefined);
+  element.append(...flat.map((c) => (c instanceof Node ? c : String(c))));
+  return element;
+}
+
+/**
+ * An HTML element.
+ * @param {string} tag
+ * @param {Record<string, any>} [props]
+ * @param {...any} children
+ * @returns {any}
+ */
+export function h(tag, props = {}, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+/**
+ * An SVG element.
+ * @param {string} tag
+ * @param {Record<string, any>} [props]
+ * @param {...any} children
+ * @returns {any}
+ */
+export function svg(tag, props = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+/**
+ * Replace everything inside an element.
+ * @param {Element} element
+ * @param {...any} children
+ */
+export function show(element, ...children) {
+  element.replaceChildren();
+  fill(element, {}, children);
+}
+
+/**
+ * A table with a head.
+ * @param {string[]} head
+ * @param {any[][]} rows cells; numbers are set to the right.
+ * @param {string} [label] for screen readers.
+ */
+export function grid(head, rows, label) {
+  const cell = (/** @type {any} */ value) =>
+    h("td", { class: typeof value === "string" && /^[-−\d≈<∞]/.test(value) ? "num" : null }, value);
+  return h("div", { class: "scroll" },
+    h("table", { "aria-label": label ?? null },
+      h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
+}
+
+/**
+ * Hand a file to the reader.
+ * @param {string} name
+ * @param {string} type
+ * @param {string} text
+ */
+export function download(name, type, text) {
+  const link = h("a", {
+    download: name,
+    href: URL.createObjectURL(new Blob([text], { type })),
+  });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Whether the reader's system asks for a dark page. */
+export function isDark() {
+  const forced = document.documentElement.dataset.theme;
+  if (forced) return forced === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}

@@ -1,0 +1,80 @@
+// What a view may say of itself, in plain words.
+
+import { count, number, percent } from "./numbers.js";
+
+/** @typedef {import("./view.js").View} View */
+/** @typedef {import("./view.js").Answer} Answer */
+
+const GROUND = /** @type {Record<string, [string, string]>} */ ({
+  exact: ["proof", "The numbers of the table are exact, so this holds at every context of it."],
+  sampled: ["estimate", "The numbers of the table are means of episodes, so this holds for the table and is an estimate of the truth."],
+  given: ["given", "This holds for the numbers as they were given; where they come from is not known here."],
+});
+
+/**
+ * The answer as one sentence, in parts: the first is the number to remember.
+ * @param {View} view
+ * @param {Answer} answer
+ * @returns {[string, string]}
+ */
+export function sentence(view, answer) {
+  const n = view.layer.n;
+  const size = answer.sources.length;
+  const things = size === 1 ? "1 source" : `${count(size)} sources`;
+  const whom = view.page.header.targets.axes.length ? "contexts" : "targets";
+  const verb = size === 1 ? "serves" : "serve";
+  const rest = answer.served === n
+    ? `${verb} all ${count(n)} ${whom} within ${view.about.sentence}.`
+    : `${verb} ${count(answer.served)} of ${count(n)} ${whom} (${percent(answer.served / n)}) within ${view.about.sentence}.`;
+  return [things, rest];
+}
+
+/**
+ * What is proven, confident or estimated about it.
+ * @param {View} view
+ * @param {Answer} answer
+ * @returns {{ kind: string, text: string }[]}
+ */
+export function claims(view, answer) {
+  const { header } = view.page;
+  const [kind, ground] = GROUND[header.provenance];
+  const { bound, kind: boundKind } = view.bound(answer);
+  const size = answer.sources.length;
+  const found = [];
+  const lost = view.about.n_uncoverable;
+  const as = answer.served === view.layer.n ? "all of them" : "as many";
+  if (size && bound >= size) {
+    found.push({ kind, text: `No selection of fewer sources serves ${as}: the size is optimal on this table.` });
+  } else if (size) {
+    const how = boundKind === "size" ? ` (no source serves more than ${count(view.about.largest)} targets)` : "";
+    found.push({ kind, text: `At least ${count(bound)} ${bound === 1 ? "source is" : "sources are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
+  }
+  found.push({ kind, text: ground });
+  if (lost) {
+    found.push({ kind: "warning", text: `${count(lost)} ${lost === 1 ? "context is" : "contexts are"} served by no source at this tolerance.` });
+  }
+  for (const text of header.about.certificates ?? []) found.push(text);
+  if (!header.about.certificates?.length && header.targets.axes.length) {
+    found.push({ kind: "open", text: "Nothing is said here about contexts between those of the table." });
+  }
+  const left = leftRegret(view, answer);
+  if (left) found.push(left);
+  return found;
+}
+
+/**
+ * A signed cover compares each policy with its own score; say what regret it leaves.
+ * @param {View} view
+ * @param {Answer} answer
+ */
+function leftRegret(view, answer) {
+  if (view.layer.about.criterion !== "signed" || !view.isWhole) return null;
+  const left = view.cover.worst_regret;
+  if (left === undefined || (left !== null && left <= view.epsilon)) return null;
+  void answer;
+  const size = left === null ? "without bound" : `up to ${number(left)}`;
+  return {
+    kind: "warning",
+    text: `The signed criterion compares each policy with its own score at home: the regret that this cover leaves is ${size}, more than ε. Use regret to deploy.`,
+  };
+}

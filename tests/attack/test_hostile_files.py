@@ -1,0 +1,189 @@
+"""Files that want to fill the memory, run code or take hours: a sentence, at once."""
+
+import io
+import json
+import os
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError
+from taskspace.performance.io import limits
+
+SECONDS = 10.0
+
+
+class Payload:
+    """An object that leaves a file behind when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def refused(path, says: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(InvalidInputError, match=says):
+        ts.read_matrix(path)
+    assert time.perf_counter() - start < SECONDS
+
+
+def npy(shape, body: bytes = b"", descr: str = "<f8") -> bytes:
+    """An .npy file whose header says what it likes."""
+    file = io.BytesIO()
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + body
+
+
+def npz(path, members: dict[str, bytes]):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members.items():
+            file.writestr(f"{name}.npy", data)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(10**6, 10**6), (2**62, 4), (10**30, 1), (-1, 4)])
+def test_headers_that_lie(tmp_path, shape):
+    (tmp_path / "m.npy").write_bytes(npy(shape, bytes(64)))
+    refused(tmp_path / "m.npy", "is not whole")
+    refused(npz(tmp_path / "m.npz", {"performance": npy(shape)}), "is not whole")
+
+
+def test_names_that_take_terabytes(tmp_path):
+    names = npy((10**6,), descr="<U1000000")
+    cells = npy((1, 1), bytes(8))
+    refused(npz(tmp_path / "m.npz", {"performance": cells, "source": names}), "whole")
+
+
+def test_a_bomb_in_an_npz(tmp_path, monkeypatch):
+    # 20 MB of zeros in 20 kB; the limit is set as on a smaller machine.
+    path = npz(tmp_path / "m.npz", {"performance": npy((5000, 500), bytes(2 * 10**7))})
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr(limits, "memory_limit", lambda: 10**7)
+    refused(path, r"half of the memory \(10 MB\), but .* declares 20 MB")
+
+
+def test_small_cells_count_as_the_numbers_they_become(tmp_path, monkeypatch):
+    (tmp_path / "m.npy").write_bytes(npy((1000, 1000), bytes(10**6), "|u1"))
+    assert ts.read_matrix(tmp_path / "m.npy").sizes["target"] == 1000
+    monkeypatch.setattr(limits, "memory_limit", lambda: 4 * 10**6)
+    refused(tmp_path / "m.npy", "declares 8 MB")
+
+
+def test_pickles_are_not_opened(tmp_path):
+    evidence = tmp_path / "was here"
+    objects = np.array([[Payload(evidence)]], dtype=object)
+    np.save(tmp_path / "m.npy", objects, allow_pickle=True)
+    refused(tmp_path / "m.npy", "pickled")
+    np.savez(tmp_path / "m.npz", performance=objects)
+    refused(tmp_path / "m.npz", "pickled")
+    store = tmp_path / "m.zarr"
+    group = zarr.open_group(store, mode="w", zarr_format=2)
+    group.create_array("performance", shape=(1, 1), chunks=(1, 1), dtype="float64")
+    file = store / "performance" / ".zarray"
+    meta = json.loads(file.read_text())
+    file.write_text(json.dumps(meta | {"filters": [{"id": "pickle", "protocol": 5}]}))
+    refused(store, "pickled")
+    assert not evidence.exists()
+    # Negative control: the payload does what it says.
+    np.load(tmp_path / "m.npy", allow_pickle=True)
+    assert evidence.exists()
+
+
+def test_a_zarr_store_of_a_million_chunks(tmp_path):
+    group = zarr.open_group(tmp_path / "m.zarr", mode="w")
+    group.create_array(
+        "performance", shape=(12_000, 12_000), chunks=(10, 10), dtype="float64",
+        dimension_names=["source", "target"],
+    )  # fmt: skip
+    refused(tmp_path / "m.zarr", "at most 20,000 chunks .* has 1,440,000")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_store_of_eight_terabytes(tmp_path, version):
+    group = zarr.open_group(tmp_path / "m.zarr", mode="w", zarr_format=version)
+    big = (10**6, 10**6)
+    group.create_array("performance", shape=big, chunks=big, dtype="float64")
+    refused(tmp_path / "m.zarr", "half of the memory")
+
+
+def test_shards_are_counted_by_what_is_in_them(tmp_path):
+    group = zarr.open_group(tmp_path / "m.zarr", mode="w")
+    group.create_array(
+        "performance", shape=(4000, 4000), chunks=(10, 10), shards=(4000, 4000),
+        dtype="float64", dimension_names=["source", "target"],
+    )  # fmt: skip
+    refused(tmp_path / "m.zarr", "chunks")
+
+
+def test_deep_nesting(tmp_path):
+    deep = "[" * 200_000 + "]" * 200_000
+    store = tmp_path / "m.zarr"
+    ts.write_matrix(ts.table_from_matrix([[1.0]]), store)
+    (store / "performance" / "zarr.json").write_text('{"shape": ' + deep + "}")
+    refused(store, "m.zarr")
+    dataset = xr.Dataset({"performance": (("source", "target"), [[1.0]])})
+    for key in ("order_of_variables", "name_of_source"):
+        attrs = {"format": "taskspace-matrix-1", key: deep}
+        dataset.assign_attrs(attrs).to_netcdf(tmp_path / "m.nc", engine="scipy")
+        refused(tmp_path / "m.nc", "m.nc")
+
+
+def test_netcdf_4_that_lies_or_points_elsewhere(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="needs the extra 'files'")
+    pytest.importorskip("h5netcdf", reason="needs the extra 'files'")
+    with h5py.File(tmp_path / "big.nc", "w") as file:
+        file.create_dataset("performance", (10**6, 10**6), "f8", chunks=(1000, 1000))
+    refused(tmp_path / "big.nc", "half of the memory")
+    (tmp_path / "secret").write_bytes(bytes(8))
+    with h5py.File(tmp_path / "out.nc", "w") as file:
+        outside = [(str(tmp_path / "secret"), 0, 8)]
+        file.create_dataset("performance", (1, 1), "f8", external=outside)
+    refused(tmp_path / "out.nc", "in another file")
+
+
+def test_a_sparse_file_of_a_terabyte(tmp_path):
+    for suffix in (".csv", ".tsv", ".npy", ".npz", ".nc", ".parquet"):
+        path = tmp_path / f"m{suffix}"
+        with path.open("wb") as file:
+            file.truncate(10**12)
+        refused(path, "half of the memory")
+
+
+def test_no_file_and_no_pipe(tmp_path):
+    for suffix in (".csv", ".npy", ".npz", ".nc", ".zarr"):
+        refused(tmp_path / f"none{suffix}", f"none{suffix}")
+        os.mkfifo(tmp_path / f"pipe{suffix}")
+        refused(tmp_path / f"pipe{suffix}", f"pipe{suffix}")
+        if suffix != ".zarr":
+            (tmp_path / f"folder{suffix}").mkdir()
+            refused(tmp_path / f"folder{suffix}", f"folder{suffix}")
+
+
+def test_few_rows_cannot_ask_for_many_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "memory_limit", lambda: 10**7)
+    # One source with many policies makes every family as large.
+    rows = [f"a,{i}" for i in range(3000)] + [f"b{i},0" for i in range(3000)]
+    (tmp_path / "m.csv").write_text("\n".join(["source,t", *rows]))
+    refused(tmp_path / "m.csv", "half of the memory")
+    # Sources and targets that never meet.
+    rows = [f"a{i},t{i},1" for i in range(3000)]
+    (tmp_path / "m.csv").write_text("\n".join(["source,target,performance", *rows]))
+    refused(tmp_path / "m.csv", "must have a cell for every target")
+    with pytest.raises(InvalidInputError, match="half of the memory"):
+        ts.read_matrix(tmp_path / "m.csv", missing="not served")
+
+
+def test_one_cell_of_a_million_letters(tmp_path):
+    (tmp_path / "m.csv").write_text(f"source,t\na,{'x' * 10**6}\n")
+    with pytest.raises(InvalidInputError) as error:
+        ts.read_matrix(tmp_path / "m.csv")
+    assert len(str(error.value)) < 500

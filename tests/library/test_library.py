@@ -1,0 +1,344 @@
+"""What a library selects, promises and does."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.library import Guarantee, OutsideError, Status, count_regions
+from taskspace.library.assign import assign, neighbours
+from taskspace.library.regions import regions_of
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
+
+from .helpers import MAKERS, gains, grid_library, msd, networks, tables
+
+
+def test_least_loss_serves_and_the_nodes_are_guaranteed():
+    system, table, policies, space = msd()
+    question = ts.Question("regret", epsilon=0.3)
+    cover = ts.minimum_cover(question.sets(table))
+    library = ts.library(table, cover, question, policies=policies, system=system)
+    losses = question.losses(table).values[cover.sources]
+    chosen = library.select(space.points)
+    assert (chosen.policy == losses.argmin(0)).all()
+    assert (chosen.status == Status.GUARANTEED).all()
+    np.testing.assert_array_equal(chosen.margin, 0.3 - losses.min(0))
+    assert [e.source for e in library.entries] == cover.sources.tolist()
+    np.testing.assert_array_equal(
+        library.policies.gain, policies.gain[cover.sources, 0]
+    )
+    assert library.units == ("N/m", "N s/m")
+    assert library.fixed == {"m": 1.0}
+    assert library.guarantee.kind == "proof"
+    assert "between targets nothing is known" in library.guarantee.statement
+    between = library.select({"k": 3.21, "c": 1.23})
+    assert between.status == Status.INSIDE
+    assert not between.guaranteed
+    assert library.select({"k": 9.0, "c": 1.0}).status == Status.REFUSED
+    near = library.with_outside("clamp").select({"k": 9.0, "c": 1.0})
+    assert near.status == Status.OUTSIDE
+    assert near.policy == library.select({"k": 8.0, "c": 1.0}).policy
+
+
+def test_provenance_decides_what_it_is_called():
+    _, table, _, _ = msd()
+    for provenance, kind in (("sampled", "estimate"), ("given", "estimate")):
+        other = table.assign_attrs(provenance=provenance)
+        library = ts.library(other, [0, 5], ts.Question("regret", epsilon=1.0))
+        assert library.guarantee.kind == kind
+
+
+def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
+    matrix = [[-1.0, -5.0, -9.0], [-2.0, -6.0, -np.inf]]
+    table = ts.table_from_matrix(
+        matrix, targets=ts.Points(["x"], [1.0, 2.0, 3.0]), provenance="exact"
+    )
+    library = ts.library(table, [1], ts.Question("floor", epsilon=4.0))
+    chosen = library.select([[1.0], [2.0], [3.0]])
+    assert chosen.policy.tolist() == [0, 0, -1]
+    assert chosen.status.tolist() == [Status.GUARANTEED, Status.INSIDE, Status.REFUSED]
+    assert library.guarantee.values["n_served"] == 1
+    failing = ts.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
+    with pytest.raises(InvalidInputError, match="fail at every target"):
+        ts.library(failing, [0], ts.Question("floor", epsilon=1.0))
+
+
+def test_judge_best_uses_the_member_that_serves():
+    performance = np.array([[[0.0, -9.0], [-9.0, 0.0]], [[-5.0, -5.0], [-5.0, -5.0]]])
+    policies = LinearGain(np.arange(4.0).reshape(2, 2, 1, 1))
+    table = ts.table_from_matrix(performance, targets=ts.Points(["x"], [0.0, 1.0]))
+    question = ts.Question("regret", "best", epsilon=0.5)
+    library = ts.library(table, [0], question, policies=policies)
+    assert library.act([[0.0], [1.0]], np.ones((2, 1))).ravel().tolist() == [-0.0, -1.0]
+    assert library.select([[0.0], [1.0]]).guaranteed.all()
+    assert [e.member for e in library.entries] == [0, 1]
+    # judged by the worst member nobody serves anything
+    worst = ts.library(
+        table, [0], ts.Question("regret", "worst", epsilon=0.5), policies=policies
+    )
+    assert worst.size == 1
+    streamed = table.drop_vars("performance").assign(
+        best=(("source", "target"), performance.max(1))
+    )
+    with pytest.raises(
+        InvalidInputError, match="which one that is this table does not"
+    ):
+        ts.library(streamed, [0], question)
+
+
+def test_judge_worst_with_a_family_deploys_one_member_that_serves():
+    system = ts.systems.MassSpringDamper()
+    space = ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
+    trainer = ts.trainers.Lqr(n_policies=4, noise=0.05)
+    table = ts.evaluate(system, trainer, space, seed=0)
+    policies = trainer.train(system, system.contexts(space), seed=0).policies
+    question = ts.Question("regret", epsilon=0.5)
+    cover = ts.greedy_cover(question.sets(table))
+    library = ts.library(table, cover, question, policies=policies, system=system)
+    chosen = library.select(space.points)
+    assert chosen.guaranteed.all()
+    one = LinearGain(library.policies.gain[:, None])
+    played = system.performance(one, system.contexts(space))[:, 0]
+    regret = table["best_known"].values - played[chosen.policy, np.arange(36)]
+    assert regret.max() <= 0.5
+    np.testing.assert_allclose(0.5 - regret, chosen.margin, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_against_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    space = ts.Grid(x=(0.0, 1.0, 5), y=(0.0, 9.0, 4))
+    loss = rng.random((4, 20))
+    performance = rng.random((4, 20))
+    zeros = np.zeros(20)
+    nodes = regions_of(space.points, zeros, zeros, zeros)
+    serves = loss <= 0.5
+    for rule in ("performance", "margin", "connected"):
+        policy, served = assign(loss, performance, 0.5, nodes, rule)
+        assert (served == serves.any(0)).all()
+        for t in range(20):
+            if not served[t]:
+                assert policy[t] == loss[:, t].argmin()
+                continue
+            assert serves[policy[t], t]
+            if rule == "performance":
+                best = max(
+                    np.flatnonzero(serves[:, t]), key=lambda p: performance[p, t]
+                )
+                assert policy[t] == best
+            if rule == "margin":
+                scaled = space.points / [1.0, 9.0]
+
+                def depth(p, t=t, scaled=scaled):
+                    fails = scaled[~serves[p]]
+                    return np.linalg.norm(fails - scaled[t], axis=1).min()
+
+                reach = {p: depth(p) for p in np.flatnonzero(serves[:, t])}
+                assert reach[policy[t]] == pytest.approx(max(reach.values()))
+
+
+def fewest_regions(serves, graph):
+    """All assignments of a small problem, the fewest connected regions of any."""
+    options = [np.flatnonzero(serves[:, t]) for t in range(serves.shape[1])]
+    edges = np.argwhere(graph.toarray())
+    best = serves.shape[1]
+    for policy in itertools.product(*options):
+        parent = list(range(len(policy)))
+
+        def root(i, parent=parent):
+            while parent[i] != i:
+                i = parent[i]
+            return i
+
+        for a, b in edges:
+            if policy[a] == policy[b]:
+                parent[root(a)] = root(b)
+        best = min(best, len({root(i) for i in range(len(policy))}))
+    return best
+
+
+def test_few_connected_regions():
+    rng = np.random.default_rng(0)
+    space = ts.Grid(x=(0.0, 1.0, 4), y=(0.0, 1.0, 2))
+    zeros = np.zeros(8)
+    nodes = regions_of(space.points, zeros, zeros, zeros)
+    graph, found, least = neighbours(nodes), [], []
+    for _ in range(30):
+        loss = rng.random((3, 8))
+        loss[rng.integers(0, 3, 8), np.arange(8)] = 0.0
+        counts = {}
+        for rule in ("performance", "connected"):
+            policy, _ = assign(loss, -loss, 0.4, nodes, rule)
+            filled = regions_of(space.points, policy, zeros, zeros)
+            counts[rule] = count_regions(filled)
+        assert counts["connected"] <= counts["performance"]
+        found.append(counts["connected"])
+        least.append(fewest_regions(loss <= 0.4, graph))
+    assert all(a >= b for a, b in zip(found, least, strict=True))
+    assert sum(found) <= 1.1 * sum(least)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("policies", [gains(4, 2, 3), networks(4), tables(4)])
+def test_act_is_the_act_of_the_selected_policy(kind, policies):
+    library = MAKERS[kind](policies)
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(library.low, library.high, (30, len(library.names)))
+    seen = rng.standard_normal((30, 3 if policies.kind == "linear-gain" else 4))
+    if policies.kind == "tabular":
+        seen = rng.integers(0, 7, 30)
+    acted = library.act(rows, seen)
+    for row, x, action in zip(rows, seen, acted, strict=True):
+        own = policies[library.select(row).policy].act(x)
+        np.testing.assert_allclose(action, own, rtol=1e-6)
+        np.testing.assert_allclose(library.act(row, x), own, rtol=1e-6)
+
+
+def test_refused_contexts_do_not_act():
+    library = grid_library(outside="refuse")
+    with pytest.raises(
+        OutsideError, match=r"x = 7, y = 1 \(and 1 more\) is not"
+    ) as info:
+        library.act([[0.0, 1.0], [7.0, 1.0], [0.0, np.nan]], np.ones((3, 2)))
+    assert info.value.selection.policy.tolist()[1:] == [-1, -1]
+
+
+def test_matrices_have_names_instead_of_policies(tmp_path):
+    file = tmp_path / "scores.csv"
+    file.write_text("policy,flat,hill,ice\nwalk,9,1,0\nrun,5,8,2\nskate,0,1,9\n")
+    table = ts.read_matrix(file)
+    question = ts.Question("regret", epsilon=1.0)
+    library = ts.library(table, ts.minimum_cover(question.sets(table)), question)
+    names = [
+        library.entries[p].name for p in library.select(["flat", "hill", "ice"]).policy
+    ]
+    assert names == ["walk", "run", "skate"]
+    one = library.select("ice")
+    assert one.guaranteed
+    assert library.entries[one.policy].name == "skate"
+    with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
+        library.select("hil")
+    with pytest.raises(InvalidInputError, match="holds names, not policies"):
+        library.act("ice", [1.0])
+    with pytest.raises(InvalidInputError, match="names only"):
+        library.tracker()
+
+
+def test_python_policies_act():
+    system = FunctionSystem(
+        lambda context, policy: -abs(context["x"] - policy(0.0)),
+        [ContextAxis("x", 0.0)],
+    )
+    policies = PythonPolicies([lambda seen: seen + 1.0, lambda seen: seen + 4.0])
+    space = ts.Points(["x"], [0.0, 2.0, 4.0])
+    table = ts.evaluate_policies(system, policies, space)
+    library = ts.library(
+        table,
+        [0, 1],
+        ts.Question("floor", epsilon=1.0),
+        policies=policies,
+        system=system,
+    )
+    assert library.act({"x": 4.0}, 0.5) == 4.5
+    assert library.act([[0.0], [4.0]], [0.5, 1.0]).tolist() == [1.5, 5.0]
+
+
+def test_hysteresis_never_chatters():
+    library = grid_library()
+    rng = np.random.default_rng(0)
+    edges = library.regions.arrays()["borders_0"]
+    width = library.high - library.low
+    for border in edges:
+        track = library.tracker(hysteresis=0.02)
+        steps = border + 0.0099 * width[0] * rng.uniform(-1, 1, 200)
+        used = [track.select([x, 1.0]).policy for x in steps]
+        assert (np.diff(used) != 0).sum() == 0
+    assert any(
+        library.select([b - 1e-3, 1.0]).policy != library.select([b + 1e-3, 1.0]).policy
+        for b in edges
+    )
+
+
+def test_hysteresis_is_bounded_and_marked():
+    library = grid_library()
+    rng = np.random.default_rng(0)
+    track = library.tracker(hysteresis=0.03)
+    band = 0.03 * (library.high - library.low)
+    row, last, n_held = np.array([0.0, 1.0]), None, 0
+    for _ in range(3000):
+        row = np.clip(row + band * rng.normal(0, 0.3, 2), library.low, library.high)
+        mapped, found = library.select(row), track.select(row)
+        if found.held:
+            n_held += 1
+            assert found.policy != mapped.policy
+            assert found.status == Status.INSIDE
+            assert (np.abs(row - last) <= band).all()
+        else:
+            assert (found.policy, found.status) == (mapped.policy, mapped.status)
+            last = row
+    assert n_held > 20
+    at_once = library.tracker(hysteresis=0.0)
+    assert not any(
+        at_once.select(rng.uniform(library.low, library.high)).held for _ in range(99)
+    )
+
+
+def test_a_refused_context_ends_the_hold():
+    library = grid_library(outside="refuse")
+    track = library.tracker(0.5)
+    first = track.select([0.0, 1.0]).policy
+    assert track.select([np.nan, 1.0]).policy == -1
+    other = track.select([2.0, 9.0])
+    assert not other.held
+    assert other.policy == library.select([2.0, 9.0]).policy
+    assert first >= 0
+    with pytest.raises(OutsideError):
+        track.act([np.nan, 1.0], [0.0, 0.0])
+
+
+def test_made_by_hand():
+    library = ts.hand_library(gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]))
+    assert library.select([[1.4], [1.6], [3.1]]).policy.tolist() == [0, 1, 2]
+    assert not library.select([2.0]).guaranteed
+    chosen = ts.hand_library(["a", "b"], ts.Grid(k=(1.0, 4.0, 4)), [0, 0, 1, -1])
+    assert chosen.select([[1.0], [3.0], [4.0]]).policy.tolist() == [0, 1, -1]
+    with pytest.raises(InvalidInputError, match="3 points and the assignment"):
+        ts.hand_library(gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]), [0, 1])
+
+
+def test_mistakes_are_named():
+    system, table, policies, _ = msd()
+    question = ts.Question("regret", epsilon=0.3)
+    library = ts.library(table, [3, 70], question, policies=policies, system=system)
+    with pytest.raises(UnknownNameError, match="context axis 'kk'"):
+        library.select({"kk": 1.0, "c": 2.0})
+    with pytest.raises(InvalidInputError, match="c is missing"):
+        library.select({"k": 1.0})
+    with pytest.raises(InvalidInputError, match="for m = 1 only, but got m = 2"):
+        library.select({"k": 1.0, "c": 1.0, "m": 2.0})
+    assert library.select({"k": 1.0, "c": 1.0, "m": 1.0}).policy >= 0
+    with pytest.raises(InvalidInputError, match="one number each for k, c"):
+        library.select([1.0, 2.0, 3.0])
+    with pytest.raises(InvalidInputError, match="An observation must have 2"):
+        library.act({"k": 1.0, "c": 1.0}, [1.0, 2.0, 3.0])
+    with pytest.raises(InvalidInputError, match="must know what its cover answers"):
+        ts.library(table, [3])
+    with pytest.raises(InvalidInputError, match="from 0 to 143"):
+        ts.library(table, [144], question)
+    with pytest.raises(InvalidInputError, match="list of sources by number"):
+        ts.library(table, [0.5], question)
+    with pytest.raises(UnknownNameError, match="Did you mean 'margin'"):
+        ts.library(table, [3], question, rule="margins")
+    with pytest.raises(UnknownNameError, match="behaviour outside"):
+        ts.library(table, [3], question, outside="ignore")
+    with pytest.raises(InvalidInputError, match=r"a run .* or a performance table"):
+        ts.library("runs/msd", [3], question)
+    with pytest.raises(InvalidInputError, match="hysteresis >= 0"):
+        library.tracker(-0.1)
+    with pytest.raises(InvalidInputError, match="for all 144 sources"):
+        ts.library(table, [3], question, policies=policies[:5])
+    with pytest.raises(UnknownNameError, match="scope"):
+        Guarantee(None, "everywhere", "proof", "")

@@ -1,0 +1,167 @@
+"""Selection against brute force: trees of boxes, grids, points."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.library import BoxRegions, Status, regions_of
+from taskspace.library.regions import GridRegions, NamedRegions, PointRegions
+from taskspace.library.tree import build_tree, descend
+
+from .helpers import MAKERS, random_boxes, tricky_contexts
+
+
+def brute_box(low, high, row):
+    """The box with low < x <= high; on the lower rim of the range, the one there."""
+    rim = low.min(0)
+    above = (row > low) | ((low == rim) & (row >= low))
+    return np.flatnonzero((above & (row <= high)).all(1))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(0, 60))
+def test_tree_of_boxes_equals_brute_force(seed, d, n_cuts):
+    rng = np.random.default_rng(seed)
+    low, high = random_boxes(rng, n_cuts, -np.ones(d), np.arange(1.0, d + 1))
+    label = rng.integers(0, 3, len(low))
+    tree = build_tree(low, high, label)
+    rows = np.concatenate([rng.uniform(low.min(0), high.max(0), (50, d)), low, high])
+    found = tree.label[descend(tree.axis, tree.cut, tree.follow, rows)]
+    for row, got in zip(rows, found, strict=True):
+        (box,) = brute_box(low, high, row)
+        assert label[box] == got
+    # The regions tile the range: none is left out or counted twice.
+    volume = np.prod(tree.high - tree.low, axis=1).sum()
+    np.testing.assert_allclose(volume, np.prod(high.max(0) - low.min(0)))
+
+
+def test_boxes_with_one_label_melt_into_one():
+    edges = np.linspace(0, 1, 33)
+    low = np.stack(np.meshgrid(edges[:-1], edges[:-1], indexing="ij"), -1).reshape(
+        -1, 2
+    )
+    high = np.stack(np.meshgrid(edges[1:], edges[1:], indexing="ij"), -1).reshape(-1, 2)
+    assert len(build_tree(low, high, np.zeros(1024, int)).label) == 1
+    left = (low[:, 0] >= 0.5).astype(int)
+    assert len(build_tree(low, high, left).label) == 2
+
+
+def test_gaps_have_no_label_and_overlaps_are_refused():
+    low, high = np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])
+    tree = build_tree(low, high, np.array([5, 5]))
+    rows = np.array([[0.5], [1.5], [2.5]])
+    found = tree.label[descend(tree.axis, tree.cut, tree.follow, rows)]
+    assert found.tolist() == [5, -1, 5]
+    with pytest.raises(InvalidInputError, match="must not overlap; boxes 0 and 1"):
+        build_tree(low, np.array([[2.1], [3.0]]), np.array([0, 1]))
+    with pytest.raises(InvalidInputError, match="low < high"):
+        build_tree(low, low, np.array([0, 1]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_margin_of_a_melted_region_is_the_least_of_its_boxes(seed):
+    rng = np.random.default_rng(seed)
+    low, high = random_boxes(rng, 60, [0.0, 0.0], [1.0, 2.0])
+    policy, served = rng.integers(0, 2, len(low)), rng.random(len(low)) < 0.7
+    margin = rng.random(len(low))
+    regions = BoxRegions.merged(low, high, policy, served, margin)
+    for i in range(regions.n_regions):
+        meets = (low < regions.box_high[i]).all(1) & (high > regions.box_low[i]).all(1)
+        assert regions.margin[i] == margin[meets].min()
+        assert set(policy[meets]) == {regions.policy[i]}
+        assert set(served[meets]) == {regions.served[i]}
+
+
+@given(st.integers(0, 10**6))
+def test_grid_index_equals_the_nearest_node(seed):
+    rng = np.random.default_rng(seed)
+    space = ts.Grid(x=(-1.0, 3.0, 6), y=(0.5, 2.0, 4))
+    regions = regions_of(space.points, np.zeros(24), np.ones(24), np.zeros(24))
+    assert isinstance(regions, GridRegions)
+    rows = rng.uniform(space.low, space.high, (40, 2))
+    step = np.array([4.0 / 5, 1.5 / 3])
+    for row, found in zip(rows, regions.locate(rows), strict=True):
+        apart = np.abs(space.points - row) / step
+        assert (apart[found] <= apart.min(0) + 1e-12).all()
+
+
+def test_log_axes_have_geometric_borders():
+    space = ts.Grid(y=(1.0, 100.0, 3, "log"))
+    zeros = np.zeros(3)
+    regions = regions_of(space.points, zeros, zeros, zeros, log_axes=[True])
+    assert isinstance(regions, GridRegions)
+    np.testing.assert_allclose(regions.borders[0], [10**0.5, 10**1.5])
+
+
+def test_points_that_are_not_a_grid_use_the_nearest_in_widths():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.4, 1000.0]])
+    regions = regions_of(points, [0, 1, 2], [1, 1, 1], [0, 0, 0])
+    assert isinstance(regions, PointRegions)
+    rows = np.array([[0.4, 400.0], [0.4, 600.0], [0.9, 100.0]])
+    assert regions.locate(rows).tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 3.7e12])
+@pytest.mark.parametrize("kind", ["grid", "points"])
+def test_a_change_of_units_changes_no_selection(kind, unit):
+    library = MAKERS[kind]()
+    points, rows = library.regions.centres, tricky_contexts(library, 200)[:200]
+    zeros = np.zeros(len(points))
+    scale = np.ones(points.shape[1])
+    scale[0] = unit
+    before = regions_of(points, zeros, zeros, zeros).locate(rows)
+    after = regions_of(points * scale, zeros, zeros, zeros).locate(rows * scale)
+    assert (before == after).all()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("outside", ["refuse", "clamp"])
+def test_select_equals_its_words(kind, outside):
+    """One context at a time, from the documented law, without the library's code."""
+    library = MAKERS[kind](outside=outside)
+    regions = library.regions
+    rows = tricky_contexts(library, 100)
+    many = library.select(rows)
+    for i, row in enumerate(rows):
+        one = library.select(row)
+        assert (one.policy, one.status) == (many.policy[i], many.status[i])
+        inside = ((row >= library.low) & (row <= library.high)).all()
+        if not np.isfinite(row).all() or (outside == "refuse" and not inside):
+            assert (one.policy, one.status) == (-1, Status.REFUSED)
+            assert np.isnan(one.margin)
+            continue
+        place = np.clip(row, library.low, library.high)
+        if isinstance(regions, BoxRegions):
+            (region,) = brute_box(regions.box_low, regions.box_high, place)
+            known = True
+        elif isinstance(regions, PointRegions):
+            width = library.high - library.low
+            region = (((regions.points - place) / width) ** 2).sum(1).argmin()
+            known = (regions.points[region] == row).all()
+        else:
+            assert isinstance(regions, GridRegions)
+            places = [
+                (b < x).sum() for b, x in zip(regions.borders, place, strict=True)
+            ]
+            region = np.ravel_multi_index(tuple(places), regions.shape)
+            known = (regions.centres[region] == row).all()
+        assert one.policy == regions.policy[region]
+        expected = Status.INSIDE if inside else Status.OUTSIDE
+        if inside and known and regions.served[region]:
+            expected = Status.GUARANTEED
+        assert one.status == expected
+        assert one.margin == regions.margin[region]
+
+
+def test_names_are_looked_up():
+    regions = NamedRegions(
+        np.array([0, 1, -1]), np.array([True, False, False]), np.zeros(3),
+        np.array(["flat", "hill", "ice"]),
+    )  # fmt: skip
+    assert regions.look_up(["hill", "flat"]).tolist() == [1, 0]
+    with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
+        regions.look_up(["hil"])
+    with pytest.raises(InvalidInputError, match=r"select by name, e\.g\. 'flat'"):
+        regions.locate(np.zeros((1, 2)))

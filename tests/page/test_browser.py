@@ -1,0 +1,365 @@
+"""The page in a real Chromium, against the library."""
+
+import json
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.cli import app
+from taskspace.show.page import build_page
+
+VIEW = """
+const view = taskspace.panels[0].view;
+const answer = await view.answer();
+return {
+  epsilon: view.epsilon, sources: answer.sources, who: Array.from(answer.who),
+  served: answer.served, counts: answer.counts, bound: view.bound(answer).bound,
+};
+"""
+
+
+@pytest.fixture
+def opened(browser, msd_page, tmp_path):
+    browser.show(msd_page, tmp_path)
+    yield browser
+    assert browser.errors() == []
+
+
+def expected(table, criterion, judge, epsilon, sources):
+    """Who serves whom by the library's losses: least loss, ties to the lowest."""
+    losses = ts.loss(table, criterion, judge).values
+    order = np.sort(sources).astype(int)
+    served = (losses[order] <= epsilon).any(0)
+    who = np.full(losses.shape[1], -1)
+    who[served] = order[losses[order].argmin(0)[served]]
+    return who
+
+
+def test_opens_from_disk_without_a_network(opened):
+    assert opened.run("return location.protocol") == "file:"
+    assert opened.run("return navigator.onLine") is False
+    assert "within regret ≤ 0.2" in opened.text(".sentence")
+    asked = opened.run(
+        "return performance.getEntriesByType('resource').map(e => e.name)"
+    )
+    assert [name for name in asked if not name.startswith(("data:", "blob:"))] == []
+    policy = opened.run("return document.querySelector('meta[http-equiv]').content")
+    assert policy.startswith("default-src 'none'")
+
+
+def test_fifty_tolerances_have_the_size_of_the_library(opened, msd_table):
+    rng = np.random.default_rng(0)
+    losses = ts.loss(msd_table, "regret", "worst")
+    steps = opened.run("return taskspace.panels[0].view.layer.about.steps")
+    epsilons = [step["epsilon"] for step in steps]
+    opened.set(".method", "greedy", "change")
+    for wanted in np.exp(
+        rng.uniform(np.log(epsilons[0]), np.log(2 * epsilons[-1]), 50)
+    ):
+        opened.set(".epsilon-number", float(wanted), "change")
+        shown = float(
+            opened.run("return document.querySelector('.epsilon-number').value")
+        )
+        assert shown == max(e for e in epsilons if e <= wanted)
+        sets = ts.tolerance_sets(losses, shown)
+        cover = ts.greedy_cover(sets)
+        size = int(opened.text(".sentence .size").split()[0])
+        assert size == cover.size
+        rows = opened.run(
+            "return document.querySelectorAll('.selected tbody tr').length"
+        )
+        assert rows == cover.size
+
+
+def test_fifty_random_views_are_exact(opened, msd_table):
+    rng = np.random.default_rng(1)
+    layers = opened.run(
+        "return taskspace.page.header.layers.map(l => [l.criterion, l.judge])"
+    )
+    n = msd_table.sizes["source"]
+    assert len(layers) == 8
+    for _ in range(50):
+        criterion, judge = layers[rng.integers(len(layers))]
+        sources = rng.choice(n, rng.integers(1, 9), replace=False).tolist()
+        share = float(rng.uniform())
+        found = opened.ask(
+            "const [key, sources, share] = arguments;"
+            "const panel = taskspace.panels[0];"
+            "await panel.setLayer(key);"
+            "panel.view.method = 'hand'; panel.view.hand = sources;"
+            "panel.view.step = Math.floor(share * panel.view.layer.about.steps.length);"
+            "await panel.update();" + VIEW,
+            f"{criterion}.{judge}",
+            sources,
+            share,
+        )
+        who = expected(msd_table, criterion, judge, found["epsilon"], sources)
+        mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
+        np.testing.assert_array_equal(mine, who)
+        assert found["served"] == (who >= 0).sum()
+        assert found["counts"] == [int((who == s).sum()) for s in sources]
+        sizes = ts.loss(msd_table, criterion, judge).values <= found["epsilon"]
+        shown = opened.run(
+            "return [...document.querySelectorAll('.selected tbody tr')]"
+            ".map(r => [...r.children].map(c => c.textContent))"
+        )
+        for row, source in zip(shown, sources, strict=True):
+            assert int(row[3]) == sizes[source].sum()
+
+
+def test_losses_are_bit_for_bit(opened, msd_table):
+    for criterion in ("signed", "regret", "ratio", "floor"):
+        for judge in ("worst", "best"):
+            losses = ts.loss(msd_table, criterion, judge).values
+            found = opened.ask(
+                "const layer = await taskspace.page.layer(arguments[0]);"
+                "const n = layer.n; const rows = taskspace.page.rows.length;"
+                "return Array.from({length: rows * n}, (_, i) => "
+                "  layer.loss(Math.floor(i / n), i % n));",
+                f"{criterion}.{judge}",
+            )
+            np.testing.assert_array_equal(np.reshape(found, losses.shape), losses)
+
+
+def test_criterion_and_judge_switch(opened, msd_table):
+    opened.set(".criterion", "ratio", "change")
+    assert "ratio ≤" in opened.text(".sentence")
+    opened.set(".judge", "best", "change")
+    assert "by the best policy" in opened.text(".sentence")
+    found = opened.ask(VIEW)
+    who = expected(msd_table, "ratio", "best", found["epsilon"], found["sources"])
+    assert (who >= 0).sum() == found["served"]
+
+
+def test_a_click_shows_the_context(opened):
+    opened.run(
+        "const canvas = document.querySelector('canvas');"
+        "const box = canvas.getBoundingClientRect();"
+        "canvas.dispatchEvent(new MouseEvent('click', "
+        "{clientX: box.left + box.width - 3, clientY: box.top + 3, bubbles: true}))"
+    )
+    opened.until("return document.querySelector('.detail h3')")
+    assert opened.text(".detail h3") == "k 8, c 8"
+    assert "margin" in opened.text(".detail")
+
+
+def test_a_source_is_taken_in_and_out(opened):
+    before = opened.ask(VIEW)
+    source = next(s for s in range(56) if s not in before["sources"])
+    opened.ask("await taskspace.panels[0].toggle(arguments[0])", source)
+    after = opened.ask(VIEW)
+    assert after["sources"] == [*before["sources"], source]
+    assert opened.run("return document.querySelector('.method').value") == "hand"
+    opened.run("document.querySelector('.selected .remove').click()")
+    opened.until(
+        f"return taskspace.panels[0].view.hand.length === {len(before['sources'])}"
+    )
+    fewer = opened.ask(VIEW)
+    assert fewer["served"] < after["served"]
+    assert "%" in opened.text(".sentence")
+
+
+def test_the_budget_takes_the_first_sources(opened):
+    opened.set(".budget input", 2)
+    found = opened.ask(VIEW)
+    assert len(found["sources"]) == 2
+    assert "2 of" in opened.text(".budget output")
+
+
+def test_downloaded_covers_are_verified(browser, tmp_path):
+    from typer.testing import CliRunner
+
+    scores = 100 - np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)) * 10)
+    file = tmp_path / "scores.csv"
+    ts.write_matrix(ts.table_from_matrix(scores), file)
+    page = tmp_path / "page.html"
+    ran = CliRunner().invoke(
+        app, ["explore", str(file), "--epsilon", "20", "--out", str(page)]
+    )
+    assert ran.exit_code == 0, ran.output
+    browser.open(page.as_uri())
+    for hand in (None, [4, 0], []):
+        if hand is not None:
+            browser.ask(
+                "const panel = taskspace.panels[0];"
+                "panel.view.method = 'hand'; panel.view.hand = arguments[0];"
+                "await panel.update()",
+                hand,
+            )
+        saved = browser.download(".save-cover", "cover.json")
+        cover = ts.Cover.load(saved)
+        assert hand is None or cover.sources.tolist() == hand
+        ran = CliRunner().invoke(app, ["verify", str(saved), str(file)])
+        assert ran.exit_code == 0, ran.output
+        if hand is None:  # the prices that prove the bound travel with it
+            sets = ts.table_sets(ts.read_matrix(file), "regret", "worst", 20.0)
+            assert any("its prices" in s for s in ts.verify_cover(cover, sets).proven)
+        # And a claim that was tampered with is refused.
+        record = json.loads(saved.read_text())
+        record["coverage"] += 0.1
+        saved.write_text(json.dumps(record))
+        assert CliRunner().invoke(app, ["verify", str(saved), str(file)]).exit_code == 1
+    assert browser.errors() == []
+
+
+def test_the_figure_is_an_svg(opened):
+    from xml.etree import ElementTree
+
+    file = opened.download(".save-figure", "map.svg")
+    root = ElementTree.fromstring(file.read_text())
+    assert root.tag.endswith("svg")
+    assert any(child.tag.endswith("image") for child in root)
+
+
+def test_the_address_holds_the_state(opened, msd_page, tmp_path):
+    opened.set(".criterion", "floor", "change")
+    opened.set(".epsilon", 7)
+    opened.set(".mode", "loss", "change")
+    opened.ask(
+        "taskspace.panels[0].view.pick = 33; await taskspace.panels[0].toggle(5)"
+    )
+    opened.run("document.querySelector('.compare').click()")
+    opened.until(
+        "return taskspace.panels.length === 2 && location.hash.includes('b.c=')"
+    )
+    before = opened.ask(VIEW)
+    fragment = opened.run("return location.hash")
+    opened.show(msd_page, tmp_path, fragment)
+    assert opened.ask(VIEW) == before
+    assert opened.run("return taskspace.panels.length") == 2
+    assert opened.run("return taskspace.panels[0].view.pick") == 33
+    assert opened.run("return document.querySelector('.mode').value") == "loss"
+    assert opened.run("return location.hash") == fragment
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["#c=nonsense.worst&e=NaN", "#c=regret.worst&e=1e99&p=-4&k=x&m=hand&s=9999.a.3",
+     "#c=regret.worst&m=<script>&x=1.1.1", "#%%%", "#e=0&p=1e9&v=source&o=777"],
+)  # fmt: skip
+def test_a_broken_address_still_shows_something(browser, msd_page, tmp_path, fragment):
+    browser.show(msd_page, tmp_path, fragment)
+    assert "serve" in browser.text(".sentence")
+    assert browser.errors() == []
+
+
+def test_names_are_text(browser, named_matrix, tmp_path):
+    title = "</script><script>window.hacked = 2</script>"
+    page = build_page(
+        named_matrix,
+        [ts.Question("regret", epsilon=8.0)],
+        title=title,
+        path="</script><img src=x onerror=hacked=3>",
+        about={"settings": "<img src=x onerror=hacked=4>", "warnings": ["<b>w</b>"]},
+        time_limit=0.5,
+    )
+    browser.show(page, tmp_path, "#p=3")
+    assert browser.text("h1") == title
+    assert browser.run("return window.hacked === undefined")
+    assert (
+        browser.run("return document.querySelectorAll('h1 *, .detail b b').length") == 0
+    )
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert "t3<script>window.hacked = 1</script>" in browser.text(".detail h3")
+    assert browser.errors() == []
+
+
+def test_three_axes_by_slices(browser, tmp_path):
+    space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 3), m=(0.5, 2.0, 5))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    page = build_page(table, [ts.Question("regret", epsilon=0.5)], time_limit=0.5)
+    browser.show(page, tmp_path)
+    browser.run(
+        "const s = document.querySelector('.slices input'); s.value = 4;"
+        "s.dispatchEvent(new Event('input'))"
+    )
+    # The middle of the map at the last slice of m: the target with that number.
+    found = browser.run(
+        "const map = taskspace.panels[0].shown.map;"
+        "return map.targetAt(map.size.w - 1, 1)"
+    )
+    assert table["target_k"].values[found] == 8.0
+    assert table["target_c"].values[found] == 8.0
+    assert table["target_m"].values[found] == 2.0
+    assert browser.errors() == []
+
+
+def test_neighbours_differ_in_colour(browser, msd_page, tmp_path):
+    browser.show(msd_page, tmp_path)
+    rng = np.random.default_rng(5)
+    for trial in range(6):
+        n = int(rng.integers(2, 60))
+        who = np.kron(rng.integers(-1, n, (9, 9)), np.ones((2, 2), int))
+        got = browser.run(
+            "const [who, n] = arguments;"
+            "const map = taskspace.panels[0].shown.map;"
+            "return Array.from(map.coloursOf(Int32Array.from(who), [18, 18], n))",
+            who.ravel().tolist(),
+            n,
+        )
+        colour = np.array([*got, -1])[who]
+        for a, b in (
+            (np.s_[1:, :], np.s_[:-1, :]),
+            (np.s_[:, 1:], np.s_[:, :-1]),
+            (np.s_[1:, 1:], np.s_[:-1, :-1]),
+            (np.s_[1:, :-1], np.s_[:-1, 1:]),
+        ):
+            touch = (who[a] != who[b]) & (who[a] >= 0) & (who[b] >= 0)
+            assert (colour[a] != colour[b])[touch].all(), trial
+
+
+def test_keys_move_the_tolerance_and_the_pick(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    slider = opened.driver.find_element("css selector", ".epsilon")
+    before = opened.run("return taskspace.panels[0].view.step")
+    slider.send_keys(Keys.ARROW_RIGHT)
+    opened.until(f"return taskspace.panels[0].view.step === {before + 1}")
+    canvas = opened.driver.find_element("css selector", "canvas")
+    opened.ask("taskspace.panels[0].view.pick = 0; await taskspace.panels[0].update()")
+    canvas.send_keys(Keys.ARROW_UP)
+    opened.until("return taskspace.panels[0].view.pick === 1")
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    opened.until("return taskspace.panels[0].view.pick === 9")
+    canvas.send_keys(Keys.ENTER)
+    opened.until("return taskspace.panels[0].view.method === 'hand'")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_runs_over_the_side(browser, msd_page, tmp_path, width):
+    metrics = {
+        "width": width,
+        "height": 844,
+        "deviceScaleFactor": 1,
+        "mobile": width < 500,
+    }
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        browser.show(msd_page, tmp_path, "#p=9")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_large_table_keeps_only_some_rows(browser, tmp_path):
+    """Rows are left out, losses quantised; counts stay exact."""
+    space = ts.Grid(k=(0.1, 8.0, 30), c=(0.1, 8.0, 30))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    page = build_page(
+        table, [ts.Question("regret", epsilon=0.1)], max_rows=400, more_rows=250,
+        n_steps=12, time_limit=1.0,
+    )  # fmt: skip
+    browser.show(page, tmp_path)
+    assert browser.run("return taskspace.page.rows.length") <= 400
+    assert browser.run("return taskspace.panels[0].view.layer.isExact") is False
+    n_steps = browser.run("return taskspace.panels[0].view.layer.about.steps.length")
+    for step in range(n_steps):
+        browser.set(".epsilon", step)
+        found = browser.ask(VIEW)
+        who = expected(table, "regret", "worst", found["epsilon"], found["sources"])
+        mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
+        np.testing.assert_array_equal(mine, who)
+    assert browser.errors() == []
