@@ -26,7 +26,7 @@ from taskspace.systems.episodic import FIRST_FRESH, EpisodicSystem
 from tests.certificates.worlds import MSD, msd_family
 
 LEVEL = 0.05
-REPEATS = 4000
+REPEATS = 3000
 
 
 def bernoulli(p):
@@ -70,7 +70,7 @@ def bernstein_bounds(samples, level):
     return centre - spread / weight, centre + spread / weight
 
 
-def run(stream, threshold, *, n=REPEATS, length=400, level=LEVEL, seed=0):
+def run(stream, threshold, *, n=REPEATS, length=256, level=LEVEL, seed=0):
     rng = np.random.default_rng(seed)
     tests = BettingTests(np.full(n, threshold), above=level, below=level)
     tests.update(np.arange(n), stream(rng, (n, length)))

@@ -19,6 +19,8 @@ from taskspace.errors import InvalidInputError
 
 __all__ = ["BettingTests", "check_confidence", "share_bound"]
 
+# Samples of each stream that are taken in one go.
+COLUMNS = 32
 # Bets, as shares of the largest one, and the share of the capital that each gets.
 # Large ones win where nearly every sample is good, as those of a good cover are.
 BETS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92, 0.985])
@@ -115,12 +117,12 @@ class BettingTests:
                 "Samples must lie in [0, 1], but go from "
                 f"{samples.min()} to {samples.max()}."
             )
-        for column in samples.T:
+        for first in range(0, samples.shape[1], COLUMNS):
             going = self.is_open[streams]
             rows = streams[going]
             if not len(rows):
                 break
-            self._bet(rows, column[going, None])
+            self._bet(rows, samples[going, first : first + COLUMNS])
 
     def _bet(self, rows: NDArray[np.integer], x: NDArray[np.float64]) -> None:
         m = self.threshold[rows, None]
@@ -128,10 +130,25 @@ class BettingTests:
         with np.errstate(divide="ignore"):
             above = BETS / m
             below = np.minimum(BETS / (1 - m), 1e300)  # m = 1: any bet is safe
-        self._above[rows] += np.log1p(above * (x - m))
-        self._below[rows] += np.log1p(below * (m - x))
-        self.n_samples[rows] += 1
-        capital = np.logaddexp.reduce(self._above[rows], axis=1)
-        self.is_above[rows] = capital >= self._goal_above[rows]
-        capital = np.logaddexp.reduce(self._below[rows], axis=1)
-        self.is_below[rows] = capital >= self._goal_below[rows]
+        gain = (x - m)[:, None, :]
+        won = self._above[rows, :, None] + np.log1p(above[:, :, None] * gain).cumsum(2)
+        lost = self._below[rows, :, None] + np.log1p(below[:, :, None] * -gain).cumsum(
+            2
+        )
+        is_above = _log_sum(won) >= self._goal_above[rows, None]
+        is_below = _log_sum(lost) >= self._goal_below[rows, None]
+        # Each stream ends at its first decision and takes nothing after it.
+        decided = is_above | is_below
+        last = np.where(decided.any(1), decided.argmax(1), x.shape[1] - 1)
+        at = np.arange(len(rows))
+        self._above[rows] = won[at, :, last]
+        self._below[rows] = lost[at, :, last]
+        self.is_above[rows] = is_above[at, last]
+        self.is_below[rows] = is_below[at, last]
+        self.n_samples[rows] += last + 1
+
+
+def _log_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the sum over the bets."""
+    largest = logs.max(1)
+    return largest + np.log(np.exp(logs - largest[:, None, :]).sum(1))
