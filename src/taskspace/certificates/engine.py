@@ -24,6 +24,7 @@ from taskspace.certificates.claims import (
     claim,
     table_scope,
 )
+from taskspace.certificates.confidence import check_confidence
 from taskspace.certificates.continuum import (
     ContinuumCover,
 )
@@ -165,6 +166,7 @@ def certify(
     if not isinstance(question, Question):
         judge = judge_named(judge, family)
         question = Question(criterion, judge, epsilon=question)
+    check_confidence(confidence)
     tell = progress or (lambda _: None)
     tell("compile")
     _compile_cover()
