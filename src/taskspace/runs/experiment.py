@@ -201,7 +201,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                values[key] = {"id": name, **_plain(built.settings())}
+                settings = _plain(built.settings())
+                # TOML has no word for "none": a setting left out means the same.
+                given = {k: v for k, v in settings.items() if v is not None}
+                values[key] = {"id": name, **given}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
