@@ -231,7 +231,9 @@ class Symbol:
         return result[()] if isinstance(result, np.ndarray) else result
 
     def _no_number(self, *_: Any) -> NoReturn:
-        _refuse("a conversion to a plain number (float(), int(), dtype=float, np.interp)")
+        _refuse(
+            "a conversion to a plain number (float(), int(), dtype=float, np.interp)"
+        )
 
     def _no_branch(self, *_: Any) -> NoReturn:
         _refuse("a comparison or a branch (if, max, abs, np.where, np.clip)")
