@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, RenamedWarning, UnknownNameError
 
-__all__ = ["JUDGES", "Criterion", "Reference", "judge_named", "old_judge"]
+__all__ = [
+    "JUDGES",
+    "OLD_JUDGES",
+    "Criterion",
+    "Reference",
+    "judge_named",
+    "old_judge",
+]
 
 Array = NDArray[np.float64]
 Reference = Literal["none", "home", "best known"]
@@ -24,6 +31,7 @@ JUDGES = ("worst", "best")
 """Which policy of a family counts: the paper's sup, or a deployer's choice."""
 
 OLD_JUDGES = {"all": "worst", "any": "best"}
+"""Former names, which files and callers may still use."""
 
 
 class Criterion(ABC):

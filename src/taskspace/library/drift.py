@@ -75,12 +75,12 @@ def drift_returns(
         gain = library.policies.gain
         ways: dict[str, Gains] = {
             "library": lambda seen: gain[library.select(seen).policy],
-            "best single policy of the library": lambda seen: np.repeat(
+            "one policy of it": lambda seen: np.repeat(
                 gain[single : single + 1], len(seen), axis=0
             ),
         }
         if designer is not None and not isinstance(designer, Pool):
-            ways["gain designed anew at every step"] = lambda seen: np.asarray(
+            ways["designed anew at every step"] = lambda seen: np.asarray(
                 designer(np.clip(seen, library.low, library.high)).arrays()["gain"]
             )
         states = rng.multivariate_normal(
@@ -93,9 +93,7 @@ def drift_returns(
     if isinstance(system, SimulatedSystem):
         numbers = {
             "library": lambda seen: library.select(seen).policy,
-            "best single policy of the library": lambda seen: np.full(
-                len(seen), single
-            ),
+            "one policy of it": lambda seen: np.full(len(seen), single),
         }
         return {
             name: _simulated(library, system, way, at, blur, n_steps)

@@ -92,7 +92,7 @@ def evaluate_policies(
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = {
+    notes: dict[str, Any] = {
         "system": system.id,
         "best_known_kind": kind,
         "provenance": system.provenance,
