@@ -206,7 +206,7 @@ n_policies = 1
 total_steps = 64
 evaluate_every = 64
 n_evaluation_episodes = 1
-options = {n_steps = 32, n_epochs = 1}
+options = {n_steps = 32, batch_size = 32, n_epochs = 1}
 [[criteria]]
 criterion = "regret"
 epsilon = [50.0]
@@ -247,7 +247,7 @@ def test_training_is_judged_on_episodes_of_its_own(monkeypatch):
     monkeypatch.setattr(GymnasiumSystem, "returns", spy)
     trainer = ts.trainers.Sb3(
         n_policies=1, total_steps=32, evaluate_every=32, n_evaluation_episodes=4,
-        options={"n_steps": 32, "n_epochs": 1},
+        options={"n_steps": 32, "batch_size": 32, "n_epochs": 1},
     )  # fmt: skip
     row = np.array([[a.default for a in system.axes]])
     trainer.train(system, row, seed=0)
