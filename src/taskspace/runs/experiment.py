@@ -220,8 +220,7 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
-        values = _plain(values)
-        return {key: value for key, value in values.items() if value is not None}
+        return _plain(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -459,9 +458,9 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers."""
+    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):
