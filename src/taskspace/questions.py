@@ -72,6 +72,11 @@ class Question:
             "source"
         )
 
+    @property
+    def label(self) -> str:
+        """The question in a few words, for the title of a picture."""
+        return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy"
+
     def at(self, epsilon: float) -> Self:
         """The same question with another tolerance.
 

@@ -393,17 +393,14 @@ def _geometry(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
     widths = np.ptp(np.concatenate([rows.points, columns.points]), axis=0)
-    same = rows.size == columns.size and bool((rows.points == columns.points).all())
-    return (
-        rates,
-        check.balls,
-        [
-            about,
-            check.inner,
-            check.outer,
-            *volume_bounds(widths, question.epsilon, check.balls, same_sides=same),
-        ],
-    )
+    if check.inner.values["violations"]:
+        volumes = no_volume_bounds(f"Inner balls do not hold: {check.inner.why}")
+    else:
+        # Then a packing of targets is a set of sources.
+        known = {tuple(row) for row in rows.points.tolist()}
+        same = known.issuperset(tuple(row) for row in columns.points.tolist())
+        volumes = volume_bounds(widths, question.epsilon, check.balls, same_sides=same)
+    return rates, check.balls, [about, check.inner, check.outer, *volumes]
 
 
 def _rates_certificate(

@@ -178,10 +178,13 @@ def hopeless_sentence(
         context: where every source fails.
         names: axes that vary.
     """
-    verb = "serve" if size != 1 else "serves"
-    these = f"These {size}" if size != 1 else "This 1"
-    return (
+    why = (
         f"No cover of the whole box exists: none of the {count(n_sources, 'source')} "
-        f"manages {context_words(context, names)}. {these} certainly {verb} "
-        f"{share:.2%} of it."
+        f"manages {context_words(context, names)}."
     )
+    if size:
+        these = (
+            f"These {size} certainly serve" if size > 1 else "This 1 certainly serves"
+        )
+        why += f" {these} {share:.2%} of it."
+    return why

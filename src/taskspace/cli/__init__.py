@@ -32,6 +32,7 @@ COMMANDS = (
     "evaluate",
     "report",
     "explore",
+    "plot",
     "archive",
     "systems",
     "doctor",
@@ -69,6 +70,17 @@ class _Commands(TyperGroup):
         command = get_command(one)
         command.name = cmd_name
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; Ctrl-C is for `main`, not for the library."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C reached the command."""
 
 
 app = typer.Typer(
@@ -136,7 +148,7 @@ def main() -> None:
                 "finished before is kept."
             )
             code = 2
-        except KeyboardInterrupt:
+        except (_Interrupted, KeyboardInterrupt):
             said.print("Interrupted. Run the same command to go on.")
             code = 130
         except _Terminated:

@@ -14,9 +14,12 @@ from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -71,6 +74,9 @@ def certify(
     ] = None,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -83,7 +89,13 @@ def certify(
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
         loaded = load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         )
         result = certify_table(
             loaded.table,
@@ -93,7 +105,7 @@ def certify(
             time_limit=clock.left,
             seed=seed,
             progress=status.update,
-            **_of_run(loaded),
+            **of_run(loaded),
         )
         written = []
         if figures is not None:
@@ -126,7 +138,7 @@ def _rates(given: list[float] | None) -> float | list[float] | None:
     return given[0] if len(given) == 1 else given
 
 
-def _of_run(loaded: TableInput) -> dict[str, Any]:
+def of_run(loaded: TableInput) -> dict[str, Any]:
     """System, policies and spaces of a run, of the sources that its table has."""
     if loaded.run is None:
         return {}

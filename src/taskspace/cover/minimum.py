@@ -121,7 +121,7 @@ def minimum_cover(
     # To look for cheaper covers again would take longer than the search on large data.
     small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
     verify_cover(
-        cover, sets, costs, raise_on_failure=True, refute_bound=small, max_nodes=0
+        cover, sets, costs, raise_on_failure=True, refute_bound=small, effort=0
     )
     return cover
 

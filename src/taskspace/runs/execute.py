@@ -229,15 +229,17 @@ def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> N
 
 
 def _known(path: Path) -> Results | None:
+    """Stored results that hold for the table as it is now."""
     try:
-        return Results.load(path)
+        known = Results.load(path)
     except DamagedFileError:
         return None
+    return None if known.failures else known
 
 
 def _answers(known: Results, experiment: Experiment) -> bool:
     """Whether stored results answer all that an experiment asks, as it asks it."""
-    if known.failures or known.settings != cover_settings(experiment):
+    if known.settings != cover_settings(experiment):
         return False
     grid = hasattr(experiment.sources, "shape")
     methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]

@@ -206,7 +206,7 @@ class GainSchedule:
         """
         ct = _control()
         given = [s for s in signals if s in plant.input_labels]
-        parameters = [s for s in signals if s in plant.params]
+        parameters = [str(s) for s in signals if s in plant.params]
         unknown = [s for s in signals if s not in [*given, *parameters]]
         unknown = [s for s in unknown if s not in plant.output_labels]
         controls = [label for label in plant.input_labels if label not in given]
