@@ -5,7 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.policies import LinearGain, Mlp
-from taskspace.show.play import can_play, play
+from taskspace.show.play import play
 from taskspace.systems import CartPole, Pendulum
 
 
