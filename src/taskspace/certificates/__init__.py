@@ -14,6 +14,7 @@ from taskspace.certificates.continuum import certify_cover as certify_cover
 from taskspace.certificates.enclosures import ENCLOSURES as ENCLOSURES
 from taskspace.certificates.enclosures import Boxes as Boxes
 from taskspace.certificates.enclosures import Enclosure as Enclosure
+from taskspace.certificates.enclosures import LinearEnclosure as LinearEnclosure
 from taskspace.certificates.enclosures import LipschitzEnclosure as LipschitzEnclosure
 from taskspace.certificates.enclosures import MsdEnclosure as MsdEnclosure
 from taskspace.certificates.enclosures import enclosure_for as enclosure_for

@@ -32,6 +32,7 @@ COMMANDS = (
     "evaluate",
     "report",
     "explore",
+    "plot",
     "archive",
     "systems",
     "doctor",

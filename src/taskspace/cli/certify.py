@@ -105,7 +105,7 @@ def certify(
             time_limit=clock.left,
             seed=seed,
             progress=status.update,
-            **_of_run(loaded),
+            **of_run(loaded),
         )
         written = []
         if figures is not None:
@@ -138,7 +138,7 @@ def _rates(given: list[float] | None) -> float | list[float] | None:
     return given[0] if len(given) == 1 else given
 
 
-def _of_run(loaded: TableInput) -> dict[str, Any]:
+def of_run(loaded: TableInput) -> dict[str, Any]:
     """System, policies and spaces of a run, of the sources that its table has."""
     if loaded.run is None:
         return {}

@@ -11,8 +11,10 @@ from taskspace.cover import Cover
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
+from taskspace.runs.store import RunStore
 from taskspace.show.page.build import collect
 from taskspace.show.page.data import PageData
+from taskspace.show.page.scenes import Stage
 
 __all__ = ["Reader", "Subject"]
 
@@ -21,6 +23,7 @@ class Loaded(Protocol):
     """What loading a path gives."""
 
     table: xr.Dataset
+    run: RunStore | None
     experiment: Experiment | None
     system: dict[str, Any]
 
@@ -60,6 +63,7 @@ class Reader:
             loaded.system,
             loaded.notes,
             self.reading,
+            Stage.of(loaded),
         )
 
     def read(self, progress: Callable[[str], None] | None = None) -> PageData:
@@ -83,6 +87,7 @@ class Subject:
         system: what a run tells of its system.
         notes: what a person should know of the table before any number of it.
         reading: how a matrix file was read, for `taskspace verify`.
+        stage: plays the policies of a run.
     """
 
     path: Path
@@ -92,6 +97,7 @@ class Subject:
     system: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
+    stage: "Stage | None" = None
 
     @property
     def questions(self) -> list[Question]:
@@ -183,6 +189,8 @@ class Subject:
         )
         if self.results is not None:
             _add_curves(page, self.results)
+        if self.stage is not None:
+            self.stage.add_to(page, self.table)
         return page
 
 
