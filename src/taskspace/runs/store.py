@@ -49,6 +49,7 @@ from taskspace.performance.ledger import (
     table_notes,
 )
 from taskspace.performance.table import DIMS
+from taskspace.policies import Policy
 from taskspace.runs import chunks
 from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
