@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
@@ -33,7 +32,6 @@ from taskspace.cli.output import (
     shown,
 )
 from taskspace.cover.base import Clock
-from taskspace.trainers.base import Trained
 
 MARKS = {
     "proof": "green",
@@ -142,17 +140,10 @@ def of_run(loaded: TableInput) -> dict[str, Any]:
     """System, policies and spaces of a run, of the sources that its table has."""
     if loaded.run is None:
         return {}
-    ledger = loaded.run.ledger()
-    known = np.flatnonzero(ledger.evaluated)
-    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
-    parts = [
-        loaded.run.read_policies(slice(int(s[0]), int(s[-1]) + 1)).trained
-        for s in stretches
-    ]
     return {
-        "system": ledger.task.system,
-        "policies": Trained.concatenate(parts).policies,
-        "targets": ledger.target_space,
+        "system": loaded.run.experiment.built_system,
+        "policies": loaded.run.table_policies(),
+        "targets": loaded.run.experiment.target_space,
     }
 
 

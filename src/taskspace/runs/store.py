@@ -50,6 +50,7 @@ from taskspace.performance.ledger import (
     TrainedBlock,
     Work,
     assemble,
+    contiguous,
     table_notes,
 )
 from taskspace.performance.table import DIMS
@@ -501,6 +502,23 @@ class RunStore:
         done = [block for block in range(n_blocks) if self.has("evaluate", block)]
         return chunks.stored_variables(self, done, names)
 
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table; a computed one needs policies."""
+        stage: Stage = "train" if self.layout.is_computed else "evaluate"
+        found = np.zeros(self.layout.n_sources, bool)
+        for block, rows in enumerate(self.layout.blocks(stage)):
+            found[rows] = self.has(stage, block)
+        return found
+
+    def table_policies(self) -> Policy:
+        """The policies of the sources that the table has, in its order."""
+        parts = [
+            block[~block.failed]
+            for rows in contiguous(np.flatnonzero(self.known()))
+            for block in [self.read_policies(rows)]
+        ]
+        return TrainedBlock.concatenate(parts).trained.policies
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target, over the finished blocks."""
         if self.layout.is_computed:
@@ -604,11 +622,7 @@ class RunStore:
         if reference is not None and missing:
             raise self._damaged(missing[0])
         notes = {**self.notes, "best_known_kind": kind}
-        known = np.zeros(self.layout.n_sources, bool)
-        for block, rows in enumerate(self.blocks("evaluate")):
-            known[rows] = self.has("evaluate", block)
-        if self.layout.is_computed:
-            known[:] = True
+        known = self.known()
         if not known.any():
             raise RunStoreError(
                 f"{self.path} is not finished: no source is evaluated yet. Go on with: "
