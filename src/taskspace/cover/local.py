@@ -110,12 +110,22 @@ def local_cover(
 
 
 def is_too_large(sets: TargetSets) -> bool:
-    """Whether a search, which walks through every pair, would take too long."""
+    """Whether a search, which walks through every pair, would take too long.
+
+    Args:
+        sets: the targets that each source serves.
+    """
     return int(sets.sizes.sum()) > MAX_PAIRS
 
 
 def greedy_instead(sets: TargetSets, costs: ArrayLike | None, method: str) -> Cover:
-    """Greedy's cover for data that are too large to search."""
+    """Greedy's cover for data that are too large to search.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, as given.
+        method: name of the method that asked.
+    """
     reason = "too large to search: this is greedy's cover"
     return replace(greedy_cover(sets, costs=costs), method=method, stop_reason=reason)
 
