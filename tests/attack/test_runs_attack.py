@@ -319,13 +319,14 @@ def test_workers_end_with_their_parent(tmp_path):
     )
     file = tmp_path / "parent.py"
     file.write_text(code)
-    parent = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    assert parent.stdout.readline().strip() == "ready"
-    children = psutil.Process(parent.pid).children(recursive=True)
-    assert len(children) >= 2
-    parent.kill()
-    parent.wait()
+    with subprocess.Popen(
+        [sys.executable, file], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline().strip() == "ready"
+        children = psutil.Process(parent.pid).children(recursive=True)
+        assert len(children) >= 2
+        parent.kill()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
 

@@ -201,7 +201,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                values[key] = {"id": name, **_plain(built.settings())}
+                settings = _plain(built.settings())
+                # TOML has no word for "none": a setting left out means the same.
+                given = {k: v for k, v in settings.items() if v is not None}
+                values[key] = {"id": name, **given}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
@@ -217,8 +220,7 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
-        values = _plain(values)
-        return {key: value for key, value in values.items() if value is not None}
+        return _plain(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -456,9 +458,9 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers."""
+    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):

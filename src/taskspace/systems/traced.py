@@ -252,7 +252,8 @@ def _objects(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value.astype(object)
     box = np.empty((), object)
-    box[()] = value
+    # A NumPy number would call its ufunc on the symbol again, and again.
+    box[()] = value.item() if isinstance(value, np.generic) else value
     return box
 
 

@@ -19,6 +19,10 @@ from taskspace.show.page.scenes import Stage
 __all__ = ["Reader", "Subject"]
 
 
+BASELINES = ("uniform", "random")
+"""Methods whose covers may be huge."""
+
+
 class Loaded(Protocol):
     """What loading a path gives."""
 
@@ -117,7 +121,7 @@ class Subject:
             for answer in self.results.covers
             if answer.question is not None
             and answer.cover.n_sources == self.n_sources
-            and (answer.cover.prices is not None or answer.cover.size <= 200)
+            and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
         ]
 
     @property
