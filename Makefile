@@ -13,7 +13,8 @@ PIP := $(BIN)/python -m pip install --quiet
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(VENV)/.base ## the paper's first experiment at full size, into runs/msd
+run: $(VENV)/.base ## the mass-spring-damper at full size, into runs/msd-lqr and runs/msd
+	$(BIN)/taskspace run msd-lqr
 	$(BIN)/taskspace run msd
 
 test: $(VENV)/.dev ## the test suite

@@ -221,6 +221,8 @@ def _decide(
         status[rows][served] = CERTIFIED
         assignment[rows][served] = chosen[best[served]]
         rest = np.flatnonzero(~served)
+        if not len(rest):
+            continue
         low, _ = enclosure.bounds(Boxes.points(part[rest].centre), chosen)
         status[rows][rest[(low > epsilon).all(0)]] = UNCOVERED
     return status, assignment, bound

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from taskspace.cover.base import Clock
 from taskspace.cover.costs import scale_costs
@@ -163,6 +162,8 @@ def lp_prices(
 
     x has no upper bound: with `x <= 1` the row duals alone would not be feasible.
     """
+    from scipy import optimize  # loads slowly, and few covers need it
+
     result = optimize.linprog(
         costs,
         A_ub=-cover_matrix(sets),

@@ -21,6 +21,7 @@ Exact = int | Fraction
 """A number without rounding."""
 
 _MAX_WHOLE = 2**53  # up to here floats hold every integer
+_SMALL_SUM = 2**40
 # Costs are taken for multiples of one unit if their ratios are, up to rounding,
 # fractions with such denominators; for costs at random that is one chance in 1000.
 _MAX_DENOMINATOR = 10**6
@@ -72,7 +73,12 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
     given = _checked(costs, n_sources)
     if n_sources == 0:
         return Costs(given, given, Fraction(1), True)
-    found = whole_multiples(given) or _near_multiples(given)
+    # Small integers first: floats of few costs are all multiples of their last bit.
+    found = (
+        whole_multiples(given, _SMALL_SUM)
+        or _near_multiples(given)
+        or whole_multiples(given)
+    )
     if found is not None:
         return Costs(given, *found, True)
     exponent = math.frexp(float(given.max()))[1]

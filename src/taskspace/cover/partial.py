@@ -84,8 +84,9 @@ def knapsack_bound(
         return 0
     gains = exact_loads(sets.to_runs(), weights)
     useful = np.flatnonzero(gains > 0)
-    ratios = np.array([float(Fraction(int(g)) / Fraction(c)) for g, c in zip(
-        gains[useful].tolist(), costs[useful].tolist(), strict=True)])  # fmt: skip
+    largest = max(gains[useful].tolist())
+    shares = [float(Fraction(int(gain), largest)) for gain in gains[useful].tolist()]
+    ratios = np.array(shares) / costs[useful]
     order = useful[np.argsort(-ratios, kind="stable")]
     filled, n_taken = 0, 0
     for gain in gains[order].tolist():

@@ -22,8 +22,9 @@ from taskspace.export.c99_policies import act_source, action_sizes, policy_table
 from taskspace.export.c99_regions import region_source
 from taskspace.export.c99_selftest import selftest_source
 from taskspace.export.c99_text import Real, comment, integers, reals
-from taskspace.library.base import PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
 from taskspace.library.files import write_new
+from taskspace.library.records import Status
 from taskspace.library.regions import NamedRegions
 
 __all__ = ["Precision", "c99_files", "export_c99"]

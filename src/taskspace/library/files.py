@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import Entry, Guarantee, PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import Entry, Guarantee, Status
 from taskspace.library.regions import REGION_KINDS, BoxRegions, NamedRegions
 from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
 

@@ -43,6 +43,8 @@ class Regions(ABC):
     served: NDArray[np.bool_]
     margin: NDArray[np.float64]
     kind: ClassVar[str]
+    plural: ClassVar[str]
+    """What the regions are called, for people."""
     law: ClassVar[str]
     """How a context finds its region, in words for a contract."""
 
@@ -112,6 +114,7 @@ class PointRegions(Regions):
 
     points: NDArray[np.float64]
     kind: ClassVar[str] = "points"
+    plural: ClassVar[str] = "points"
     law: ClassVar[str] = (
         "nearest node by the Euclidean distance, each axis divided by the width of "
         "its range; ties to the lowest number"
@@ -174,6 +177,7 @@ class GridRegions(Regions):
     values: tuple[NDArray[np.float64], ...]
     borders: tuple[NDArray[np.float64], ...]
     kind: ClassVar[str] = "grid"
+    plural: ClassVar[str] = "nodes of a grid"
     law: ClassVar[str] = (
         "on each axis the nearest value of the grid (on a border the lower one); the "
         "node of these values"
@@ -274,6 +278,7 @@ class BoxRegions(Regions):
     cut: NDArray[np.float64]
     follow: NDArray[np.int64]
     kind: ClassVar[str] = "boxes"
+    plural: ClassVar[str] = "boxes"
     law: ClassVar[str] = (
         "the box that holds the context (on a shared face the lower one), by a tree "
         "of comparisons"
@@ -368,6 +373,7 @@ class NamedRegions(Regions):
 
     targets: NDArray[np.str_]
     kind: ClassVar[str] = "names"
+    plural: ClassVar[str] = "named targets"
     law: ClassVar[str] = "the target of this name"
 
     @property

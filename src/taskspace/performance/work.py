@@ -194,6 +194,10 @@ class Storage(Protocol):
         """
         ...
 
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        ...
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""
         ...
@@ -257,6 +261,13 @@ class MemoryStorage:
             name: np.concatenate([self._rows[b].variables[name] for b in order])
             for name in names
         }
+
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        found = np.zeros(self._blocks[-1].stop if self._blocks else 0, bool)
+        for block in self._rows:
+            found[self._blocks[block]] = True
+        return found
 
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""

@@ -82,7 +82,7 @@ def run_experiment(
         system = store.experiment.built_system
         if workers is None:
             workers = 0 if system.fills_processors else os.cpu_count() or 1
-        store.forget_failures()
+        store.trainings.forget_failures()
         mended = store.forget_damaged()
         ledger = store.ledger()
         if ledger.ask():
@@ -95,7 +95,7 @@ def run_experiment(
         if known is not None and not mended and _answers(known, store.experiment):
             seconds = time.perf_counter() - began
             return RunResult(store.path, seconds, known, True)
-        failures = tuple(store.failures())
+        failures = tuple(store.trainings.failures())
         results = answer(
             store.table(),
             store.experiment,
@@ -223,21 +223,23 @@ def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> N
     storage = ledger.storage
     if isinstance(done, Failed):
         assert isinstance(storage, RunStore)
-        storage.write_failures(work, done.parts, done.reasons)
+        storage.trainings.write_failures(work, done.parts, done.reasons)
     else:
         ledger.tell(work, done)
 
 
 def _known(path: Path) -> Results | None:
+    """Stored results that hold for the table as it is now."""
     try:
-        return Results.load(path)
+        known = Results.load(path)
     except DamagedFileError:
         return None
+    return None if known.failures else known
 
 
 def _answers(known: Results, experiment: Experiment) -> bool:
     """Whether stored results answer all that an experiment asks, as it asks it."""
-    if known.failures or known.settings != cover_settings(experiment):
+    if known.settings != cover_settings(experiment):
         return False
     grid = hasattr(experiment.sources, "shape")
     methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]

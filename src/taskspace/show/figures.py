@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from taskspace._files import clean_leftovers, write_atomically
-from taskspace.cover import coverage_curve, greedy_cover
+from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
 from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
@@ -27,6 +27,7 @@ from taskspace.runs.results import Results
 from taskspace.show.maps import draw_context_map, map_title
 from taskspace.show.records import context_map
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+from taskspace.spaces import Points, Space
 
 __all__ = [
     "CoveragePlot",
@@ -99,7 +100,7 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     covers = [a.cover for a in results.covers if a.question == question]
     drawn = [curve.method for curve in curves]
     return CoveragePlot(
-        title=question.statement,
+        title=question.label,
         curves=curves,
         covers=[
             (cover.method, cover.size, cover.coverage)
@@ -242,7 +243,8 @@ def save_figures(
     clean_leftovers(folder)
     files = []
     panels = [coverage_plot(results, question) for question, _ in results.by_question]
-    drawn = [panel for panel in panels if panel.curves]
+    # A question by which no target can be served has nothing to show.
+    drawn = [p for p in panels if any(max(c.coverage, default=0) for c in p.curves)]
     if drawn:
         files.append(
             _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
@@ -255,7 +257,7 @@ def save_figures(
             continue
         record = context_map(
             experiment.target_space,
-            experiment.sources,
+            _sources(experiment, results, best),
             best.cover,
             title=map_title(best.cover, question),
             labels=labels,
@@ -263,6 +265,17 @@ def save_figures(
         name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
         files.append(_save(draw_context_map(record), record.to_dict(), folder / name))
     return files
+
+
+def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> Space:
+    """Contexts of the table's sources; of a table with gaps those selected."""
+    sources = experiment.sources
+    if results.n_sources == sources.size or answer.contexts is None:
+        return sources
+    points = np.zeros((results.n_sources, len(sources.names)))
+    for number, context in zip(answer.cover.sources, answer.contexts, strict=True):
+        points[number] = [context[name] for name in sources.names]
+    return Points(sources.names, points)
 
 
 def _save(figure: Figure, record: Any, path: Path) -> Path:

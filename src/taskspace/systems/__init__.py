@@ -9,6 +9,7 @@ from taskspace._lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, FamilyReduction, System
 
 if TYPE_CHECKING:
+    from taskspace.systems.affine import AffineFamily, Enclosed
     from taskspace.systems.baselines import Baselines, baseline_performance
     from taskspace.systems.cartpole import CartPole
     from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HERE = "taskspace.systems"
 _HOMES = {
+    "affine": ("AffineFamily", "Enclosed"),
     "baselines": ("Baselines", "baseline_performance"),
     "cartpole": ("CartPole",),
     "control": (),
@@ -51,10 +53,12 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "SYSTEMS",
+    "AffineFamily",
     "Baselines",
     "CartPole",
     "ContextAxis",
     "DirectionalityToy",
+    "Enclosed",
     "EpisodicSystem",
     "FamilyReduction",
     "FunctionSystem",

@@ -231,7 +231,9 @@ class Symbol:
         return result[()] if isinstance(result, np.ndarray) else result
 
     def _no_number(self, *_: Any) -> NoReturn:
-        _refuse("a conversion to a plain number (float(), int(), dtype=float, np.interp)")
+        _refuse(
+            "a conversion to a plain number (float(), int(), dtype=float, np.interp)"
+        )
 
     def _no_branch(self, *_: Any) -> NoReturn:
         _refuse("a comparison or a branch (if, max, abs, np.where, np.clip)")
@@ -250,7 +252,8 @@ def _objects(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value.astype(object)
     box = np.empty((), object)
-    box[()] = value
+    # A NumPy number would call its ufunc on the symbol again, and again.
+    box[()] = value.item() if isinstance(value, np.generic) else value
     return box
 
 
@@ -343,14 +346,16 @@ def trace_matrices(system: LinearSystem) -> Trace:
         for name in "ABQR":
             given = getattr(system, name)
             if callable(given):
-                made[name] = _call(f"{name}(context)", follow(given), **context)
+                made[name] = call_with_symbols(
+                    f"{name}(context)", follow(given), **context
+                )
             else:
                 made[name] = given
     else:
         row = np.empty((1, len(symbols)), object)
         row[0] = symbols
         method = follow(type(system).matrices)
-        stacks = _call("matrices(contexts)", method, system, row)
+        stacks = call_with_symbols("matrices(contexts)", method, system, row)
         made = dict(zip("ABQR", (np.asarray(x)[0] for x in stacks), strict=True))
     n, m = system.matrices(np.array([[a.default for a in system.axes]])).B.shape[1:]
     shapes = {"A": (n, n), "B": (n, m), "Q": (n, n), "R": (m, m)}
@@ -367,7 +372,17 @@ def finish_trace(
     return Trace(op, left, right, value, **places, enclosures=enclosures)
 
 
-def _call(what: str, function: Callable[..., Any], *args: Any, **context: Any) -> Any:
+def call_with_symbols(
+    what: str, function: Callable[..., Any], *args: Any, **context: Any
+) -> Any:
+    """What a followed function gives for symbols, or a sentence why it cannot.
+
+    Args:
+        what: name of the function, for the message.
+        function: the copy from `follow`.
+        args: its arguments.
+        context: its arguments by name.
+    """
     try:
         return function(*args, **context)
     except UntraceableError as error:

@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.linear import LinearEnclosure, linear_enclosure
 from taskspace.certificates.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.enclosures.msd import MsdEnclosure, msd_enclosure
 from taskspace.policies import Policy
 from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
 from taskspace.systems.msd import MassSpringDamper
 
 __all__ = [
     "ENCLOSURES",
     "Boxes",
     "Enclosure",
+    "LinearEnclosure",
     "LipschitzEnclosure",
     "MsdEnclosure",
     "enclosure_for",
@@ -30,6 +33,7 @@ Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | 
 
 ENCLOSURES: list[tuple[type[System], Factory]] = [
     (MassSpringDamper, msd_enclosure),
+    (LinearSystem, linear_enclosure),
 ]
 """Systems and who bounds their losses; the first that does not decline is used."""
 

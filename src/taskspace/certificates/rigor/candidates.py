@@ -19,6 +19,7 @@ from taskspace.certificates.rigor.small import (
     invert,
     lyapunov_solve,
     symmetrise,
+    transposed,
 )
 from taskspace.certificates.rigor.taylor import SLACK, TINY
 
@@ -84,13 +85,14 @@ def closed_loop(plant, gain, tables, a, w):
 def candidates(a, w, factors, pivots, product, continuous, p):
     """Fill the Taylor coefficients of the solution of L(P) = −W, in floating point."""
     n = a.shape[1]
-    waste = np.zeros((n, n))
     live = nonzero(a)
     for g in range(p.shape[0]):
         right = np.zeros((n, n))
-        if g < w.shape[0]:
-            right[:] = w[g]
-        p[g] = 0.0
+        for i in range(n):
+            for j in range(n):
+                p[g, i, j] = 0.0
+                if g < w.shape[0]:
+                    right[i, j] = w[g, i, j]
         for b in range(g):
             for x in range(a.shape[0]):
                 if not live[x]:
@@ -102,7 +104,7 @@ def candidates(a, w, factors, pivots, product, continuous, p):
                     for y in range(a.shape[0]):
                         inner = product[x, b]
                         if live[y] and inner >= 0 and product[inner, y] == g:
-                            waste[:] = 0.0
+                            waste = np.zeros((n, n))
                             add_product(waste, p[b], a[y], 1.0)
                             add_product_t(right, a[x], waste, 1.0)
         lyapunov_solve(factors, pivots, right, p[g])
@@ -113,7 +115,10 @@ def follow_optimum(plant, a, p, product, continuous, n_linear, gain):
     """Fill the first derivatives of the optimal gain: R̃₀ K_i = D_iᵀ."""
     _, _, B, _, _, _, R, _ = plant
     n, m = B.shape[1:]
-    weight = R[0].copy()
+    weight = np.zeros((m, m))
+    for i in range(m):
+        for j in range(m):
+            weight[i, j] = R[0, i, j]
     if not continuous:
         pb = np.zeros((n, m))
         add_product(pb, p[0], B[0], 1.0)
@@ -142,8 +147,7 @@ def follow_optimum(plant, a, p, product, continuous, n_linear, gain):
             add_product_t(d, a[0], pb, 1.0)
         if g < R.shape[0]:
             add_product_t(d, gain[0], R[g], -1.0)
-        gain[g] = 0.0
-        add_product(gain[g], inverse, d.T.copy(), 1.0)
+        add_product(gain[g], inverse, transposed(d), 1.0)
 
 
 @njit(cache=True, error_model="numpy")
@@ -151,11 +155,13 @@ def definite_scale(a, w, factors, pivots, p, sigma, tables, continuous):
     """A definite matrix for a weight that is not: W₀ + η P₀, and its candidate X.
 
     P₀ has the units of W₀ times a time, so this is a choice without units: η makes
-    X cost about twice what P does.
+    X cost about twice what P does. A little of what the initial state spans is added
+    for states that cost nothing.
     """
     n = sigma.shape[0]
     x = np.zeros(p.shape)
-    scale = w[0].copy()
+    stack = np.zeros((1, n, n))
+    scale = stack[0]
     extra = np.zeros((n, n))
     lyapunov_solve(factors, pivots, p[0], extra)
     cost, more = 0.0, 0.0
@@ -168,10 +174,12 @@ def definite_scale(a, w, factors, pivots, p, sigma, tables, continuous):
     eta = cost / more
     for i in range(n):
         for j in range(n):
-            scale[i, j] += eta * p[0, i, j]
+            scale[i, j] = w[0, i, j] + eta * p[0, i, j]
     for i in range(n):
+        if sigma[i, i] > 0.0:
+            scale[i, i] += 1e-3 * eta * cost / (n * sigma[i, i])
         scale[i, i] *= 1.0 + 1e-7
         if not scale[i, i] > 0.0:
             return x, scale, False
-    candidates(a, scale.reshape((1, n, n)), factors, pivots, tables[0], continuous, x)
+    candidates(a, stack, factors, pivots, tables[0], continuous, x)
     return x, scale, True

@@ -90,10 +90,13 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
     n, m = B.shape[1:]
     n_cap, n_linear = len(tables[1]), tables[2]
     n_loop = n_cap if least else A.shape[0]
-    low[:] = 0.0
-    high[:] = 0.0
+    for g in range(n_p):
+        low[g] = 0.0
+        high[g] = 0.0
     gain = np.zeros((n_linear if least else 1, m, n))
-    gain[0] = given[0]
+    for i in range(m):
+        for j in range(n):
+            gain[0, i, j] = given[0, i, j]
     if least and not riccati_gain(A[0], B[0], Q[0], R[0], continuous, gain[0]):
         return UNKNOWN
     a = np.zeros((n_loop, n, n))
@@ -114,34 +117,103 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
     value = np.empty(n_p)
     slop = trace_polynomial(p, sigma, gamma, value)
     loop = (a, a_rest, w, w_rest)
-    status, error = UNKNOWN, np.inf
-    t, fine = inverse_cholesky(w[0])
-    if fine:
-        status, error = against_weight(
-            plant, gain, loop, p, t, value, slop, tables, continuous, least, low, high
+    even = tables[1]
+    status, best = UNKNOWN, np.inf
+    x, scale = p, w[0]
+    for attempt in range(2):
+        # Against the weight itself; then, if need be, against a definite matrix.
+        if attempt == 1:
+            x, scale, fine = definite_scale(
+                a, w, factors, pivots, p, sigma, tables, continuous
+            )
+            if not fine:
+                break
+        t, fine = inverse_cholesky(scale)
+        if not fine:
+            continue
+        nu, mw, mw_rest, c, y, kt_stack, kt = scaled_problem(
+            plant, gain, loop, p, t, tables, continuous, gamma
         )
-        if status == UNSTABLE or (status == STABLE and error < LOOSE):
-            return status
-    x, scale, fine = definite_scale(
-        a, w, factors, pivots, p, sigma, tables, continuous
-    )
-    if not fine:
-        return status
-    t, fine = inverse_cholesky(scale)
-    if not fine:
-        return status
-    other_low, other_high = np.zeros(n_p), np.zeros(n_p)
-    other, other_error = against_definite(
-        plant, gain, loop, p, x, t, value, slop, sigma, tables, continuous, least,
-        other_low, other_high,
-    )  # fmt: skip
-    if other == UNSTABLE:
-        return UNSTABLE
-    if other == STABLE and (status != STABLE or other_error < error):
-        low[:] = other_low
-        high[:] = other_high
-        status = STABLE
+        phi, nu_x = np.inf, np.inf
+        yx = y
+        if attempt == 0:
+            phi = identity_gap(mw, mw_rest, -1.0, even, gamma)
+            nu_x = nu / (1.0 - phi) * SLACK if phi < 0.99 else np.inf  # ρ
+        else:
+            ex, ex_rest, yx = residual(c, x, t, tables, continuous, gamma)
+            nu_x = identity_gap(ex, ex_rest, 1.0, even, gamma)
+        if not (nu < np.inf and nu_x < np.inf):
+            continue
+        below, above = np.zeros(n_p), np.zeros(n_p)
+        if attempt == 0 and not least:
+            # Holds for unstable loops too: they cost infinity.
+            factor = (1.0 - 1e-15) / (1.0 + nu_x)
+            scale_polynomial(value, slop, factor, -1.0, below)
+            if status == UNKNOWN:
+                for g in range(n_p):
+                    low[g] = below[g]
+        sign = definite(x[0]) if nu_x < SURE else 0
+        if sign < 0:
+            return UNSTABLE
+        if sign == 0:
+            continue
+        error = nu_x
+        x_value = np.empty(n_p)
+        x_slop = trace_polynomial(x, sigma, gamma, x_value)
+        shift = nu / (1.0 - nu_x) * SLACK
+        if attempt == 0:
+            factor = (1.0 + 1e-15) / (1.0 - nu_x)
+            scale_polynomial(value, slop, factor, 1.0, above)
+        else:
+            error = 2.0 * shift * abs(x_value[0]) / (abs(value[0]) + TINY)
+            shift_polynomial(value, slop, x_value, x_slop, shift, 1.0, above)
+        if least:
+            d_norm, r_phi = gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma)
+            if not (r_phi < 0.99 and d_norm < np.inf):
+                continue
+            if attempt == 0:
+                share = riccati_share(nu, phi, d_norm, r_phi)
+                if not share < SURE:
+                    continue
+                factor = (1.0 - share) * (1.0 - 1e-15)
+                scale_polynomial(value, slop, factor, -1.0, below)
+                error += share
+            else:
+                x_norm, inside = input_norms(plant, yx, x, tables, gamma, continuous)
+                beta = riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, shift)
+                if not beta < np.inf:
+                    continue
+                shift_polynomial(value, slop, x_value, x_slop, beta, -1.0, below)
+        elif attempt == 1:
+            shift_polynomial(value, slop, x_value, x_slop, shift, -1.0, below)
+        if status != STABLE or error < best:
+            status, best = STABLE, error
+            for g in range(n_p):
+                low[g] = below[g]
+                high[g] = above[g]
+        if error < LOOSE:
+            break
     return status
+
+
+@njit(cache=True, error_model="numpy")
+def identity_gap(stack, rest, sign, even, gamma):
+    """A bound on the norm of `sign · I` plus the polynomial, over the box."""
+    for i in range(rest.shape[0]):
+        stack[0, i, i] += sign
+        rest[i, i] += 4e-16 * (1.0 + abs(stack[0, i, i]))
+    return range_norm(stack, rest, even, gamma)
+
+
+@njit(cache=True, error_model="numpy")
+def riccati_share(nu, phi, d_norm, r_phi):
+    """The t for which (1 − t) S satisfies the Riccati inequality; inf if none."""
+    # ‖K Tᵀ‖² <= (1 + φ) / (1 − φ_R) in the scaling of R.
+    cross = 2.0 * d_norm * np.sqrt((1.0 + phi) / (1.0 - r_phi)) * SLACK
+    f = (nu + d_norm * d_norm / (1.0 - r_phi)) * SLACK
+    if not cross * SLACK < 1.0 - phi:
+        return np.inf
+    return f / (1.0 - phi - cross) * SLACK
 
 
 @njit(cache=True, error_model="numpy")
@@ -149,7 +221,7 @@ def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
     """The residual of a candidate in the scaling T, and what is needed again later."""
     _, _, B, B_rest, _, _, _, R_rest = plant
     a, a_rest, w, w_rest = loop
-    product, even = tables[0], tables[1]
+    even = tables[1]
     n = t.shape[0]
     n_cap = len(even)
     # Σ |K_α Tᵀ|, with what rounding may add to it.
@@ -162,12 +234,8 @@ def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
     mw = np.zeros((n_cap, n, n))
     mw_rest = np.zeros((n, n))
     scaled_weight(w, w_rest, kt, R_rest, t, gamma, mw, mw_rest)
-    e = np.empty((n_cap, n, n))
-    e_rest = np.empty((n, n))
-    y = np.empty((n_cap, n, n))
-    y_sum, y_rest = residual(
-        c, c_sum, c_rest, p, t, product, continuous, gamma, e, e_rest, y
-    )
+    scaled = (c, c_sum, c_rest)
+    e, e_rest, y = residual(scaled, p, t, tables, continuous, gamma)
     for i in range(n):
         for j in range(n):
             extra = 0.0
@@ -177,102 +245,7 @@ def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
             # Adding the weight rounds by less than gamma times what is there.
             e_rest[i, j] += mw_rest[i, j] + gamma * extra
     nu = range_norm(e, e_rest, even, gamma)
-    return nu, mw, mw_rest, (c, c_sum, c_rest), (y, y_sum, y_rest), kt_stack, kt
-
-
-@njit(cache=True, error_model="numpy")
-def against_weight(
-    plant, gain, loop, p, t, value, slop, tables, continuous, least, low, high
-):
-    """Bounds by the residual's share of the weight itself; status and that share."""
-    n = t.shape[0]
-    even = tables[1]
-    gamma = rounding(n, plant[2].shape[2], len(even))
-    nu, mw, mw_rest, _, y, kt_stack, kt = scaled_problem(
-        plant, gain, loop, p, t, tables, continuous, gamma
-    )
-    # T W Tᵀ is the identity up to φ.
-    for i in range(n):
-        mw[0, i, i] -= 1.0
-        mw_rest[i, i] += 4e-16
-    phi = range_norm(mw, mw_rest, even, gamma)
-    if not (nu < np.inf and phi < 0.99):
-        return UNKNOWN, np.inf
-    rho = nu / (1.0 - phi) * SLACK
-    if not least:
-        scale_polynomial(value, slop, (1.0 - 1e-15) / (1.0 + rho), False, low)
-    if not rho < SURE:
-        return UNKNOWN, rho
-    sign = definite(p[0])
-    if sign < 0:
-        return UNSTABLE, rho
-    if sign == 0:
-        return UNKNOWN, rho
-    scale_polynomial(value, slop, (1.0 + 1e-15) / (1.0 - rho), True, high)
-    if not least:
-        return STABLE, rho
-    d_norm, r_phi = gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma)
-    if not (r_phi < 0.99 and d_norm < np.inf):
-        return UNKNOWN, rho
-    # ‖K Tᵀ‖² <= (1 + φ) / (1 − φ_R) in the scaling of R.
-    cross = 2.0 * d_norm * np.sqrt((1.0 + phi) / (1.0 - r_phi)) * SLACK
-    f = (nu + d_norm * d_norm / (1.0 - r_phi)) * SLACK
-    if not cross < 1.0 - phi:
-        return UNKNOWN, rho
-    share = f / (1.0 - phi - cross) * SLACK
-    if not share < SURE:
-        return UNKNOWN, rho
-    scale_polynomial(value, slop, (1.0 - share) * (1.0 - 1e-15), False, low)
-    return STABLE, rho + share
-
-
-@njit(cache=True, error_model="numpy")
-def against_definite(
-    plant, gain, loop, p, x, t, value, slop, sigma, tables, continuous, least, low, high
-):
-    """Bounds by the residual against a definite matrix; status and relative error."""
-    n = t.shape[0]
-    product, even = tables[0], tables[1]
-    gamma = rounding(n, plant[2].shape[2], len(even))
-    nu, _, _, c, y, kt_stack, kt = scaled_problem(
-        plant, gain, loop, p, t, tables, continuous, gamma
-    )
-    ex = np.empty((len(even), n, n))
-    ex_rest = np.empty((n, n))
-    yx = np.empty((len(even), n, n))
-    yx_sum, yx_rest = residual(
-        c[0], c[1], c[2], x, t, product, continuous, gamma, ex, ex_rest, yx
-    )
-    for i in range(n):
-        ex[0, i, i] += 1.0
-        ex_rest[i, i] += 4e-16 * (1.0 + abs(ex[0, i, i]))
-    nu_x = range_norm(ex, ex_rest, even, gamma)
-    if not (nu < np.inf and nu_x < SURE):
-        return UNKNOWN, np.inf
-    sign = definite(x[0])
-    if sign < 0:
-        return UNSTABLE, np.inf
-    if sign == 0:
-        return UNKNOWN, np.inf
-    factor = nu / (1.0 - nu_x) * SLACK
-    x_value = np.empty(x.shape[0])
-    x_slop = trace_polynomial(x, sigma, gamma, x_value)
-    error = 2.0 * factor * abs(x_value[0]) / (abs(value[0]) + TINY)
-    shift_polynomial(value, slop, x_value, x_slop, factor, True, high)
-    if not least:
-        shift_polynomial(value, slop, x_value, x_slop, factor, False, low)
-        return STABLE, error
-    d_norm, r_phi = gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma)
-    if not (r_phi < 0.99 and d_norm < np.inf):
-        return UNKNOWN, error
-    x_norm, inside = input_norms(
-        plant, (yx, yx_sum, yx_rest), x, tables, gamma, continuous
-    )
-    fine, beta = shrink(nu, nu_x, d_norm, r_phi, x_norm, inside, factor)
-    if not fine:
-        return UNKNOWN, error
-    shift_polynomial(value, slop, x_value, x_slop, beta, False, low)
-    return STABLE, error + beta * abs(x_value[0]) / (abs(value[0]) + TINY)
+    return nu, mw, mw_rest, scaled, y, kt_stack, kt
 
 
 @njit(cache=True, error_model="numpy")
@@ -338,8 +311,8 @@ def through_inputs(B, B_rest, t_r, scaled, product, gamma):
     d_rest = np.zeros((n, m))
     add_products(y, bt, product, True, d, d_rest)
     bt_sum = absolute_sum(bt)
-    y_all = y_sum + y_rest
-    add_product_t(d_rest, y_all, bt_rest, 1.0)
+    add_product_t(d_rest, y_sum, bt_rest, 1.0)
+    add_product_t(d_rest, y_rest, bt_rest, 1.0)
     add_product_t(d_rest, y_rest, bt_sum, 1.0)
     add_product_t(d_rest, y_sum, bt_sum, 2.0 * gamma)
     for i in range(n):
@@ -363,9 +336,9 @@ def input_norms(plant, yx, x, tables, gamma, continuous):
     inside = 0.0
     if not continuous:
         # Entrywise: |T_R| |B|ᵀ |X| |B| |T_R|ᵀ; it only enters times a small number.
-        b = absolute_sum(B) + B_rest
         bt = np.zeros((n, m))
-        add_product(bt, b, absolute_transpose(t_r), 1.0)
+        add_product(bt, absolute_sum(B), absolute_transpose(t_r), 1.0)
+        add_product(bt, B_rest, absolute_transpose(t_r), 1.0)
         xb = np.zeros((n, m))
         add_product(xb, absolute_sum(x), bt, 1.0)
         square = np.zeros((m, m))
@@ -375,8 +348,8 @@ def input_norms(plant, yx, x, tables, gamma, continuous):
 
 
 @njit(cache=True, error_model="numpy")
-def shrink(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
-    """A β for which S − β X satisfies the Riccati inequality, if one is found.
+def riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
+    """A β for which S − β X satisfies the Riccati inequality; inf if none is found.
 
     β (1 − ν_X) − ν >= (‖D‖ + β ‖X B‖)² / (1 − φ_R − (β + κ) ‖Bᵀ X B‖) must hold, where
     S >= −κ X is all that is known of the candidate's sign (κ is `factor`).
@@ -386,11 +359,11 @@ def shrink(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
         beta = need * SHARES[k] * SLACK
         room = 1.0 - r_phi - (beta + factor) * inside * SLACK
         if not room > 0.01:
-            return False, 0.0
+            return np.inf
         cost = (d_norm + beta * x_norm) * (d_norm + beta * x_norm) / room * SLACK
         if beta * (1.0 - nu_x) / SLACK >= (nu + cost) * SLACK:
-            return True, beta
-    return False, 0.0
+            return beta
+    return np.inf
 
 
 
@@ -420,7 +393,10 @@ def definite(x):
         none = np.zeros((1, n))
         out = np.zeros((1, n, n))
         rest = np.zeros((n, n))
-        stack = x.copy().reshape((1, n, n))
+        stack = np.empty((1, n, n))
+        for i in range(n):
+            for j in range(n):
+                stack[0, i, j] = x[i, j]
         zero = np.zeros((n, n))
         scaled_weight(stack, zero, none, np.zeros((1, 1)), t, gamma, out, rest)
         for i in range(n):
@@ -448,22 +424,21 @@ def definite(x):
 
 
 @njit(cache=True, error_model="numpy")
-def scale_polynomial(p, slop, factor, up, out):
-    """Fill a bound on factor · p(s), for p(s) >= 0, from coefficients with rounding."""
+def scale_polynomial(p, slop, factor, sign, out):
+    """Fill a bound above (`sign` 1) or below (−1) on factor · p(s), for p(s) >= 0."""
     total = 0.0
     for g in range(len(p)):
         out[g] = factor * p[g]
         total += abs(out[g])
     margin = (4e-16 * total + factor * slop) * SLACK + TINY
-    out[0] = out[0] + margin if up else out[0] - margin
+    out[0] += sign * margin
     # The margin is more than the rounding of adding it.
 
 
 @njit(cache=True, error_model="numpy")
-def shift_polynomial(p, slop, x, x_slop, factor, up, out):
+def shift_polynomial(p, slop, x, x_slop, factor, sign, out):
     """Fill a bound on p(s) ± factor · x(s), for x(s) >= 0 and factor >= 0."""
     total = 0.0
-    sign = 1.0 if up else -1.0
     for g in range(len(p)):
         out[g] = p[g] + sign * factor * x[g]
         total += abs(p[g]) + factor * abs(x[g])

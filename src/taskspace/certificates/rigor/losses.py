@@ -32,6 +32,14 @@ def _most(p, even):
 
 
 @njit(cache=True, error_model="numpy")
+def _minus(p):
+    out = np.empty(len(p))
+    for g in range(len(p)):
+        out[g] = -p[g]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
 def _difference(p, q, factor):
     """p − factor · q, with all rounding added to the constant, so that it is above."""
     out = np.empty(len(p))
@@ -53,7 +61,7 @@ def _largest_difference(p, q, factor, even):
 @njit(cache=True, error_model="numpy")
 def _largest_ratio(p, q, even):
     """A bound above on p(s) / q(s) over the box, for p >= 0; inf unless q > 0."""
-    least = -_most(-q, even)
+    least = -_most(_minus(q), even)
     if not least > 0.0:
         return np.inf
     most = _most(q, even)
@@ -96,7 +104,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
     if status == UNSTABLE:
         return np.inf, np.inf
     if kind == COST:
-        at_least = max(0.0, -_most(-low, even))
+        at_least = max(0.0, -_most(_minus(low), even))
         at_least -= home[1]
         at_least -= 2e-16 * abs(at_least)
         at_most = np.inf
@@ -114,7 +122,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
         if stable:
             at_most = max(0.0, _largest_difference(high, least_low, 1.0, even))
         return at_least, at_most
-    if -_most(-low, even) > 0.0:
+    if -_most(_minus(low), even) > 0.0:
         inverse = _largest_ratio(least_high, low, even)
         if inverse > 0.0:
             at_least = max(0.0, (1.0 / inverse - 1.0) - 1e-15 / inverse)
@@ -156,43 +164,55 @@ def _empty_plant(n_p, n, m):
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def bound_boxes(
-    gains, home, program, boxes, tables, order, n_p, options, epsilon, low, high
+    gains,
+    home,
+    offsets,
+    which,
+    program,
+    boxes,
+    tables,
+    order,
+    n_p,
+    options,
+    epsilon,
+    low,
+    high,
 ):
-    """Fill bounds on the loss of every family on every box.
+    """Fill bounds on the loss of some families on each box.
 
     Args:
         gains: `(source, policy, 1, n_inputs, n_states)`.
         home: bounds on the cost at home, `(source, policy, 2)`; zero unless signed;
             infinite where the loop is unstable there.
+        offsets: box b is for the sources `which[offsets[b] : offsets[b + 1]]`.
+        which: sources.
         program: tape, places of A, B, Q, R, place of each axis.
         boxes: centre, radius, enclosed parameters, each by box.
         tables: `product, even, n_linear`.
         order: of the plant's models and of the candidates.
         n_p: number of monomials up to that order.
-        options: kind, whether the worst policy counts, whether each source is only
-            looked at on the box of its own number, continuous, Σ.
+        options: kind, whether the worst policy counts, continuous, Σ.
         epsilon: only `loss <= epsilon` has to be decided, if it is a number.
-        low: filled, `(source, box)`.
-        high: filled.
+        low: filled, one number for each entry of `which`, −inf at first.
+        high: filled, inf at first.
     """
     tape, places, place = program
     centre, radius, enclosed = boxes
-    kind, worst, own, continuous, sigma = options
-    n_sources, n_policies, _, m, n = gains.shape
+    kind, worst, continuous, sigma = options
+    _, n_policies, _, m, n = gains.shape
     even = tables[1][:n_p]
     plant = _empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
     gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
+    # Not literals: the compiler would make a copy of everything for each.
+    of_gain, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
         box = (centre[b], radius[b], enclosed[b])
         if not fill_plant(tape, places, box, place, tables, order, plant):
-            low[:, b] = -np.inf
-            high[:, b] = np.inf
-            continue
+            continue  # nothing is known: low and high stay infinite
         asked, known = False, False
-        for s in range(n_sources):
-            if own and s != b:
-                continue
+        for k in range(offsets[b], offsets[b + 1]):
+            s = which[k]
             at_least = -np.inf if worst else np.inf
             at_most = at_least
             for p in range(n_policies):
@@ -201,13 +221,13 @@ def bound_boxes(
                     one_low, one_high = -np.inf, 0.0
                 else:
                     status = box_costs(
-                        plant, gains[s, p], False, sigma, tables, continuous, n_p,
+                        plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
                         gain_low, gain_high,
                     )  # fmt: skip
                     if kind != COST and not asked and status != UNSTABLE:
                         asked = True
                         best = box_costs(
-                            plant, gains[s, p], True, sigma, tables, continuous, n_p,
+                            plant, gains[s, p], of_all, sigma, tables, continuous, n_p,
                             least_low, least_high,
                         )  # fmt: skip
                         known = best == STABLE
@@ -225,4 +245,4 @@ def bound_boxes(
                     if at_most <= epsilon:
                         at_least = -np.inf
                         break
-            low[s, b], high[s, b] = at_least, at_most
+            low[k], high[k] = at_least, at_most

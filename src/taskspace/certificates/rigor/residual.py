@@ -15,7 +15,12 @@ one product of sums of absolute values. Every $k$ here is below the `gamma` give
 import numpy as np
 from numba import njit
 
-from taskspace.certificates.rigor.small import add_product, add_product_t, symmetrise
+from taskspace.certificates.rigor.small import (
+    add_product,
+    add_product_t,
+    symmetrise,
+    transposed,
+)
 from taskspace.certificates.rigor.taylor import SLACK, TINY, UNIT
 
 
@@ -71,10 +76,21 @@ def add_absolute_product_t(out, a, b):
 
 
 @njit(cache=True, error_model="numpy")
+def add_absolute_product(out, a, b):
+    """Out += |a| |b|."""
+    for i in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            x = abs(a[i, k])
+            if x != 0.0:
+                for j in range(b.shape[1]):
+                    out[i, j] += x * abs(b[k, j])
+
+
+@njit(cache=True, error_model="numpy")
 def right_product(stack, t, out):
     """Fill x_α tᵀ for each matrix of a stack."""
     out[:] = 0.0
-    t_t = t.T.copy()
+    t_t = transposed(t)
     for a in range(stack.shape[0]):
         add_product(out[a], stack[a], t_t, 1.0)
 
@@ -107,7 +123,7 @@ def add_products(left, right, product, transpose, out, tail):
             elif transpose:
                 add_absolute_product_t(tail, left[a], right[b])
             else:
-                add_product(tail, np.abs(left[a]), np.abs(right[b]), 1.0)
+                add_absolute_product(tail, left[a], right[b])
 
 
 @njit(cache=True, error_model="numpy")
@@ -131,7 +147,9 @@ def perron_bound(x):
         best = min(best, top)
         if best == 0.0:
             return 0.0
-        largest = y.max()
+        largest = 0.0
+        for i in range(n):
+            largest = max(largest, y[i])
         for i in range(n):
             v[i] = y[i] / largest + 1e-6
     return best * SLACK + TINY
@@ -158,8 +176,11 @@ def range_norm(stack, rest, even, gamma):
         gamma: covers the rounding of the sums here.
     """
     n = stack.shape[1]
-    base = stack[0].copy()
+    base = np.empty((n, n))
     total = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            base[i, j] = stack[0, i, j]
     one_by_one = 0.0
     for g in range(1, stack.shape[0]):
         weight = 0.5 if even[g] else 1.0
@@ -198,7 +219,7 @@ def scaled_weight(w, w_rest, kt, r_rest, t, gamma, out, rest):
     """
     n = t.shape[0]
     out[:] = 0.0
-    t_t = t.T.copy()
+    t_t = transposed(t)
     for g in range(w.shape[0]):
         half = np.zeros((n, n))
         add_product(half, w[g], t_t, 1.0)
@@ -209,9 +230,9 @@ def scaled_weight(w, w_rest, kt, r_rest, t, gamma, out, rest):
         for j in range(n):
             inner[i, j] = gamma * inner[i, j] + w_rest[i, j] + TINY
     half = np.zeros((n, n))
-    add_product(half, inner, np.abs(t_t), 1.0)
+    add_product(half, inner, absolute_transpose(t), 1.0)
     rest[:] = 0.0
-    add_product(rest, np.abs(t), half, 1.0)
+    add_absolute_product(rest, t, half)
     half = np.zeros(kt.shape)
     add_product(half, r_rest, kt, 1.0)
     add_product_t(rest, kt, half, 1.0)
@@ -249,36 +270,34 @@ def scaled_loop(a, a_rest, b_rest, kt, t, gamma, out):
 
 
 @njit(cache=True, error_model="numpy")
-def residual(c, c_sum, c_rest, p, t, product, continuous, gamma, out, rest, y):
-    """Fill T L(P) Tᵀ, without the weight, and the radius of all of it.
+def residual(scaled, p, t, tables, continuous, gamma):
+    """T L(P) Tᵀ as a polynomial, without the weight.
 
     Args:
-        c: C_α of `scaled_loop`.
-        c_sum: Σ |C_α|.
-        c_rest: radius of C(s).
+        scaled: C_α of `scaled_loop`, Σ |C_α| and the radius of C(s).
         p: coefficients of the candidate, symmetric.
         t: scaling.
-        product: table of monomials.
+        tables: of monomials.
         continuous: kind of time.
         gamma: rounding.
-        out: coefficients to fill, `(monomial, n, n)`.
-        rest: radius to fill.
-        y: filled with P Tᵀ, or with P C in discrete time.
 
     Returns:
-        Σ |y_β| and the radius of y(s).
+        Its coefficients, the radius of all of it, and y = P Tᵀ (P C in discrete time)
+        as coefficients, Σ |y_β| and radius.
     """
+    c, c_sum, c_rest = scaled
+    product = tables[0]
     n = t.shape[0]
-    out[:] = 0.0
-    rest[:] = 0.0
-    y[:] = 0.0
-    t_t = t.T.copy()
+    out = np.zeros((len(tables[1]), n, n))
+    rest = np.zeros((n, n))
+    y = np.zeros((len(tables[1]), n, n))
+    t_t = transposed(t)
     p_sum = absolute_sum(p)
     y_rest = np.zeros((n, n))
     if continuous:
         for b in range(p.shape[0]):
             add_product(y[b], p[b], t_t, 1.0)
-        add_product(y_rest, p_sum, np.abs(t_t), gamma)
+        add_product(y_rest, p_sum, absolute_transpose(t), gamma)
     else:
         add_products(p, c, product, False, y, y_rest)
         inner = np.empty((n, n))
@@ -319,9 +338,12 @@ def residual(c, c_sum, c_rest, p, t, product, continuous, gamma, out, rest, y):
             add_product(out[b], t, half, -1.0)
             symmetrise(out[b])
         half = np.zeros((n, n))
-        add_product(half, p_sum, np.abs(t_t), 1.0)
-        add_product(rest, np.abs(t), half, 2.0 * gamma)
+        add_product(half, p_sum, absolute_transpose(t), 1.0)
+        for i in range(n):
+            for j in range(n):
+                half[i, j] *= 2.0 * gamma
+        add_absolute_product(rest, t, half)
     for i in range(n):
         for j in range(n):
             rest[i, j] = rest[i, j] * SLACK + n * TINY
-    return y_sum, y_rest
+    return out, rest, (y, y_sum, y_rest)

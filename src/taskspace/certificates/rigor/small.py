@@ -98,10 +98,19 @@ def solve_factorised(a, pivots, x):
 
 
 @njit(cache=True, error_model="numpy")
+def _copied(a):
+    out = np.empty(a.shape)
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
 def invert(a):
     """The inverse and whether it exists."""
     n = a.shape[0]
-    factors = a.copy()
+    factors = _copied(a)
     pivots = np.empty(n, np.int64)
     out = np.zeros((n, n))
     if not factorise(factors, pivots):
@@ -237,56 +246,77 @@ def _norm(a):
 
 
 @njit(cache=True, error_model="numpy")
+def transposed(a):
+    """The transpose as an array of its own."""
+    out = np.empty((a.shape[1], a.shape[0]))
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[j, i] = a[i, j]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _sum(a, b, factor, shift):
+    """A + factor · b + shift · I."""
+    out = np.empty(a.shape)
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] + factor * b[i, j]
+        out[i, i] += shift
+    return out
+
+
+@njit(cache=True, error_model="numpy")
 def riccati_gain(a, b, q, r, continuous, gain):
     """Fill the optimal gain (u = −gain x), and say whether it was found.
 
     The structure-preserving doubling algorithm, as
     `taskspace.systems.linear.riccati_gain`, for one problem.
     """
-    n = a.shape[0]
     r_inverse, done = invert(r)
     if not done:
         return False
-    g = times(times(b, r_inverse), b.T.copy())
-    eye = np.eye(n)
+    b_t = transposed(b)
+    g = times(times(b, r_inverse), b_t)
+    e, h = a, q
     if continuous:
         shift = _norm(a) + np.sqrt(_norm(g) * _norm(q)) + 1e-300
-        inverse, done = invert(a - shift * eye)
+        inverse, done = invert(_sum(a, a, 0.0, -shift))
         if not done:
             return False
         qi = times(q, inverse)
-        w, done = invert(a.T.copy() - shift * eye + times(qi, g))
+        w, done = invert(_sum(transposed(a), times(qi, g), 1.0, -shift))
         if not done:
             return False
-        e = eye + 2 * shift * w.T.copy()
-        h = 2 * shift * times(w, qi)
-        g = 2 * shift * times(times(inverse, g), w)
-    else:
-        e = a.copy()
-        h = q.copy()
+        w = _sum(w, w, 2.0 * shift - 1.0, 0.0)
+        e = _sum(transposed(w), w, 0.0, 1.0)
+        h = times(w, qi)
+        g = times(times(inverse, g), w)
     for _ in range(RICCATI_DOUBLINGS):
-        symmetrise(g)
-        symmetrise(h)
-        w, done = invert(eye + times(g, h))
+        w, done = invert(_sum(times(g, h), h, 0.0, 1.0))
         if not done:
             return False
         we = times(w, e)
-        e_t = e.T.copy()
-        g = g + times(times(e, times(w, g)), e_t)
-        h = h + times(times(e_t, h), we)
+        e_t = transposed(e)
+        g = _sum(g, times(times(e, times(w, g)), e_t), 1.0, 0.0)
+        h = _sum(h, times(times(e_t, h), we), 1.0, 0.0)
+        symmetrise(g)
+        symmetrise(h)
         e = times(e, we)
         size = _largest(e)
         if not size < 1e100:
             return False
         if size <= RICCATI_DONE:
             break
-    symmetrise(h)
-    bth = times(b.T.copy(), h)
-    if continuous:
-        gain[:] = times(r_inverse, bth)
-    else:
-        inner, done = invert(r + times(bth, b))
+    bth = times(b_t, h)
+    inner = r_inverse
+    if not continuous:
+        inner, done = invert(_sum(r, times(bth, b), 1.0, 0.0))
         if not done:
             return False
-        gain[:] = times(inner, times(bth, a))
+        bth = times(bth, a)
+    found = times(inner, bth)
+    for i in range(found.shape[0]):
+        for j in range(found.shape[1]):
+            gain[i, j] = found[i, j]
     return np.isfinite(_largest(gain))

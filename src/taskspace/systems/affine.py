@@ -1,0 +1,269 @@
+"""Linear families stated by coefficients, with parameters lifted from the context.
+
+For a plant whose code cannot be followed (a table of tyre data, a matrix exponential),
+or whose dependence is simply known: `A = A_0 + v A_1 + (1/v) A_2`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.systems.base import ContextAxis
+from taskspace.systems.following import follow
+from taskspace.systems.linear import (
+    LinearMatrices,
+    LinearSystem,
+    check_horizon,
+    weight_matrix,
+)
+from taskspace.systems.traced import (
+    AXIS,
+    ENCLOSED,
+    Symbol,
+    Tape,
+    Trace,
+    call_with_symbols,
+    entries,
+    finish_trace,
+)
+
+__all__ = ["AffineFamily", "Enclosed"]
+
+# Widening of stated bounds, for the rounding of the user's own code.
+WIDEN = 1e-12
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """A parameter that is no formula: its value, and bounds on it over boxes.
+
+    What is proven with it holds if the bounds do. They are compared with the value
+    at the boxes' centres.
+
+    Args:
+        value: function of the context, by name, giving a number.
+        bounds: function of two dicts, the lower and the upper corners of boxes, by name
+            and each an array; gives the arrays of lower and upper bounds.
+
+    Example:
+        A table of a quantity that grows with the speed:
+
+        >>> speeds, stiffness = [0.0, 10.0, 30.0], [4.0, 5.0, 9.0]
+        >>> tyre = Enclosed(
+        ...     value=lambda speed: np.interp(speed, speeds, stiffness),
+        ...     bounds=lambda low, high: (
+        ...         np.interp(low["speed"], speeds, stiffness),
+        ...         np.interp(high["speed"], speeds, stiffness),
+        ...     ),
+        ... )
+        >>> float(tyre.value(speed=20.0))
+        7.0
+    """
+
+    value: Callable[..., float]
+    bounds: Callable[[dict[str, Any], dict[str, Any]], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class AffineFamily(LinearSystem):
+    """A linear family given by the coefficients of its matrices.
+
+    Each matrix is a sum of terms: a product of parameters times a constant matrix. The
+    key of a term names the parameters with `*` between them (`"v*v"`), `""` is the
+    constant term. A parameter is a context axis or one of `parameters`.
+
+    Args:
+        context_axes: the context.
+        A: terms of A, by key; B, Q and R likewise. A plain matrix is constant.
+        B: terms of B.
+        Q: terms of the state weight.
+        R: terms of the input weight.
+        parameters: lifted parameters, by name: a function of the context, or `Enclosed`.
+        x0_covariance: second moment of the initial state; the identity if left out.
+        time: `"continuous"` or `"discrete"`.
+        horizon: time or number of steps; infinite by default.
+        name: what to call it in reports.
+
+    Example:
+        >>> car = AffineFamily(
+        ...     context_axes=[ContextAxis("v", 20.0, "m/s", low=0.0, low_open=True)],
+        ...     A={"1/v": [[-80.0, 0.0], [0.0, -90.0]], "v": [[0, -0.05], [0, 0]]},
+        ...     B=[[50.0], [30.0]],
+        ...     Q=np.eye(2),
+        ...     R=[[1.0]],
+        ...     parameters={"1/v": lambda v: 1 / v},
+        ... )
+        >>> car.matrices(np.array([[10.0]])).A[0].tolist()
+        [[-8.0, -0.5], [0.0, -9.0]]
+    """
+
+    context_axes: Sequence[ContextAxis]
+    A: Mapping[str, ArrayLike] | ArrayLike
+    B: Mapping[str, ArrayLike] | ArrayLike
+    Q: Mapping[str, ArrayLike] | ArrayLike
+    R: Mapping[str, ArrayLike] | ArrayLike
+    parameters: Mapping[str, Callable[..., Any] | Enclosed] = field(
+        default_factory=dict
+    )
+    x0_covariance: ArrayLike | None = None
+    time: Literal["continuous", "discrete"] = "continuous"
+    horizon: float = np.inf
+    name: str = "affine family"
+    id: ClassVar[str] = "affine-family"
+
+    def __post_init__(self):
+        if self.time not in ("continuous", "discrete"):
+            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
+        check_horizon(self.horizon, continuous=self.is_continuous)
+        known = [axis.name for axis in self.axes] + list(self.parameters)
+        shapes = {}
+        for symbol in "ABQR":
+            terms = self._terms(symbol)
+            for names, matrix in terms:
+                for name in names:
+                    if name not in known:
+                        raise UnknownNameError(f"parameter of {symbol}", name, known)
+                shapes.setdefault(symbol, matrix.shape)
+                if matrix.ndim != 2 or matrix.shape != shapes[symbol]:
+                    raise InvalidInputError(
+                        f"All terms of {symbol} must be matrices of one shape, but "
+                        f"there are {shapes[symbol]} and {matrix.shape}."
+                    )
+        n, m = shapes["B"]
+        for symbol, size in (("A", (n, n)), ("Q", (n, n)), ("R", (m, m))):
+            if shapes[symbol] != size:
+                raise InvalidInputError(
+                    f"{symbol} must have shape {size} to fit B of shape {(n, m)}, but "
+                    f"has {shapes[symbol]}."
+                )
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether `time` is `"continuous"`."""
+        return self.time == "continuous"
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """The context axes given by the user."""
+        return tuple(self.context_axes)
+
+    @property
+    def initial_covariance(self) -> NDArray[np.float64]:
+        """X₀; the identity unless given."""
+        if self.x0_covariance is None:
+            return np.eye(self._terms("A")[0][1].shape[0])
+        return weight_matrix("x0_covariance", self.x0_covariance)
+
+    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+        """A, B, Q and R at each context row."""
+        values = [self._parameters(row) for row in contexts.tolist()]
+        stacks = []
+        for symbol in "ABQR":
+            terms = self._terms(symbol)
+            stack = np.zeros((len(values), *terms[0][1].shape))
+            for names, matrix in terms:
+                factor = [np.prod([row[name] for name in names]) for row in values]
+                stack += np.array(factor).reshape(-1, 1, 1) * matrix
+            if symbol in "QR":
+                definite = symbol == "R"
+                stack = np.array([weight_matrix(symbol, x, definite) for x in stack])
+            stacks.append(stack)
+        return LinearMatrices(*stacks)
+
+    def settings(self) -> dict[str, Any]:
+        """What can be written down: functions cannot."""
+        return {"name": self.name, "time": self.time, "horizon": self.horizon}
+
+    def stated_trace(self) -> Trace:
+        """The dependence on the context, as stated."""
+        tape = Tape()
+        context = {
+            axis.name: Symbol(tape, tape.add(AXIS, i))
+            for i, axis in enumerate(self.axes)
+        }
+        symbols: dict[str, Any] = dict(context)
+        enclosed = []
+        for name, given in self.parameters.items():
+            if isinstance(given, Enclosed):
+                symbols[name] = Symbol(tape, tape.add(ENCLOSED, len(enclosed)))
+                enclosed.append(_BoxParameter(name, given, tuple(context)))
+            else:
+                what = f"The parameter {name!r}"
+                symbols[name] = call_with_symbols(what, follow(given), **context)
+        places = {}
+        for symbol in "ABQR":
+            terms = self._terms(symbol)
+            total = np.zeros(terms[0][1].shape, object)
+            for names, matrix in terms:
+                factor: Any = 1.0
+                for name in names:
+                    factor = symbols[name] * factor
+                # Zeros stay zeros: an entry must not depend on what it does not.
+                for index in np.argwhere(matrix != 0.0):
+                    i, j = index.tolist()
+                    total[i, j] = total[i, j] + factor * float(matrix[i, j])
+            places[symbol] = entries(tape, symbol, total, total.shape)
+        return finish_trace(tape, places, tuple(enclosed))
+
+    def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], NDArray[np.float64]]]:
+        given = getattr(self, symbol)
+        terms = given if isinstance(given, Mapping) else {"": given}
+        return [
+            (
+                tuple(part.strip() for part in key.split("*")) if key.strip() else (),
+                np.array(matrix, dtype=np.float64),
+            )
+            for key, matrix in terms.items()
+        ]
+
+    def _parameters(self, row: Sequence[float]) -> dict[str, float]:
+        context = dict(zip((axis.name for axis in self.axes), row, strict=True))
+        values = dict(context)
+        for name, given in self.parameters.items():
+            function = given.value if isinstance(given, Enclosed) else given
+            values[name] = float(function(**context))
+            if not np.isfinite(values[name]):
+                raise InvalidInputError(
+                    f"The parameter {name!r} must be finite, but at {context} it is "
+                    f"{values[name]}."
+                )
+        return values
+
+
+@dataclass(frozen=True)
+class _BoxParameter:
+    """An `Enclosed` parameter on rows of contexts."""
+
+    name: str
+    given: Enclosed
+    axes: tuple[str, ...]
+
+    def value(self, row: Sequence[float]) -> float:
+        return float(self.given.value(**dict(zip(self.axes, row, strict=True))))
+
+    def bounds(
+        self, low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Lower and upper bounds on each box, checked at its centre, `(box, 2)`."""
+        corners = [
+            {name: rows[:, i] for i, name in enumerate(self.axes)}
+            for rows in (low, high)
+        ]
+        found = np.empty((len(low), 2))
+        found[:, 0], found[:, 1] = self.given.bounds(*corners)
+        found += WIDEN * np.abs(found).max(1, keepdims=True) * [-1.0, 1.0]
+        centre = np.clip(0.5 * low + 0.5 * high, low, high)
+        values = np.array([self.value(row) for row in centre.tolist()])
+        wrong = ~((found[:, 0] <= values) & (values <= found[:, 1]))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            context = dict(zip(self.axes, centre[i].tolist(), strict=True))
+            raise InvalidInputError(
+                f"The bounds of the parameter {self.name!r} must hold its value, but at "
+                f"{context} it is {values[i]:.17g} and they are {found[i].tolist()}."
+            )
+        return found
