@@ -26,10 +26,25 @@ BASELINES = ("uniform", "random")
 class Loaded(Protocol):
     """What loading a path gives."""
 
-    table: xr.Dataset
-    run: RunStore | None
-    experiment: Experiment | None
-    system: dict[str, Any]
+    @property
+    def table(self) -> xr.Dataset:
+        """The performance table."""
+        ...
+
+    @property
+    def run(self) -> RunStore | None:
+        """The run, None for a file."""
+        ...
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of a run or an archive."""
+        ...
+
+    @property
+    def system(self) -> dict[str, Any]:
+        """What a run or an archive tells of its system."""
+        ...
 
     @property
     def notes(self) -> list[str]:
@@ -179,7 +194,8 @@ class Subject:
             questions: asked before those of the experiment.
             options: see `taskspace.show.page.collect`.
         """
-        asked = list(dict.fromkeys([*(questions or []), *self.questions]))
+        every: list[Question] = [*(questions or []), *self.questions]
+        asked = list(dict.fromkeys(every))
         name = self.experiment.name if self.experiment else self.path.name
         page = collect(
             self.table,
