@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 from taskspace.cover.base import Clock, Progress, ProgressCallback
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
+from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets, pack
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,28 @@ class ProfilePoint:
         return asdict(self)
 
 
+class Profile(list[ProfilePoint]):
+    """The points of a complexity profile, ascending in epsilon: a list."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a tolerance; sizes are missing where there is no cover."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {"epsilon": [point.epsilon for point in self]}
+        for name in ("greedy", "lower", "upper", "n_uncoverable"):
+            columns[name] = pd.array([getattr(p, name) for p in self], "Int64")
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
+        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven"
+        table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
+        return f"{title}\n{table}" if self else title
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self).splitlines()[0], self.to_frame())
+
+
 def complexity_profile(
     loss: Any,
     epsilons: Sequence[float] | None = None,
@@ -46,7 +72,7 @@ def complexity_profile(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> list[ProfilePoint]:
+) -> Profile:
     """Smallest cover of all targets at many tolerances.
 
     The ends of the range are solved first and then the middles. A cover at one
@@ -221,8 +247,8 @@ class _Profile:
         for i in range(k, len(self.upper)):
             self.upper[i] = min(self.upper[i], upper)
 
-    def points(self) -> list[ProfilePoint]:
-        return [
+    def points(self) -> Profile:
+        return Profile(
             ProfilePoint(
                 float(epsilon), self.greedy[k], self.lower[k], self.upper[k], 0
             )
@@ -231,4 +257,4 @@ class _Profile:
             for k, (epsilon, missing) in enumerate(
                 zip(self.epsilons, self.n_uncoverable, strict=True)
             )
-        ]
+        )
