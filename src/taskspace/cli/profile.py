@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
 from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
     ContextsOption,
@@ -31,6 +32,9 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cover import complexity_profile
+from taskspace.cover.answer import SCOPES
+from taskspace.cover.profile import default_epsilons
+from taskspace.performance import provenance_of
 
 
 def profile(
@@ -55,6 +59,13 @@ def profile(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Also the smallest ε within which so many sources serve all.",
+            show_default=False,
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -79,11 +90,29 @@ def profile(
         )
         losses = question.losses(loaded.table)
         report("load", 1, 1)
+        least, left = None, time_limit
+        if budget is not None:
+            least = smallest(
+                loaded.table,
+                question,
+                budget,
+                time_limit=time_limit / 2,
+                seed=seed,
+                report=report,
+            )
+            left = max(0.0, time_limit - least.seconds)
+            if epsilon is None:
+                epsilon = default_epsilons(
+                    losses.values,
+                    n_epsilons,
+                    allow_negative=question.rule.allows_negative_epsilon,
+                ).tolist()
+            epsilon = [*epsilon, least.upper]
         points = complexity_profile(
             losses,
             epsilon,
             n_epsilons=n_epsilons,
-            time_limit=time_limit,
+            time_limit=left,
             seed=seed,
             progress=lambda p: report(
                 "search", int(p.seconds), int(time_limit), p.phase
@@ -97,10 +126,17 @@ def profile(
 
         figure = save_profile(points, question, plot)
     if output == Format.JSON:
-        print_json([asdict(point) for point in points])
+        records = [asdict(point) for point in points]
+        for record in records:
+            if least is not None and record["epsilon"] == least.upper:
+                record["smallest_epsilon"] = smallest_record(least)
+        print_json(records)
         return
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
+    if least is not None:
+        scope = SCOPES[provenance_of(loaded.table)]
+        console.print(smallest_sentence(least, scope))
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
         "each source",
