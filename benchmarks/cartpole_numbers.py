@@ -21,8 +21,10 @@ from taskspace.policies import Mlp
 from taskspace.questions import Question
 from taskspace.runs.archive import read_archive
 from taskspace.runs.store import RunStore
+from taskspace.spaces import Grid
 from taskspace.systems import CartPole, fresh_episodes
 
+GRID = Grid(pole_length=(0.25, 5.0, 20), cart_mass=(0.5, 10.0, 20))
 DATA = Path(__file__).parents[1] / "examples" / "data"
 EPSILONS = (0.0, 1.0, 5.0, 10.0, 16.0, 25.0, 50.0)
 JUDGED = (5.0, 25.0)
@@ -112,7 +114,7 @@ def judge_fresh(table, chosen, points, file: Path, n_episodes: int) -> None:
     arrays = {k: data[k] for k in data.files if k != "sources"}
     policies = Mlp.from_arrays(arrays, {"head": "argmax"})
     system = CartPole()
-    targets = system.contexts(table_targets(table))
+    targets = system.contexts(GRID)
     episodes = fresh_episodes(n_episodes)
     fresh: dict[int, np.ndarray] = {}
     J = table["performance"].values
@@ -158,13 +160,6 @@ def report(epsilon, losses, assigned, returns) -> None:
     print(f"refuted: {(below > epsilon).sum()} of {len(every)}")
 
 
-def table_targets(table):
-    from taskspace.spaces import Grid
-
-    del table
-    return Grid(pole_length=(0.25, 5.0, 20), cart_mass=(0.5, 10.0, 20))
-
-
 def write_policies(run: Path, chosen, file: Path) -> None:
     store = RunStore.open(run)
     sources = sorted({int(s) for e in JUDGED for s in chosen[e]})
@@ -179,7 +174,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="a run to take the policies from")
     options = parser.parse_args()
     table = read_archive(DATA / "cartpole.npz").table
-    points = table_targets(table).points
+    points = GRID.points
     training(table)
     transfer(table)
     chosen = covers(table, points)

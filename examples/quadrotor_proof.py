@@ -27,7 +27,7 @@ def main(alpha: float = 2.0, sigma: float = 0.178, low: float = 0.1) -> None:
     bounds.bounds(ts.certificates.Boxes.points(source))
     start = time.perf_counter()
     axes = [axis.name for axis in system.axes]
-    edges = [np.array([low, 1.0])] * 4
+    edges = [np.geomspace(low, 1.0, 5)] * 4
     cover = certify_cover(bounds, [0], edges, alpha - 1, axes=axes)
     seconds = time.perf_counter() - start
     print(cover.certificate.why)

@@ -48,6 +48,11 @@ class Regions(ABC):
     law: ClassVar[str]
     """How a context finds its region, in words for a contract."""
 
+    def __post_init__(self):
+        n = self.n_regions
+        for name in ("policy", "served", "margin"):
+            _require(getattr(self, name).shape == (n,), f"{name} must have one dim")
+
     @property
     def n_regions(self) -> int:
         """How many regions there are."""
@@ -120,6 +125,12 @@ class PointRegions(Regions):
         "its range; ties to the lowest number"
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        shape = self.points.shape
+        good = len(shape) == 2 and shape[0] == self.n_regions and shape[1] > 0
+        _require(good and np.isfinite(self.points).all(), "points must be finite rows")
+
     @property
     def low(self) -> NDArray[np.float64]:
         """Smallest coordinates of the points."""
@@ -182,6 +193,19 @@ class GridRegions(Regions):
         "on each axis the nearest value of the grid (on a border the lower one); the "
         "node of these values"
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for values, borders in zip(self.values, self.borders, strict=True):
+            between = (values[:-1] <= borders) & (borders < values[1:])
+            _require(bool(between.all()), "borders must lie between values")
+        sizes = {
+            len(v) - len(b) for v, b in zip(self.values, self.borders, strict=True)
+        }
+        _require(sizes == {1}, "there must be one border between two values")
+        _require(
+            np.prod(self.shape) == self.n_regions, "there must be one node a region"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -283,6 +307,27 @@ class BoxRegions(Regions):
         "the box that holds the context (on a shared face the lower one), by a tree "
         "of comparisons"
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        # What a compiled descent relies on: it only goes forward, and ends in a region.
+        n, d = self.box_low.shape
+        size, leaf = len(self.axis), self.axis < 0
+        number = np.arange(size)
+        _require(
+            n == self.n_regions and self.box_high.shape == (n, d), "boxes must fit"
+        )
+        _require(
+            size > 0
+            and len(self.cut) == len(self.follow) == size
+            and bool(leaf[-1])
+            and bool((self.axis < d).all())
+            and bool((self.follow[~leaf] > number[~leaf] + 1).all())
+            and bool((self.follow[~leaf] < size).all())
+            and bool((self.follow[leaf] >= 0).all())
+            and bool((self.follow[leaf] < n).all()),
+            "the tree of boxes must lead forward to a region",
+        )
 
     @classmethod
     def merged(
@@ -430,6 +475,11 @@ class NamedRegions(Regions):
 REGION_KINDS: dict[str, type[Regions]] = {
     cls.kind: cls for cls in (GridRegions, PointRegions, BoxRegions, NamedRegions)
 }
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvalidInputError(f"The regions of a library do not fit: {what}.")
 
 
 def regions_of(

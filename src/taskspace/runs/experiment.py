@@ -430,6 +430,7 @@ def _build(
     name = settings.pop("id", None)
     if is_reference(name):
         return build_object(kind, name, settings, base, code)
+    make: Any
     if kind == "system" and is_gymnasium(name):
         make = partial(gymnasium_system, name.removeprefix("gymnasium:"))
         known = list(inspect.signature(make).parameters)
