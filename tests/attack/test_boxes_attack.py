@@ -157,14 +157,14 @@ def test_a_plant_without_its_remainder_is_refuted():
     """1/v linearised at the centre: bounds that forget what is left over are wrong."""
     exact = LinearFamily(
         axes("v"),
-        A=lambda v: [[-1 / v, 1], [0, -2 / v]],
+        A=lambda v: [[-3 + 1 / v, 1], [0, -4 + 2 / v]],
         B=lambda v: [[0], [1]],
         Q=np.eye(2),
         R=[[1.0]],
     )
     linear = LinearFamily(
         axes("v"),
-        A=lambda v: [[-(2 - v), 1], [0, -2 * (2 - v)]],
+        A=lambda v: [[-3 + (2 - v), 1], [0, -4 + 2 * (2 - v)]],
         B=lambda v: [[0], [1]],
         Q=np.eye(2),
         R=[[1.0]],

@@ -8,6 +8,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples"
 SMALL = {
     "choose_epsilon": ({"n": 8, "n_epsilons": 6, "time_limit": 3.0}, "policies needed"),
+    "deploy": ({"n": 6, "n_contexts": 60}, "one policy loses"),
     "gain_schedule": ({"n": 10, "seconds": 5.0}, "gains serve 10 rope lengths"),
     "gymnasium_sb3": ({"n": 2, "total_steps": 1024, "horizon": 40}, "of 4 trainings"),
     "jax_system": ({"n": 2, "total_steps": 2048}, "of 4 policies are enough"),

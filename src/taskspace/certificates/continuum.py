@@ -76,7 +76,7 @@ class ContinuumCover:
         """Share of the volume of the box with this status.
 
         Args:
-            status: `CERTIFIED`, `OPEN` or `UNCOVERED`.
+            status: one of the codes that `status` holds.
         """
         return float(self.boxes.share[self.status == status].sum())
 

@@ -103,8 +103,8 @@ def distances(
     """Euclidean distances, dims `(point, other)`.
 
     Args:
-        points: one a row.
-        others: one a row, with the same columns.
+        points: one point a row.
+        others: one point a row, with the same columns.
     """
     total = np.zeros((len(points), len(others)))
     for column in range(points.shape[1]):

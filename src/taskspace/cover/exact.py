@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from taskspace.cover.base import Clock
 from taskspace.cover.branch import branch_and_bound
@@ -291,6 +290,8 @@ def search_milp(
     """
     if sets.n_targets == 0:
         return np.zeros(0, np.int64)
+    from scipy import optimize  # loads slowly, and few covers need it
+
     result = optimize.milp(
         costs / costs.min(),
         integrality=np.ones(sets.n_sources),

@@ -1,4 +1,11 @@
-"""The policy library: from a cover to what runs on the target."""
+"""The policy library: from a cover to what runs on the target.
+
+The module is also the function `library`: `ts.library(run, cover)`.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from taskspace.library.assign import ASSIGN_RULES as ASSIGN_RULES
 from taskspace.library.assign import count_regions as count_regions
@@ -18,3 +25,13 @@ from taskspace.library.regions import regions_of as regions_of
 from taskspace.library.tracker import Tracker as Tracker
 from taskspace.library.trial import Trial as Trial
 from taskspace.library.trial import try_library as try_library
+
+
+class _Callable(ModuleType):
+    """A module that is called as its function of the same name."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> PolicyLibrary:
+        return library(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable
