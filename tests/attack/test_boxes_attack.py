@@ -1,8 +1,8 @@
 """Attacks on the bounds over boxes of linear families, judged with 50 digits.
 
-A bound that any context of its box refutes is a false proof. So contexts are sought that
-refute one: at random, in corners, and by climbing; what comes closest is evaluated with
-50 digits, and no tolerance. The attacks themselves are tried on bounds that are wrong.
+A bound that any context of its box refutes is a false proof. So contexts are sought
+that refute one: at random, in corners, and by climbing; what comes closest is evaluated
+with 50 digits, and no tolerance. The attacks are also tried on bounds that are wrong.
 """
 
 import mpmath as mp
@@ -175,9 +175,9 @@ def test_a_plant_without_its_remainder_is_refuted():
     rng = np.random.default_rng(0)
     refuted = {}
     for name, family in (("exact", exact), ("linear", linear)):
-        bounds = LinearEnclosure(
-            family, policies, sources, criterion="floor"
-        ).bounds(boxes)
+        bounds = LinearEnclosure(family, policies, sources, criterion="floor").bounds(
+            boxes
+        )
         refuted[name] = attack(
             exact, "floor", *bounds, policies, sources, boxes, rng, n=20, climbs=0
         )
@@ -202,9 +202,7 @@ def test_vertices_do_not_suffice():
     zero = LinearGain(np.array([[[[4.0]]]]))
     for low, high in ((1.0, 3.0), (1.9, 2.1), (1.2, 1.5)):
         box = Boxes(np.array([[low]]), np.array([[high]]))
-        enclosure = LinearEnclosure(
-            family, zero, np.array([[2.0]]), criterion="regret"
-        )
+        enclosure = LinearEnclosure(family, zero, np.array([[2.0]]), criterion="regret")
         bounds = enclosure.bounds(box)
         for s in np.linspace(low, high, 9):
             true = cost(family, np.array([[4.0]]), [s]) - optimal_cost(family, [s])

@@ -32,6 +32,7 @@ from taskspace.certificates.enclosures import (
     Enclosure,
     LipschitzEnclosure,
     enclosure_for,
+    no_enclosure_reason,
 )
 from taskspace.certificates.enclosures.lipschitz import check_rates
 from taskspace.certificates.enclosures.search import serves_cells
@@ -474,7 +475,17 @@ def _continuum(
     if enclosure is None:
         enclosure = _lipschitz(setting, given)
     if enclosure is None or system is None or targets is None:
-        return None, [_margin(setting, cover, given)]
+        margin = _margin(setting, cover, given)
+        if system is not None and setting.sources is not None:
+            reason = no_enclosure_reason(
+                system,
+                setting.policies,
+                system.contexts(setting.sources),
+                setting.question.criterion,
+                setting.question.judge,
+            )
+            margin = replace(margin, why=f"{margin.why} {reason}".strip())
+        return None, [margin]
     axes = tuple(axis.name for axis in system.axes)
     epsilon, clock = setting.question.epsilon, setting.clock
     on_grid = certify_cover(
