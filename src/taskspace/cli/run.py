@@ -12,6 +12,7 @@ from taskspace.cli.output import (
     FormatOption,
     console,
     print_json,
+    progress_console,
     shown,
     stage_progress,
 )
@@ -73,7 +74,12 @@ def run(
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
         result = run_experiment(
-            loaded, path, workers=workers, scheduler=scheduler, report=report
+            loaded,
+            path,
+            workers=workers,
+            scheduler=scheduler,
+            report=report,
+            say=progress_console.print,
         )
         report("draw", 0, 1)
         figures = draw(result)
