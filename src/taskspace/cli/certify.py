@@ -7,6 +7,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
@@ -17,6 +18,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -77,6 +79,7 @@ def certify(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -86,6 +89,7 @@ def certify(
     the box, not only the grid, by interval arithmetic.
     """
     clock = Clock(time_limit)
+    _memory.limit(memory)
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
         loaded = load_table(

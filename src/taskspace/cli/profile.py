@@ -95,7 +95,7 @@ def profile(
             question,
             epsilon,
             n_epsilons=n_epsilons,
-            time_limit=max(0.0, clock.left),
+            time_limit=clock.left,
             seed=seed,
             progress=lambda p: report(
                 "search", int(p.seconds), int(time_limit), p.phase

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from taskspace.cli.options import TrustOption
+from taskspace import _memory
+from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -61,6 +62,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -70,6 +72,7 @@ def run(
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
+    _memory.limit(memory)
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
