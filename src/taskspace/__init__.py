@@ -8,6 +8,7 @@ table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
 
 from typing import TYPE_CHECKING
 
+from taskspace._cache import keep_kernels_somewhere
 from taskspace._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
+
+keep_kernels_somewhere()
 
 _HOMES = {
     "taskspace.certificates": (
