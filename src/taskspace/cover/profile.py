@@ -129,7 +129,7 @@ def table_profile(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> list[ProfilePoint]:
+) -> Profile:
     """`complexity_profile` of a table, never holding all losses at once.
 
     Args:
@@ -157,7 +157,7 @@ def _profile(
     seed: int,
     clock: Clock,
     progress: ProgressCallback | None,
-) -> list[ProfilePoint]:
+) -> Profile:
     if epsilons is None:
         values = default_epsilons(losses, n_epsilons, allow_negative=signed)
     else:
