@@ -6,7 +6,9 @@ used up where the optimum cannot be proven. A name with the suffix `-unicost` ig
 the costs.
 """
 
+import gzip
 import sys
+import tempfile
 from pathlib import Path
 
 from taskspace.cover import minimum_cover, read_set_cover_file
@@ -40,15 +42,28 @@ BEST_KNOWN = {  # name: (best known value, seconds)
 }
 
 
+DATA = Path(__file__).parents[1] / "tests" / "assets" / "setcover"
+
+
+def read_problem(path):
+    """A set-cover file, also if only its compressed form is there."""
+    if path.exists():
+        return read_set_cover_file(path)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.name
+        plain.write_bytes(gzip.decompress(path.with_suffix(".txt.gz").read_bytes()))
+        return read_set_cover_file(plain)
+
+
 def main():
-    folder, *names = sys.argv[1:] or ["../shared/data/setcover"]
+    folder, *names = sys.argv[1:] or [str(DATA)]
     minimum_cover(read_set_cover_file(Path(folder) / "sts9.txt").sets)  # compile
     print("| file | best known | found | after s | lower bound | proven | seconds |")
     print("|---|---|---|---|---|---|---|")
     for name in names or BEST_KNOWN:
         best_known, limit = BEST_KNOWN[name]
         file_name = name.removesuffix("-unicost")
-        problem = read_set_cover_file(Path(folder) / f"{file_name}.txt")
+        problem = read_problem(Path(folder) / f"{file_name}.txt")
         costs = problem.costs if name == file_name else None
         seen = {}
 

@@ -75,7 +75,7 @@ class Boat(SimulatedSystem):
 def main(n: int = 3, total_steps: int = 100_000) -> None:
     boat = Boat()
     for check in check_system(boat):
-        print(f"{'ok' if check.ok else 'NO'}  {check.check}: {check.detail}")
+        print(f"{check.check}: {check.state}. {check.detail}")
     space = ts.Grid(mass=(0.5, 4.0, n, "log"), current=(-0.6, 0.6, n))
     trainer = ts.trainers.Ppo(n_policies=1, total_steps=total_steps)
     table = ts.evaluate(boat, trainer, space, seed=0)

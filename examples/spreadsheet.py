@@ -1,10 +1,11 @@
-"""A transfer matrix from a spreadsheet: several policies a source, costs, contexts.
+r"""A transfer matrix from a spreadsheet: several policies a source, costs, contexts.
 
     python examples/spreadsheet.py
 
 The same on the command line, once the file is there:
 
-    taskspace cover scores.csv --epsilon 0.2 --criterion ratio --lower-is-better
+    taskspace cover scores.csv --epsilon 0.2 --criterion ratio \
+        --lower-is-better --missing not-served
 """
 
 import tempfile
@@ -13,15 +14,16 @@ from pathlib import Path
 import taskspace as ts
 
 # Energy per metre of walking controllers, tuned at three slopes with two seeds each,
-# on slopes of −10° to 20°. Rows of the same source form a family.
+# on slopes of −10° to 20°. Rows of the same source form a family; the seed is no slope;
+# one trial was never made.
 SHEET = """\
-source,source_slope,policy,slope=-10,slope=0,slope=10,slope=20
-downhill,-10,seed 0,2.1,3.2,5.9,9.8
-downhill,-10,seed 1,2.2,3.0,6.4,11.0
-flat,0,seed 0,2.9,2.5,3.6,6.1
-flat,0,seed 1,2.8,2.6,3.5,6.6
-uphill,20,seed 0,6.5,4.4,3.4,4.0
-uphill,20,seed 1,6.0,4.6,3.5,4.1
+source,source_slope,seed,slope=-10,slope=0,slope=10,slope=20
+downhill,-10,0,2.1,3.2,5.9,9.8
+downhill,-10,1,2.2,3.0,6.4,
+flat,0,0,2.9,2.5,3.6,6.1
+flat,0,1,2.8,2.6,3.5,6.6
+uphill,20,0,6.5,4.4,3.4,4.0
+uphill,20,1,6.0,4.6,3.5,4.1
 """
 
 
@@ -29,10 +31,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.csv"
         path.write_text(SHEET)
-        table = ts.read_matrix(path, lower_is_better=True)
-        # Any other format holds the same: .parquet, .npz, .nc, .zarr.
+        table = ts.read_matrix(path, lower_is_better=True, missing="not served")
+        # Any other format holds the same: .tsv, .parquet, .npz, .nc, .zarr.
         again = ts.read_matrix(ts.write_matrix(table, Path(folder) / "scores.npz"))
         assert again["performance"].equals(table["performance"])
+    for note in table.attrs["notes"]:
+        print(f"note: {note}")
     for judge, meaning in (("worst", "whichever seed"), ("best", "the best seed")):
         loss = ts.loss(table, criterion="ratio", judge=judge)
         cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.2))

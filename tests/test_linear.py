@@ -14,7 +14,8 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
 from taskspace.systems.base import reduce_family
-from taskspace.systems.linear import LinearSystem, riccati_gain
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.riccati import riccati_gain
 from tests.helpers import four_states
 
 
@@ -302,7 +303,12 @@ def test_weights_may_depend_on_the_context():
         ({"R": np.zeros((2, 2))}, "R must be positive definite"),
         ({"Q": np.eye(3)}, "Q must have shape (4, 4)"),
         ({"horizon": 0.0}, "horizon must be a time > 0"),
+        ({"horizon": -np.inf}, "horizon must be a time > 0"),
+        ({"horizon": np.nan}, "horizon must be a time > 0"),
         ({"time": "discrete", "horizon": 2.5}, "a whole number of steps"),
+        ({"time": "discrete", "horizon": 1e30}, "at most 2^53, got 1e+30"),
+        ({"time": "discrete", "horizon": 2**80}, "at most 2^53"),
+        ({"time": "discrete", "horizon": np.nan}, "a whole number of steps"),
         ({"x0_covariance": np.eye(3)}, "x0_covariance must have shape"),
     ],
 )
@@ -315,3 +321,141 @@ def test_bad_family_is_refused_at_construction(options, says):
 def test_negative_mass_is_refused():
     with pytest.raises(InvalidInputError, match="0 < m must hold in msd-v1"):
         MassSpringDamper().contexts(ts.Grid(m=(-1.0, 1.0, 3)))
+
+
+def test_the_longest_horizons_end():
+    context, gain = np.array([[0.3, 1.0]]), LinearGain(np.zeros((2, 4)))
+    endless = four_states().performance(gain, context)
+    assert four_states(horizon=1e300).performance(gain, context) == pytest.approx(
+        endless, rel=1e-12
+    )
+    system = scalar(time="discrete", horizon=2.0**53)
+    J = system.performance(LinearGain(np.array([[0.5]])), np.array([[1.0]]))
+    assert J == pytest.approx(-(1 + 0.25) / (1 - 0.25), rel=1e-14)
+
+
+ONE = np.array([[0.0]])
+
+
+def constant(A, B, Q, R, time="continuous") -> LinearFamily:
+    return LinearFamily(
+        context_axes=[ContextAxis("z", 0.0)],
+        A=lambda z: A,
+        B=lambda z: B,
+        Q=Q,
+        R=R,
+        time=time,
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "A", "gain", "best"),
+    [("continuous", [[1.0]], 2.0, -2.0), ("discrete", [[2.0]], 1.5, -3.0)],
+)
+def test_a_plant_that_costs_nothing_is_still_stabilised(time, A, gain, best):
+    # Q = 0: P = 0 solves the Riccati equation too, but does not stabilise.
+    system = constant(A, [[1.0]], [[0.0]], [[1.0]], time)
+    K, solved = system.optimal_gain(ONE)
+    assert solved.all()
+    assert K.item() == pytest.approx(gain, rel=1e-14)
+    assert system.optimum(ONE)[0] == pytest.approx(best, rel=1e-14)
+    trained = ts.trainers.Lqr(n_policies=1, noise=0.0).train(system, ONE, seed=0)
+    assert trained.log["solved"].all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("time", "A"),
+    [("continuous", [[0.0, 1.0], [0.0, 0.0]]), ("discrete", [[1.0, 1.0], [0.0, 1.0]])],
+)
+def test_an_optimum_that_no_gain_attains_is_not_claimed(time, A, turned):
+    # The position costs nothing: slower and slower returns cost less and less.
+    c, s = np.cos(0.7), np.sin(0.7)
+    T = np.array([[c, -s], [s, c]]) if turned else np.eye(2)
+    Q = T @ np.diag([0.0, 1.0]) @ T.T
+    system = constant(
+        T @ np.array(A) @ T.T, T @ [[0.0], [1.0]], (Q + Q.T) / 2, [[1.0]], time
+    )
+    K, solved = system.optimal_gain(ONE)
+    assert not solved.any()
+    assert np.isnan(system.optimum(ONE)).all()
+    assert np.isfinite(system.performance(LinearGain(K), ONE)).all()
+    own = [np.array([[5.0, 5.0]]) @ T.T]
+    table = ts.evaluate_policies(system, own, ts.Grid(z=(0.0, 1.0, 2)))
+    assert table.attrs["best_known_kind"] == "best of the table"
+
+
+def test_the_kind_of_the_reference_says_what_is_known():
+    # Controlled where z > 0; an unstable mode out of reach at z = 0.
+    def family(weight):
+        return LinearFamily(
+            context_axes=[ContextAxis("z", 1.0)],
+            A=lambda z: [[1.0, 0.0], [0.0, 0.0]],
+            B=lambda z: [[z, 0.0], [0.0, 1.0]],
+            Q=lambda z: np.diag([1.0, weight(z)]),
+            R=np.eye(2),
+        )
+
+    gain = [np.eye(2) * 4]
+    known = ts.evaluate_policies(family(lambda z: 1.0), gain, ts.Grid(z=(0.0, 1.0, 2)))
+    assert known.attrs["best_known_kind"] == "optimum"
+    assert known["best_known"].values[0] == -np.inf
+    # Where the second state costs nothing its integrator has no best gain.
+    partly = family(lambda z: float(z > 0.6))
+    table = ts.evaluate_policies(partly, gain, ts.Grid(z=(0.5, 1.0, 2)))
+    assert table.attrs["best_known_kind"] == "optimum where known"
+    best = table["best_known"].values
+    assert best[0] == table["performance"].values[0, 0, 0]
+    assert best[1] == partly.optimum(np.array([[1.0]]))[0]
+    assert (ts.loss(table, "regret").values >= 0).all()
+
+
+def test_a_gain_does_not_depend_on_its_neighbours():
+    system = four_states()
+    contexts = np.random.default_rng(0).uniform([0, 0.5], [2, 3], (20, 2))
+    whole, _ = system.optimal_gain(contexts)
+    for rows in (slice(0, 1), slice(3, 9), slice(19, 20)):
+        part, _ = system.optimal_gain(contexts[rows])
+        np.testing.assert_array_equal(part, whole[rows])
+
+
+@pytest.mark.parametrize(
+    "system", [MassSpringDamper(), four_states()], ids=["msd", "4"]
+)
+def test_gains_of_any_leading_dims(system):
+    m, n = system.matrices(np.ones((1, len(system.axes)))).B.shape[:0:-1]
+    K = np.random.default_rng(0).normal(0.5, 0.1, (3, 2, 2, m, n))
+    contexts = np.ones((4, len(system.axes)))
+    J = system.performance(LinearGain(K[0]), contexts)
+    np.testing.assert_array_equal(system.performance(LinearGain(K), contexts)[:2], J)
+    np.testing.assert_array_equal(
+        system.performance(LinearGain(K[0, :, 0]), contexts), J[:, :1]
+    )
+    np.testing.assert_array_equal(
+        system.performance(LinearGain(K[0, 0, 0]), contexts), J[:1, :1]
+    )
+    np.testing.assert_array_equal(
+        system.home_performance(LinearGain(K[0, :, 0]), contexts[:2]), J[:, :1, 0]
+    )
+    for wrong in (K[..., :1], K[0, 0, 0, 0], np.array(1.0)):
+        with pytest.raises(InvalidInputError, match="Gains must have shape"):
+            system.performance(LinearGain(wrong), contexts)
+
+
+def test_given_gains_are_plain_arrays():
+    system, targets = four_states(), ts.Grid(coupling=(0.1, 2.0, 3))
+    K = 0.1 * np.random.default_rng(0).normal(size=(2, 2, 4))
+    J = system.performance(LinearGain(K[:, None]), system.contexts(targets))
+    for form in (
+        [K[0], K[1]],
+        K,
+        K.tolist(),
+        LinearGain(K),
+        [LinearGain(K[0]), LinearGain(K[1])],
+    ):
+        table = ts.evaluate_policies(system, form, targets)
+        np.testing.assert_array_equal(table["performance"].values, J)
+    single = ts.evaluate_policies(system, K[0], targets)
+    np.testing.assert_array_equal(single["performance"].values, J[:1])
+    with pytest.raises(InvalidInputError, match="Gains must"):
+        ts.evaluate_policies(system, [K[0], K[1][:1]], targets)

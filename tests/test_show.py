@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show import context_map, coverage_plot, save_figures
-from taskspace.show.figures import _colour_sources
+from taskspace.show.colours import colour, colour_numbers, ink, neighbours
+from taskspace.show.maps import _edges
 
 
 @pytest.fixture(scope="module")
@@ -48,33 +50,144 @@ def test_context_map_names_a_server_of_every_target(finished):
     labels = {axis.name: axis.label for axis in experiment.built_system.axes}
     for answer in results.covers:
         cover = answer.cover
-        record = context_map(experiment, answer, labels)
+        record = context_map(
+            experiment.target_space, experiment.sources, cover, labels=labels
+        )
         assert record.shape == [9, 9]
-        assert record.labels == ["spring stiffness k [N/m]", "damping c [N s/m]"]
+        assert [axis.label for axis in record.axes] == [
+            "spring stiffness k [N/m]",
+            "damping c [N s/m]",
+        ]
         assert len(record.sources) == cover.size
         served = np.array(record.assignment)
         source_of = np.array([*cover.sources, -1])
         np.testing.assert_array_equal(source_of[served], cover.assignment)
 
 
-def test_no_map_beyond_two_axes(tmp_path):
-    experiment = load_experiment("msd", ["space.m=[0.5, 2.0, 2]", "space.n=3"])
-    result = run_experiment(experiment, tmp_path / "run")
-    assert context_map(experiment, result.results.covers[0], {}) is None
+def touching(region):
+    """Pairs of cells that touch, along an axis or at a corner of a plane."""
+    for axis in range(region.ndim):
+        moved = np.moveaxis(region, axis, 0)
+        yield moved[1:], moved[:-1]
+    if region.ndim == 2:
+        yield region[1:, 1:], region[:-1, :-1]
+        yield region[1:, :-1], region[:-1, 1:]
 
 
-def test_touching_regions_have_different_colours():
+@pytest.mark.parametrize(("shape", "n"), [((6, 6), 6), ((12, 12), 90), ((4, 5, 6), 40)])
+def test_touching_regions_have_different_colours(shape, n):
     rng = np.random.default_rng(0)
-    region = np.kron(rng.integers(-1, 6, (6, 6)), np.ones((4, 4), int))
-    entry = _colour_sources(region, 6)
-    colour = entry[region]
-    assert (colour[region < 0] == 0).all()
-    assert (colour[region >= 0] > 0).all()
-    for a, b, ca, cb in (
-        (region[1:], region[:-1], colour[1:], colour[:-1]),
-        (region[:, 1:], region[:, :-1], colour[:, 1:], colour[:, :-1]),
-    ):
-        assert ((ca != cb) | (a == b)).all()
+    region = rng.integers(-1, n, shape)
+    numbers = np.array([*colour_numbers(neighbours(region, n)), -1])
+    for a, b in touching(region):
+        touch = (a != b) & (a >= 0) & (b >= 0)
+        assert (numbers[a] != numbers[b])[touch].all()
+    used = {colour(int(i)) for i in numbers[:-1]}
+    assert len(used) == len(set(numbers[:-1].tolist()))
+
+
+def test_colours_do_not_end_and_can_be_written_on():
+    colours = [colour(i) for i in range(200)]
+    assert len(set(colours)) == 200
+
+    def light(hex_colour):
+        parts = np.array([int(hex_colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(
+            parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4
+        )
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    for back in colours:
+        low, high = sorted([light(back), light(ink(back))])
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        ts.Grid(k=(0.1, 8.0, 9)),
+        ts.Grid(k=(0.1, 8.0, 5, "log"), c=(0.1, 8.0, 4)),
+        ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 4), m=(0.5, 2.0, 3)),
+        ts.Points(["k", "c"], [[0.5, 1.0], [3.0, 0.2], [7.0, 7.0], [1.0, 4.0]]),
+        ts.Points(["k", "c", "m"], [[0.5, 1.0, 1.0], [3.0, 0.2, 2.0], [7, 7, 0.5]]),
+    ],
+    ids=["strip", "plane", "slices", "dots", "dots in space"],
+)
+def test_a_map_in_one_line_stays_inside_its_range(space):
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    cover = ts.greedy_cover(ts.table_sets(table, "regret", "worst", 0.2))
+    figure = ts.show.map(table, cover, ts.Question("regret", epsilon=0.2))
+    record = context_map(space, space, cover)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert shown
+    for axes in shown:
+        if record.shape is not None and len(record.axes) == 2:
+            for axis, limits in zip(
+                record.axes, (axes.get_xlim(), axes.get_ylim()), strict=True
+            ):
+                assert limits == pytest.approx((axis.low, axis.high))
+                edges = _edges(axis)
+                assert (edges[0], edges[-1]) == (axis.low, axis.high)
+    if record.shape is not None:
+        scales = {axis.scale for axis in record.axes}
+        assert ("log" in scales) == (shown[0].get_xscale() == "log")
+    figure.canvas.draw()
+
+
+def test_a_map_of_another_table_is_refused(finished):
+    _, results = finished
+    table = ts.table_from_matrix(np.eye(3))
+    with pytest.raises(ts.TaskspaceError, match="must be one of this table"):
+        ts.show.map(table, results.covers[0].cover)
+
+
+def test_names_do_not_start_mathematics():
+    table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(4), range(5))) * 1.0)
+    table = table.assign_coords(
+        source=["$x_", "a^{", "<b>", r"\frac"], target=list("$_^{}")
+    )
+    question = ts.Question("regret", epsilon=1.0)
+    cover = ts.greedy_cover(question.sets(table))
+    ts.show.map(table, cover, question).canvas.draw()
+
+
+def test_the_profile_copes_with_a_tolerance_of_zero(finished):
+    table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(9), range(9))) * 1.0)
+    figure = ts.show.complexity(table, ts.Question(epsilon=0.0), time_limit=1.0)
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "symlog"
+    assert axes.get_xlim()[0] == 0
+    figure.canvas.draw()
+
+
+def test_both_renderers_have_the_same_colours():
+    import re
+    from importlib import resources
+
+    from taskspace.show.colours import COLOURS
+
+    folder = resources.files("taskspace.show.page") / "web"
+    text = (folder / "colours.js").read_text(encoding="utf-8")
+    palette = re.search(r"PALETTE = \[(.*?)\]", text, re.S)[1]
+    assert tuple(re.findall(r"#\w{6}", palette)) == COLOURS
+
+
+@pytest.mark.parametrize("kind", ["map", "coverage", "profile", "matrix"])
+def test_plot_command(tmp_path, kind):
+    from typer.testing import CliRunner
+
+    from taskspace.cli import app
+
+    scores = -np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    ts.write_matrix(ts.table_from_matrix(scores), tmp_path / "scores.csv")
+    out = tmp_path / "figure.svg"
+    options = ["--epsilon", "1", "--out", str(out), "--time-limit", "1"]
+    ran = CliRunner().invoke(
+        app, ["plot", str(tmp_path / "scores.csv"), kind, *options]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert out.read_text().startswith("<?xml")
 
 
 def test_files_are_written_and_repeat(finished, tmp_path):

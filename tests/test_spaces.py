@@ -1,5 +1,8 @@
+import tomllib
+
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +42,21 @@ def test_a_list_is_values_and_a_tuple_is_ends():
     # In TOML there are only lists: they keep meaning low, high, n.
     assert space_from_dict({"k": [0.1, 8.0, 20]}) == ts.Grid(k=(0.1, 8.0, 20))
     assert space_from_dict({"k": {"values": [1, 3, 5]}}) == ts.Grid(k=[1, 3, 5])
+
+
+@pytest.mark.parametrize("explicit", [[], [0], [1], [2], [0, 2], [0, 1, 2]])
+def test_axes_keep_their_order_in_toml(explicit):
+    # Tables stand last in TOML, so a mixture of both forms would be sorted anew.
+    axes = {
+        name: [1.0, 2.0, 5.0] if i in explicit else (0.1, 8.0, 3, "log")
+        for i, name in enumerate("kcm")
+    }
+    grid = ts.Grid(**axes)
+    again = space_from_dict(tomllib.loads(tomli_w.dumps(grid.to_dict())))
+    assert again == grid
+    assert again.to_dict() == grid.to_dict()
+    named = {"k": {"low": 1, "high": 3, "n": 3}}
+    assert space_from_dict(named) == ts.Grid(k=(1, 3, 3))
 
 
 def test_spaces_with_the_same_contexts_are_equal():
@@ -105,6 +123,13 @@ def test_a_grid_is_found_again_from_its_points(shape, seed, kind):
         assert grid_of(ts.Points(grid.names, bent)) is None
 
 
+def test_the_closest_values_there_are_make_a_grid():
+    close = 1.0 + np.spacing(1.0) * np.arange(4)
+    found = grid_of(ts.Points(["x"], close))
+    assert found is not None
+    assert found.points.ravel().tolist() == close.tolist()
+
+
 def test_no_grid_of_scattered_points():
     assert grid_of(None) is None
     assert grid_of(ts.Points(["x", "y"], [[0, 0], [1, 1], [2, 0.0]])) is None
@@ -143,7 +168,7 @@ def test_space_round_trips_through_plain_values(space):
         ((0.0, 1.0, 10**13), "at most 1,000,000,000"),
         ((1.0, 1.0 + 1e-15, 50), "must differ"),
         ((-1.7e308, 1.7e308, 3), "must differ and be finite"),
-        ([], "at least one number"),
+        ([], "list of at least one"),
         ([1.0, np.nan], "number 2 is nan"),
         ([np.inf], "number 1 is inf"),
         ([1.0, 3.0, 2.0], "3 is followed by 2"),
@@ -166,6 +191,8 @@ def test_bad_axis_is_named(axis, says):
     ("values", "says"),
     [
         ({"k": {"value": [1, 2]}}, "keys value"),
+        ({"k": {"low": 1, "n": 2}}, "keys low, n"),
+        ({"k": {"values": [1, 2], "scale": "log"}}, "either values or"),
         ({"k": {"values": 3}}, "must be a list"),
         ({"k": {"values": [1, "x"]}}, "must be numbers"),
         ({"k": 3}, "must be (low, high, n)"),

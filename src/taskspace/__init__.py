@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from taskspace.performance import table_from_matrix as table_from_matrix
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
+    from taskspace.runs import open_run as open_run
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
@@ -90,6 +91,7 @@ _HOMES = {
         "write_matrix",
     ),
     "taskspace.questions": ("Question",),
+    "taskspace.runs": ("open_run",),
     "taskspace.spaces": (
         "Axis",
         "Grid",

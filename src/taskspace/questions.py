@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.criteria import (
+    OLD_JUDGES,
     Criterion,
     assigned_losses,
     criterion_named,
@@ -70,6 +71,11 @@ class Question:
             f"{self.rule.sentence(self.epsilon)} by the {self.judge} policy of each "
             "source"
         )
+
+    @property
+    def label(self) -> str:
+        """The question in a few words, for the title of a picture."""
+        return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy"
 
     def at(self, epsilon: float) -> Self:
         """The same question with another tolerance.
@@ -147,8 +153,6 @@ class Question:
         Args:
             values: plain values; other keys are ignored.
         """
-        judge = values.get("judge")
-        if judge is None:
-            old = values.get("family", "all")
-            judge = {"all": "worst", "any": "best"}.get(old, old)
+        old = str(values.get("family", "all"))
+        judge = str(values.get("judge") or OLD_JUDGES.get(old, old))
         return cls(values["criterion"], judge, epsilon=values["epsilon"])

@@ -14,15 +14,13 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 
 __all__ = ["Axis", "Grid", "Points", "Space", "grid_of", "space_from_dict"]
 
-MAX_CONTEXTS = 10**9
-"""No space is larger: its contexts alone would fill the memory."""
+MAX_CONTEXTS = 10**9  # the contexts of a larger space alone would fill the memory
 
-# How far from even steps values may lie, as a share of the axis, to be called even.
-EVENNESS = 1e-9
+EVENNESS = 1e-9  # how far from even steps values may lie, as a share of the axis
 
 Scale = Literal["linear", "log", "uneven"]
 
@@ -46,11 +44,7 @@ class Space(Protocol):
         ...
 
     def context(self, index: int) -> dict[str, float]:
-        """The context with this number, by name.
-
-        Args:
-            index: its number, from 0.
-        """
+        """The context with this number, by name."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,8 +77,7 @@ class Axis:
     n: int
     scale: Scale
     unit: str
-    is_explicit: bool
-    """Whether it was made from its values."""
+    is_explicit: bool  # made from its values
 
     def __init__(
         self,
@@ -124,11 +117,11 @@ class Axis:
         values.flags.writeable = False
         return values
 
-    def to_plain(self) -> list[Any] | dict[str, list[float]]:
-        """`[low, high, n, scale]`, or `{"values": [...]}` if it was made from them."""
+    def to_dict(self) -> dict[str, Any]:
+        """`low`, `high`, `n` and `scale`, or `values` if it was made from them."""
         if self.is_explicit:
             return {"values": self.values.tolist()}
-        return [self.low, self.high, self.n, self.scale]
+        return {"low": self.low, "high": self.high, "n": self.n, "scale": self.scale}
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -166,8 +159,7 @@ def _explicit_values(name: str, values: ArrayLike) -> NDArray[np.float64]:
         ) from error
     if array.ndim != 1 or not len(array):
         raise InvalidInputError(
-            f"The values of {where} must be a list with at least one number, but got "
-            f"{values!r}."
+            f"The values of {where} must be a list of at least one, but got {values!r}."
         )
     array += 0.0  # −0 is 0
     bad = np.flatnonzero(~np.isfinite(array))
@@ -340,8 +332,15 @@ class Grid(_Contexts):
         return np.array([axis.high for axis in self.axes])
 
     def to_dict(self) -> dict[str, Any]:
-        """One entry an axis, see `Axis.to_plain`, which `space_from_dict` reads."""
-        return {axis.name: axis.to_plain() for axis in self.axes}
+        """One entry an axis, which `space_from_dict` reads.
+
+        `[low, high, n, scale]`; but a table for every axis if one has explicit values,
+        because TOML puts tables last and the order of axes numbers the contexts.
+        """
+        plain = {axis.name: axis.to_dict() for axis in self.axes}
+        if any(axis.is_explicit for axis in self.axes):
+            return plain
+        return {name: list(values.values()) for name, values in plain.items()}
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{axis.name}={axis.described}" for axis in self.axes)
@@ -434,11 +433,11 @@ def grid_of(space: Space | None) -> Grid | None:
 def _simplest_axis(name: str, values: NDArray[np.float64]) -> Axis:
     """An axis with these values: by its ends where that gives the same bits."""
     explicit = Axis(name, values=values)
-    if explicit.scale != "uneven":
+    try:
         axis = Axis(name, explicit.low, explicit.high, explicit.n, explicit.scale)
-        if axis == explicit:
-            return axis
-    return explicit
+    except TaskspaceError:  # uneven, or too close together
+        return explicit
+    return axis if axis == explicit else explicit
 
 
 def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.intp]:
@@ -463,8 +462,8 @@ def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
     """The space that `to_dict` described: a grid, or a list of points.
 
     Args:
-        values: one entry an axis, `[low, high, n]`, `[low, high, n, "log"]` or
-            `{"values": [...]}`; or `names` and `points`.
+        values: one entry an axis, `[low, high, n]`, `[low, high, n, "log"]`, the same
+            by name, or `{"values": [...]}`; or `names` and `points`.
     """
     if set(values) == {"names", "points"}:
         return Points(values["names"], values["points"])
@@ -473,12 +472,13 @@ def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
 
 def _plain_axis(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        if set(value) != {"values"}:
+        keys = set(value) - {"scale"}
+        if keys not in ({"values"}, {"low", "high", "n"}):
             raise InvalidInputError(
                 f"Axis {name!r} must be [low, high, n] or {{values = [...]}}, but got "
                 f"the keys {', '.join(map(str, value)) or 'of an empty table'}."
             )
-        return Axis(name, values=value["values"])
+        return Axis(name, **value)
     return tuple(value) if isinstance(value, list) else value
 
 

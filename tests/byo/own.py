@@ -51,6 +51,7 @@ def aiming(function, *axes):
 
 
 good = aiming(hit)
+unjudged = FunctionSystem(hit, [AXIS_X], examples=[0.0, 1.0])
 flipped = aiming(miss)
 dead = aiming(hit, ContextAxis("colour", 1.0))
 random = aiming(noisy)

@@ -107,6 +107,59 @@ def test_gain_schedule_drives_a_plant_of_python_control():
         )  # small angles
 
 
+def car_outside(kind):
+    """A car whose speed is an input, or a parameter: no state."""
+
+    def rates(t, x, u, params):
+        speed = u[1] if kind == "input" else params["speed"]
+        return car(speed).A @ x + car(speed).B @ u[:1]
+
+    inputs = ["steer", "speed"] if kind == "input" else ["steer"]
+    params = {} if kind == "input" else {"speed": 10.0}
+    return ct.nlsys(
+        rates, None, states=["y", "h"], inputs=inputs, outputs=["y", "h"],
+        params=params, name="car",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["input", "parameter"])
+def test_the_context_may_be_an_input_or_a_parameter(kind):
+    _, space, cover, schedule = schedule_of_the_car()
+    assert cover.size > 1
+    controller, loop = schedule.statefbk(car_outside(kind), ["speed"])
+    assert loop.input_labels[:3] == ["xd[0]", "xd[1]", "ud[0]"]
+    time = np.linspace(0, 4, 41)
+    for target in (0, 12, 25):
+        speed = space.points[target, 0]
+        K = schedule.gain({"speed": speed})
+        inputs, options = np.zeros((3, 41)), {}
+        if kind == "input":
+            inputs = np.vstack([inputs, np.full(41, speed)])
+        else:
+            options = {"params": {"speed": speed}}
+        response = ct.input_output_response(
+            loop,
+            time,
+            inputs,
+            [0.05, 0.01],
+            solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-12},
+            **options,
+        )
+        closed = ct.ss(car(speed).A - car(speed).B @ K, np.zeros((2, 1)), np.eye(2), 0)
+        expected = ct.initial_response(closed, time, [0.05, 0.01])
+        np.testing.assert_allclose(response.outputs[:2], expected.outputs, atol=1e-7)
+        np.testing.assert_allclose(
+            response.outputs[2], (-K @ expected.outputs)[0], atol=1e-6
+        )
+    assert controller.output_labels == ["steer"]
+    crowded = ct.nlsys(
+        lambda t, x, u, params: x, None, states=2, inputs=["a", "b", "speed"],
+        outputs=["y", "h"], name="crowded",
+    )  # fmt: skip
+    with pytest.raises(InvalidInputError, match="1 other inputs"):
+        schedule.statefbk(crowded, ["speed"])
+
+
 def test_beyond_the_range():
     _, _, _, schedule = schedule_of_the_car()
     process = ct.nlsys(

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.systems import SYSTEMS, ContextAxis, GymnasiumSystem
+from taskspace.systems import (
+    SYSTEMS,
+    ContextAxis,
+    FunctionSystem,
+    GymnasiumSystem,
+)
 from taskspace.testing import assert_system, check_environment, check_system
 from taskspace.trainers import Lqr
 from tests.byo import own
@@ -22,7 +27,7 @@ CHECKS = [
 def failures(system, trainer=None) -> dict[str, str]:
     checks = check_system(system, trainer)
     assert [check.check for check in checks] == CHECKS
-    return {check.check: check.detail for check in checks if not check.ok}
+    return {check.check: check.detail for check in checks if check.state == "failed"}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -135,6 +140,47 @@ class Careless(Lqr):
 def test_trainer_without_a_seed():
     found = failures(own.pendulum, Careless(n_policies=2, noise=0.1))
     assert list(found) == ["trainer"]
+
+
+def test_what_is_not_checked_is_skipped_and_counted():
+    checks = {check.check: check for check in check_system(ts.systems.CartPole())}
+    skipped = [name for name, check in checks.items() if check.state == "skipped"]
+    assert skipped == ["larger is better", "trainer"]
+    assert all(checks[name].ok is None for name in skipped)
+    assert all(checks[name].detail.startswith("Skipped: ") for name in skipped)
+    done = taskspace("doctor", "tests.byo.own:unjudged")
+    assert done.returncode == 0
+    rows = [line for line in done.stdout.splitlines() if "skipped" in line]
+    assert len(rows) == 3  # two checks and the last line
+    assert "8 checks: 6 ok, 2 skipped." in done.stdout
+    assert "well" not in done.stdout.splitlines()[-1]
+    done = taskspace("doctor", "tests.byo.own:dead")
+    assert done.returncode == 1
+    assert "8 checks: 6 ok, 1 failed, 1 skipped." in done.stdout
+
+
+def test_small_units_hide_nothing():
+    """A difference between evaluations is seen in any unit of J."""
+
+    def after_others(system, policies, contexts):
+        values = FunctionSystem.performance(system, policies, contexts)
+        return 1e-12 * (values + 0.1 * len(values))
+
+    class Crowded(FunctionSystem):
+        performance = after_others
+
+    system = Crowded(own.hit, [own.AXIS_X], examples=[0.0, 1.0])
+    assert "alone" in failures(system)["common random numbers"]
+
+
+def test_episodes_that_depend_on_their_neighbours():
+    class Neighbours(GymnasiumSystem):
+        def returns(self, policies, contexts, *, episodes=None):
+            found = super().returns(policies, contexts, episodes=episodes)
+            return found + found.shape[-1]
+
+    found = failures(Neighbours("CartPole-v1", horizon=20, n_episodes=3))
+    assert "played alone" in found["common random numbers"]
 
 
 @pytest.mark.slow

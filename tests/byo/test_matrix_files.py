@@ -19,7 +19,7 @@ from taskspace.performance.io import (
     table_from,
     write_matrix,
 )
-from tests.byo.helpers import taskspace
+from tests.byo.helpers import refused, taskspace
 
 WHOLE = [suffix for suffix in MATRIX_SUFFIXES if suffix != ".npy"]
 
@@ -345,7 +345,7 @@ def test_missing_cells_are_not_served(tmp_path, empty):
         [3, 4],
         [-np.inf, 2],
     ]
-    assert any("2 cells are empty" in note for note in table.attrs["notes"])
+    assert any("2 empty cells are" in note for note in table.attrs["notes"])
     costs = read_matrix(path, missing="not served", lower_is_better=True)
     assert costs["performance"].values[0, 0].tolist() == [-1, -np.inf]
     path.write_text("source,t,u\na,1,x\n")
@@ -527,6 +527,33 @@ def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
     options = ("--epsilon", 1, "--method", "uniform", "--format", "json")
     done = taskspace("cover", tmp_path / "m.csv", *options)
     assert json.loads(done.stdout)["coverage"] == 1.0
+
+
+def test_choices_on_the_command_line(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("source,algo,seed,t[bold],u\na,ppo,0,1,\nb,sac,0,3,4\n")
+    options = ("--epsilon", 0, "--ignore", "algo")
+    assert "row 2, column 5 ('u') is empty" in refused("cover", path, *options)
+    options += ("--missing", "not-served")
+    saved = tmp_path / "cover.json"
+    done = taskspace("cover", path, *options, "--save", saved)
+    text = " ".join(done.stdout.split())
+    assert "Note: Column 'seed' is taken for a note on the training" in text
+    assert "1 empty cell is" in text
+    assert "t[bold]" in text
+    assert "holds" in taskspace("verify", saved, path).stdout
+    record = json.loads(taskspace("cover", path, *options, "--format", "json").stdout)
+    assert record["names"] == ["b"]
+    options = ("--epsilon", 0, "--targets", "seed", "--format", "json")
+    assert json.loads(taskspace("cover", path, *options).stdout)["n_targets"] == 1
+    profile = taskspace("profile", path, "--targets", "t[bold]", "--format", "json")
+    assert json.loads(profile.stdout)[0]["upper"] == 1
+    assert "Did you mean 'not-served'" in refused(
+        "cover", path, "--epsilon", 0, "--missing", "notserved"
+    )
+    assert "Did you mean 'seed'" in refused(
+        "cover", path, "--epsilon", 0, "--ignore", "sed"
+    )
 
 
 @pytest.mark.parametrize(

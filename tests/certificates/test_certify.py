@@ -1,12 +1,13 @@
 import json
+import time
 
 import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import Certificate, certify
+from taskspace.certificates import Certificate, MsdEnclosure, certify
 from taskspace.certificates.grid import axis_values
-from taskspace.errors import UnknownNameError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import (
     MSD,
@@ -19,6 +20,13 @@ from tests.certificates.worlds import (
 from tests.helpers import four_states
 
 SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
+
+
+def table_of(sources, targets):
+    """Table and policies of one LQR gain a source."""
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets)
+    return table, msd_family(sources)
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +141,12 @@ def test_known_constants_certify_other_systems():
     assert guess.kind == "estimate"
 
 
-def test_a_linear_family_is_certified_only_by_given_constants():
-    system = four_states()
-    space = ts.Grid(coupling=(0.1, 1.0, 6))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    result = certify(table, 0.5, system=system, policies=policies, time_limit=2)
+def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
+    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
+    table, policies = table_of(SPACE, SPACE)
+    result = certify(table, 0.5, system=MSD, policies=policies, time_limit=2)
     assert result["continuum cover"].kind == "estimate"
+    assert result["inner balls"].kind == "vacuous"
 
 
 @pytest.mark.parametrize("provenance", ["sampled", "given"])
@@ -204,3 +210,121 @@ def test_kinds_are_checked():
         "b": [0, 1],
         "c": [1, {"d": None}],
     }
+
+
+# --- claims that were once false ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ts.Points(["k", "c"], [[2.0, 0.5]]),
+        ts.Grid(k=(6.0, 8.0, 2), c=(6.0, 8.0, 2)),
+        ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3)),
+    ],
+)
+def test_inner_balls_hold_in_the_box_of_the_targets(sources):
+    targets = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
+    table, policies = table_of(sources, targets)
+    question = ts.Question("signed", epsilon=0.2)
+    result = certify(
+        table, question, system=MSD, policies=policies, radius=1.0, time_limit=2
+    )
+    assert result["inner balls"].kind == "proof"
+    contexts = MSD.contexts(sources)
+    home = MSD.home_performance(policies, contexts)
+    rng = np.random.default_rng(0)
+    worst = -np.inf
+    for s, radius in enumerate(result.balls.inner):
+        angle, reach = rng.random(2000) * 2 * np.pi, radius * np.sqrt(rng.random(2000))
+        around = np.repeat(contexts[s : s + 1], 2000, axis=0)
+        around[:, 0] += reach * np.cos(angle)
+        around[:, 1] += reach * np.sin(angle)
+        inside = ((around[:, :2] >= 0.1) & (around[:, :2] <= 8.0)).all(1)
+        loss = home[s, 0] - MSD.performance(policies[s : s + 1], around[inside])[0, 0]
+        worst = max(worst, loss.max())
+    assert 0 < worst <= 0.2
+
+
+def test_sentences_speak_of_the_targets_that_are_served():
+    sources = ts.Grid(k=(0.1, 3.0, 4), c=(0.1, 3.0, 4))
+    table, policies = table_of(sources, SPACE)
+    question = ts.Question("regret", epsilon=0.05)
+    result = certify(table, question, system=MSD, policies=policies, time_limit=2)
+    cover = result.cover
+    assert len(cover.uncoverable) > 3
+    n_served = 100 - len(cover.uncoverable)
+    grid, between = result["grid cover"], result["grid cover, between nodes"]
+    assert not grid.holds
+    assert f"serve {n_served} of 100 targets" in grid.why
+    assert f"{len(cover.uncoverable)} targets are served by no source" in grid.why
+    assert f"serve {n_served} of the 100 nodes" in between.why
+    text = " ".join(c.why for c in result.certificates)
+    assert "every node" not in text
+    assert "every target" not in text
+
+
+def test_bounds_say_which_sources_they_range_over(monkeypatch):
+    monkeypatch.setattr("taskspace.certificates.cells.MAX_CANDIDATES", 12)
+    table, policies = table_of(SPACE, SPACE)
+    # The grid's own cover does not hold between nodes here, so candidates matter.
+    question = ts.Question("regret", epsilon=0.2)
+    result = certify(table, question, system=MSD, policies=policies, time_limit=4)
+    values = result["continuum cover"].values
+    assert values["n_candidates"] < values["n_sources"] == 100
+    assert values["lower_bound_scope"] == "all 100 sources"
+    assert values["lower_bound"] <= values["lower_bound_candidates"]
+    assert values["optimal"] == (
+        result["continuum cover"].holds and values["lower_bound"] >= values["size"]
+    )
+    # The bound over all is true of all: no fewer of the 100 serve the nodes.
+    everyone = ts.minimum_cover(question.sets(table), time_limit=2)
+    assert values["grid_lower_bound"] == everyone.lower_bound
+    assert values["lower_bound"] >= everyone.lower_bound
+
+
+@pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
+@pytest.mark.parametrize("rates", [2000.0, [2000.0, 2000.0]])
+def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates):
+    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
+    system = four_states()
+    space = ts.Grid(coupling=(0.1, 1.0, 6))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(system, trainer, space, seed=0)
+    policies = trainer.train(system, system.contexts(space), seed=0).policies
+    epsilon = 100.0 if criterion == "floor" else 3.0
+    question = ts.Question(criterion, epsilon=epsilon)
+    result = certify(
+        table, question, system=system, policies=policies, rates=rates, time_limit=2
+    )
+    last = result["continuum cover"]
+    assert last.holds, last.why
+    assert last.kind == "proof"
+    assert "none of the 90 pairs of known losses contradicts it" in last.why
+
+
+def test_a_time_limit_bounds_the_whole_of_it():
+    space = ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20))
+    table, policies = table_of(space, space)
+    question = ts.Question("regret", epsilon=0.1)
+    certify(table, question, system=MSD, policies=policies, time_limit=0)  # compile
+    for limit in (0.0, 3.0):
+        begin = time.perf_counter()
+        result = certify(
+            table, question, system=MSD, policies=policies, time_limit=limit
+        )
+        # Generous: other work may share the machine.
+        assert time.perf_counter() - begin < limit + 5.0
+        assert result["grid cover"].values["size"] >= 12
+
+
+def test_an_enclosure_of_ones_own_is_used():
+    table, policies = table_of(SPACE, SPACE)
+    contexts = MSD.contexts(SPACE)
+    own = MsdEnclosure(MSD, policies, contexts, criterion="regret")
+    own.basis = "our own bounds"
+    question = ts.Question("regret", epsilon=0.5)
+    result = certify(table, question, system=MSD, enclosure=own, time_limit=2)
+    assert "our own bounds" in result["continuum cover"].why
+    with pytest.raises(InvalidInputError, match="The enclosure must be for 'signed'"):
+        certify(table, ts.Question("signed", epsilon=0.5), system=MSD, enclosure=own)

@@ -247,13 +247,21 @@ def test_a_true_lipschitz_constant_certifies_and_half_of_it_is_caught():
     assert (2 * np.minimum(abs(x - 1), abs(x - 3)) <= 2.1).all()
 
     # Negative control: 0.5, 1.5 and 3.5 leave a loss of 2 at x = 2.5. The true
-    # constant never certifies 1.8 there; half of it does, wrongly.
+    # constant never certifies 1.8 there; half of it does, wrongly, as an estimate, and
+    # is refused as a proof because the losses evaluated contradict it.
     edges = (np.array([0.0, 1.25, 2.75, 4.0]),)
     assert 2 * np.abs(x[:, None] - [0.5, 1.5, 3.5]).min(1).max() > 1.8
-    for rates, certified in ((2.0, False), ([2.0], False), (1.0, True)):
-        enclosure = sawtooth_enclosure([0.5, 1.5, 3.5], rates)
+    for rates, kind, certified in (
+        (2.0, "proof", False),
+        ([2.0], "proof", False),
+        (1.0, "estimate", True),
+    ):
+        enclosure = sawtooth_enclosure([0.5, 1.5, 3.5], rates, kind)
         found = certify_cover(enclosure, [0, 1, 2], edges, 1.8, axes=["x"])
         assert found.certificate.holds == certified
+    wrong = sawtooth_enclosure([0.5, 1.5, 3.5], 1.0)
+    with pytest.raises(InvalidInputError, match=r"at x = 0\.625 and"):
+        certify_cover(wrong, [0, 1, 2], edges, 1.8, axes=["x"])
 
 
 def test_estimates_stay_estimates():

@@ -1,14 +1,20 @@
-"""Where the public set-cover files are."""
+"""The public set-cover files, which are in the repository."""
 
+import gzip
+import shutil
 from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "setcover"
+DATA = Path(__file__).parents[1] / "assets" / "setcover"
 
 
-@pytest.fixture
-def data_folder() -> Path:
-    if not DATA.is_dir():
-        pytest.skip(f"the public set-cover files are not at {DATA}")
-    return DATA
+@pytest.fixture(scope="session")
+def data_folder(tmp_path_factory) -> Path:
+    """A folder with all of them, unpacked."""
+    folder = tmp_path_factory.mktemp("setcover")
+    for path in DATA.glob("*.txt"):
+        shutil.copy(path, folder)
+    for path in DATA.glob("*.txt.gz"):
+        (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+    return folder

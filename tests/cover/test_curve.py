@@ -14,8 +14,8 @@ ENCODINGS = ["bits", "runs"]
 def test_greedy_curve_is_the_order_of_selection(encoding):
     sets = pack(MATRIX, encoding=encoding)
     cover, curve = greedy_cover(sets), coverage_curve(sets)
-    assert curve.n_policies.tolist() == list(range(1, cover.size + 1))
-    expected = [MATRIX[cover.sources[:k]].any(0).mean() for k in curve.n_policies]
+    assert curve.n_sources.tolist() == list(range(1, cover.size + 1))
+    expected = [MATRIX[cover.sources[:k]].any(0).mean() for k in curve.n_sources]
     np.testing.assert_allclose(curve.coverage, expected)
     assert curve.sizes.tolist() == [cover.size]
     gains = np.diff(curve.coverage, prepend=0)
@@ -50,7 +50,7 @@ def test_greedy_beats_random_and_uniform():
     random = coverage_curve(sets, method="random")
     assert greedy.sizes[0] <= uniform.sizes[0]
     assert greedy.sizes[0] <= random.sizes.min()
-    assert uniform.n_policies.tolist() == [k * k for k in range(1, 11)]
+    assert uniform.n_sources.tolist() == [k * k for k in range(1, 11)]
     assert uniform.coverage[-1] == 1
 
 

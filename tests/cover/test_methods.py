@@ -12,16 +12,19 @@ from cover_problems import (
 )
 
 from taskspace.cover import (
-    COVER_METHODS,
+    METHODS,
+    exact,
     greedy_cover,
     local,
     local_cover,
     lower_bounds,
+    minimum,
     minimum_cover,
     random_cover,
     uniform_cover,
     verify_cover,
 )
+from taskspace.cover.base import Clock
 from taskspace.cover.reductions import components, reduce_problem
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
@@ -179,10 +182,10 @@ def test_encodings_give_the_same_covers():
         "uniform": {"shape": (15, 15)},
         "random": {"seed": 3},
     }
-    assert set(calls) == set(COVER_METHODS)
+    assert set(calls) == set(METHODS)
     for method, arguments in calls.items():
-        one = COVER_METHODS[method](bits, **arguments).to_dict()
-        two = COVER_METHODS[method](runs, **arguments).to_dict()
+        one = METHODS[method].find(bits, **arguments).to_dict()
+        two = METHODS[method].find(runs, **arguments).to_dict()
         assert one | {"seconds": 0} == two | {"seconds": 0}, method
 
 
@@ -305,3 +308,23 @@ def test_without_losses_the_lowest_source_that_serves_is_assigned():
     cover = greedy_cover(pack(matrix))
     chosen = np.sort(cover.sources)
     np.testing.assert_array_equal(cover.assignment, chosen[matrix[chosen].argmax(0)])
+
+
+@pytest.mark.parametrize("kind", ["unicost", "float"])
+def test_a_time_limit_bounds_the_whole_search(kind):
+    """Local search, bounds and exact solvers share it; a busy machine gets a margin."""
+    rng = np.random.default_rng(0)
+    matrix = rng.random((300, 300)) < 0.05  # nobody proves this in seconds
+    costs = random_costs(0, 300, kind)
+    minimum_cover(pack(np.eye(3, dtype=bool)))  # compile
+    clock = Clock()
+    cover = minimum_cover(pack(matrix), costs=costs, time_limit=2)
+    assert clock.seconds < 3.5
+    assert cover.coverage == 1
+    assert cover.lower_bound <= cover.cost
+
+
+def test_a_hard_problem_without_or_tools_ends_in_time(monkeypatch):
+    for module in (exact, minimum):
+        monkeypatch.setattr(module, "has_cp_sat", lambda: False)
+    test_a_time_limit_bounds_the_whole_search("unicost")

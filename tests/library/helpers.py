@@ -1,6 +1,7 @@
 """Libraries to test with, and C programs compiled from them."""
 
 import functools
+import itertools
 import shutil
 import subprocess
 from pathlib import Path
@@ -75,7 +76,7 @@ def networks(n: int, head="argmax", activation="tanh", hidden=(8, 8), seed=0, **
     sizes = [4, *hidden, 2]
     weights = tuple(
         (rng.standard_normal((n, a, b)) / np.sqrt(a)).astype(np.float32)
-        for a, b in zip(sizes[:-1], sizes[1:], strict=True)
+        for a, b in itertools.pairwise(sizes)
     )
     biases = tuple(rng.standard_normal((n, b)).astype(np.float32) for b in sizes[1:])
     return Mlp(weights, biases, head=head, activation=activation, **kw)

@@ -61,9 +61,9 @@ def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
     assert chosen.policy.tolist() == [0, 0, -1]
     assert chosen.status.tolist() == [Status.GUARANTEED, Status.INSIDE, Status.REFUSED]
     assert library.guarantee.values["n_served"] == 1
+    failing = ts.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
     with pytest.raises(InvalidInputError, match="fail at every target"):
-        table = ts.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
-        ts.library(table, [0], ts.Question("floor", epsilon=1.0))
+        ts.library(failing, [0], ts.Question("floor", epsilon=1.0))
 
 
 def test_judge_best_uses_the_member_that_serves():
@@ -334,7 +334,7 @@ def test_mistakes_are_named():
         ts.library(table, [3], question, rule="margins")
     with pytest.raises(UnknownNameError, match="behaviour outside"):
         ts.library(table, [3], question, outside="ignore")
-    with pytest.raises(InvalidInputError, match="a run .* or a performance table"):
+    with pytest.raises(InvalidInputError, match=r"a run .* or a performance table"):
         ts.library("runs/msd", [3], question)
     with pytest.raises(InvalidInputError, match="hysteresis >= 0"):
         library.tracker(-0.1)

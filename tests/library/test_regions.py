@@ -163,5 +163,5 @@ def test_names_are_looked_up():
     assert regions.look_up(["hill", "flat"]).tolist() == [1, 0]
     with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
         regions.look_up(["hil"])
-    with pytest.raises(InvalidInputError, match="select by name, e.g. 'flat'"):
+    with pytest.raises(InvalidInputError, match=r"select by name, e\.g\. 'flat'"):
         regions.locate(np.zeros((1, 2)))

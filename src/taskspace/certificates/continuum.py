@@ -73,7 +73,11 @@ class ContinuumCover:
         return len(self.sources)
 
     def share(self, status: int) -> float:
-        """Share of the volume of the box with this status."""
+        """Share of the volume of the box with this status.
+
+        Args:
+            status: one of the codes that `status` holds.
+        """
         return float(self.boxes.share[self.status == status].sum())
 
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:
@@ -221,6 +225,8 @@ def _decide(
         status[rows][served] = CERTIFIED
         assignment[rows][served] = chosen[best[served]]
         rest = np.flatnonzero(~served)
+        if not len(rest):
+            continue
         low, _ = enclosure.bounds(Boxes.points(part[rest].centre), chosen)
         status[rows][rest[(low > epsilon).all(0)]] = UNCOVERED
     return status, assignment, bound

@@ -170,7 +170,8 @@ def margin_rule(
         margin = np.linalg.norm(reach, axis=1) * slope * ENLARGE
     else:
         margin = (reach * slope).sum(-1) * ENLARGE
-    total = loss + margin
+    with np.errstate(invalid="ignore"):
+        total = np.where(np.isinf(margin), np.inf, loss + margin)
     best = total.argmin(0)
     nodes = np.arange(grid.size)
     certified = total[best, nodes] <= epsilon

@@ -11,7 +11,6 @@ import threading
 import warnings
 from typing import Any
 
-import click
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
@@ -33,6 +32,7 @@ COMMANDS = (
     "evaluate",
     "report",
     "explore",
+    "plot",
     "archive",
     "systems",
     "doctor",
@@ -50,12 +50,12 @@ FULL_OR_FORBIDDEN = {
 class _Commands(TyperGroup):
     """The commands, each imported when it is called or asked for help."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order in which a newcomer meets them."""
         del ctx
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None for one that does not exist."""
         del ctx
         if cmd_name not in COMMANDS:
@@ -70,6 +70,17 @@ class _Commands(TyperGroup):
         command = get_command(one)
         command.name = cmd_name
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; Ctrl-C is for `main`, not for the library."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C reached the command."""
 
 
 app = typer.Typer(
@@ -137,7 +148,7 @@ def main() -> None:
                 "finished before is kept."
             )
             code = 2
-        except KeyboardInterrupt:
+        except (_Interrupted, KeyboardInterrupt):
             said.print("Interrupted. Run the same command to go on.")
             code = 130
         except _Terminated:

@@ -15,9 +15,12 @@ from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     asked,
     question_options,
 )
@@ -60,6 +63,9 @@ def cover(
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
@@ -94,7 +100,12 @@ def cover(
             sets, costs = instance.sets, instance.costs
         else:
             loaded = load_table(
-                path, lower_is_better=lower_is_better, contexts=contexts
+                path,
+                lower_is_better=lower_is_better,
+                contexts=contexts,
+                targets=targets,
+                ignore=ignore,
+                missing=missing,
             )
             table, shape, notes = loaded.table, loaded.shape, loaded.notes
             sets = question.sets(table)
@@ -124,6 +135,9 @@ def cover(
                 **(question.record() if question else {"epsilon": None}),
                 "lower_is_better": lower_is_better,
                 "contexts": None if contexts is None else str(contexts),
+                "targets": targets,
+                "ignore": ignore,
+                "missing": missing,
                 "unicost": unicost,
             },
         )

@@ -12,8 +12,8 @@ from rich.table import Table
 from taskspace.cli.output import Format, FormatOption, console, print_json
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
-from taskspace.runs.objects import build_object, is_reference
-from taskspace.systems import SYSTEMS, System
+from taskspace.runs.objects import build_object, is_gymnasium, is_reference
+from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.testing import check_system
 from taskspace.trainers import TRAINERS, Trainer
 
@@ -28,7 +28,8 @@ def doctor(
     system: Annotated[
         str,
         typer.Argument(
-            help="A system (msd-v1, ...), package.module:object, or an experiment.",
+            help="A system (msd-v1, gymnasium:Acrobot-v1, ...), package.module:object, "
+            "or an experiment.",
             metavar="SYSTEM",
         ),
     ],
@@ -95,6 +96,8 @@ def doctor(
 def _system(name: str) -> System:
     if is_reference(name):
         return build_object("system", name, {}, System)
+    if is_gymnasium(name):
+        return gymnasium_system(name.removeprefix("gymnasium:"))
     if name not in SYSTEMS:
         raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
     return SYSTEMS[name]()

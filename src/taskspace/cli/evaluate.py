@@ -18,7 +18,7 @@ from taskspace.cli.output import (
 )
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.library import Trial, load_library, try_library
-from taskspace.library.make import run_policies
+from taskspace.library.origin import run_policies
 from taskspace.performance import source_space
 from taskspace.policies import Policy
 from taskspace.runs import RunStore, builtin_experiments, load_experiment
@@ -120,8 +120,8 @@ def _show(trial: Trial) -> None:
         f"{trial.reference}",
         title_justify="left",
     )
-    view.add_column("")
-    for name in ("policies", "mean J", "mean loss", "worst loss", "failed", "within ε"):
+    view.add_column("", no_wrap=True)
+    for name in ("policies", "mean J", "mean loss", "worst", "failed", "within ε"):
         view.add_column(name, justify="right")
     for one in trial.contenders:
         view.add_row(
@@ -145,6 +145,12 @@ def _show(trial: Trial) -> None:
             )
         else:
             console.print(f"{said} and was kept at all of them.")
+    refused = trial.contenders[0].refused
+    if refused:
+        console.print(
+            f"The library refused {100 * refused:.3g} % of the contexts as outside its "
+            "range; they count in no mean."
+        )
     if trial.noise:
         console.print(
             f"Contexts were measured with noise ({trial.noise:g} of the width): the "

@@ -35,7 +35,7 @@ from taskspace.cover import METHODS, Cover, find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
 from taskspace.library import ASSIGN_RULES, PolicyLibrary, library
-from taskspace.library.make import run_policies
+from taskspace.library.origin import run_policies
 from taskspace.questions import Question
 
 SHOWN_POLICIES = 12
@@ -241,10 +241,10 @@ def _show(made: PolicyLibrary, to: Path, wanted: list[str], loaded: TableInput) 
     kind = made.guarantee.kind
     console.print(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
-        f"{made.regions.kind}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
+        f"{made.regions.plural}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
     )
     if made.policies is None:
-        console.print("The library holds names: a matrix file has no policies.")
+        console.print("The library holds names: no policies came with this table.")
     view = Table("policy", "name", "used in")
     axes = list(made.entries[0].context)
     for axis in axes:

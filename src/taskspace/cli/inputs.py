@@ -7,9 +7,9 @@ from typing import Any
 import xarray as xr
 
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
-from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
+from taskspace.performance.io import MATRIX_SUFFIXES, Missing, read_matrix
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
@@ -47,9 +47,8 @@ class TableInput:
         planned = int(self.table.attrs.get("n_planned", 0))
         if planned:
             found.append(
-                f"The run is not finished: this speaks of the "
-                f"{self.table.sizes['source']:,} sources that are evaluated, of "
-                f"{planned:,} planned."
+                f"This speaks of the {self.table.sizes['source']:,} sources that are "
+                f"trained and evaluated so far, of {planned:,} planned."
             )
         return found
 
@@ -59,6 +58,9 @@ def load_table(
     *,
     lower_is_better: bool = False,
     contexts: Path | None = None,
+    targets: str | None = None,
+    ignore: str | None = None,
+    missing: str = "error",
     trust: bool = False,
 ) -> TableInput:
     """The performance table of a run directory, an archive or a matrix file.
@@ -67,16 +69,27 @@ def load_table(
         path: the run, archive or file.
         lower_is_better: a matrix file holds costs.
         contexts: a second file with the contexts of a matrix file.
+        targets: names of a matrix file's targets, separated by commas.
+        ignore: columns or targets of a matrix file to leave out, likewise.
+        missing: empty cells of a matrix file: `"error"` or `"not-served"`.
         trust: code that a run or archive names may be imported later.
     """
     _check_exists(path)
     archived = is_archive(path)
-    is_matrix = path.suffix in MATRIX_SUFFIXES and not archived and not is_run(path)
-    if not is_matrix and (lower_is_better or contexts):
-        option = "--contexts" if contexts else "--lower-is-better"
+    ours = archived or is_run(path)
+    is_matrix = path.suffix.lower() in MATRIX_SUFFIXES and not ours
+    given = {
+        "--lower-is-better": lower_is_better,
+        "--contexts": contexts,
+        "--targets": targets,
+        "--ignore": ignore,
+        "--missing": missing != "error",
+    }
+    option = next((name for name, value in given.items() if value), None)
+    if option is not None and not is_matrix:
         raise InvalidInputError(
             f"{option} is for matrix files; in a run larger performance is always "
-            "better and contexts are known."
+            "better, and targets and contexts are known."
         )
     if archived:
         archive = read_archive(path, trust=trust)
@@ -87,8 +100,31 @@ def load_table(
         run = RunStore.open(path, trust=trust)
         return TableInput(run.table(), run, run.experiment, run.system)
     return TableInput(
-        read_matrix(path, contexts=contexts, lower_is_better=lower_is_better)
+        read_matrix(
+            path,
+            contexts=contexts,
+            lower_is_better=lower_is_better,
+            targets=None if targets is None else _names(targets),
+            ignore=_names(ignore or ""),
+            missing=_missing(missing),
+        )
     )
+
+
+def _names(text: str) -> list[str]:
+    """The names of `a,b,c`; names with a comma are for the library."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _missing(text: str) -> Missing:
+    known: dict[str, Missing] = {
+        "error": "error",
+        "not-served": "not served",
+        "not served": "not served",
+    }
+    if text not in known:
+        raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
+    return known[text]
 
 
 def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:

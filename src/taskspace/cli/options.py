@@ -12,9 +12,12 @@ __all__ = [
     "ContextsOption",
     "CriterionOption",
     "FamilyOption",
+    "IgnoreOption",
     "JudgeOption",
     "LowerIsBetterOption",
+    "MissingOption",
     "SeedOption",
+    "TargetsOption",
     "TrustOption",
     "asked",
     "question_options",
@@ -37,9 +40,22 @@ LowerIsBetterOption = Annotated[
 ContextsOption = Annotated[
     Path | None,
     typer.Option(
-        help="A CSV or Parquet file with the contexts of a matrix, one a target.",
+        help="A CSV, TSV or Parquet file with the contexts of a matrix, one a target.",
         show_default=False,
     ),
+]
+TargetsOption = Annotated[
+    str | None,
+    typer.Option(help="Targets of a matrix, by name: a,b,c.", show_default=False),
+]
+IgnoreOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of a matrix that are no targets: seed,algo.", show_default=False
+    ),
+]
+MissingOption = Annotated[
+    str, typer.Option(help="Empty cells of a matrix: error, not-served.")
 ]
 TrustOption = Annotated[
     bool,

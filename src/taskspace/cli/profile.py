@@ -12,9 +12,12 @@ from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
     FamilyOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     asked,
     question_options,
 )
@@ -49,6 +52,9 @@ def profile(
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +69,14 @@ def profile(
     question = questions[0]
     with stage_progress() as report:
         report("load", 0, 1)
-        loaded = load_table(path, lower_is_better=lower_is_better, contexts=contexts)
+        loaded = load_table(
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+        )
         losses = question.losses(loaded.table)
         report("load", 1, 1)
         points = complexity_profile(
@@ -86,6 +99,8 @@ def profile(
     if output == Format.JSON:
         print_json([asdict(point) for point in points])
         return
+    for note in loaded.notes:
+        console.print(f"Note: {shown(note)}")
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
         "each source",

@@ -45,6 +45,7 @@ def verify(
                 "holds": found.holds,
                 "failures": list(found.failures),
                 "not_checked": list(found.not_checked),
+                "proven": list(found.proven),
             }
         )
     elif found.holds:
@@ -53,6 +54,8 @@ def verify(
             f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
             f"{shown(path)}."
         )
+        for sentence in found.proven:
+            console.print(f"Proven again: {shown(sentence)}.")
         for sentence in found.not_checked:
             console.print(f"Not proven again: {shown(sentence)}.")
     else:
@@ -96,6 +99,9 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
             path,
             lower_is_better=question["lower_is_better"],
             contexts=None if contexts is None else Path(contexts),
+            targets=question.get("targets"),
+            ignore=question.get("ignore"),
+            missing=question.get("missing", "error"),
         )
         return Question.from_dict(question).sets(loaded.table), None
     except (KeyError, TypeError) as error:

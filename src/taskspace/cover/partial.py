@@ -53,7 +53,12 @@ def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
 
 
 def exact_loads(runs: RunSets, weights: NDArray[Any]) -> NDArray[Any]:
-    """For each source the weight of its targets, without rounding."""
+    """For each source the weight of its targets, without rounding.
+
+    Args:
+        runs: the targets that each source serves.
+        weights: weight of each target, integers.
+    """
     if weights.dtype == np.int64:
         return run_loads(runs, weights)
     prefix = np.concatenate([[0], np.cumsum(weights, dtype=object)])
@@ -84,8 +89,9 @@ def knapsack_bound(
         return 0
     gains = exact_loads(sets.to_runs(), weights)
     useful = np.flatnonzero(gains > 0)
-    ratios = np.array([float(Fraction(int(g)) / Fraction(c)) for g, c in zip(
-        gains[useful].tolist(), costs[useful].tolist(), strict=True)])  # fmt: skip
+    largest = max(gains[useful].tolist())
+    shares = [float(Fraction(int(gain), largest)) for gain in gains[useful].tolist()]
+    ratios = np.array(shares) / costs[useful]
     order = useful[np.argsort(-ratios, kind="stable")]
     filled, n_taken = 0, 0
     for gain in gains[order].tolist():

@@ -73,7 +73,9 @@ class PrimalDual:
             if is_enough(self.lower, self.upper):
                 return
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _advance(self) -> None:
+        # Costs very far apart overflow here: then the prices are poor, not false.
         step_z = 0.99 * self._weight / self._column_sums
         step_y = 0.99 / self._weight / self._row_sums
         _iterate(
@@ -114,8 +116,9 @@ class PrimalDual:
     def _update_weight(self) -> None:
         moved_z = float(np.sum((self._z - self._anchor[0]) ** 2 * self._column_sums))
         moved_y = float(np.sum((self._y - self._anchor[1]) ** 2 * self._row_sums))
-        if moved_z > 1e-20 and moved_y > 1e-20:
-            weight = np.sqrt(self._weight * np.sqrt(moved_z / moved_y))
+        weight = np.sqrt(self._weight * np.sqrt(moved_z / max(moved_y, 1e-300)))
+        # Both are relative, of sums of z near the LP value: nothing moves below 1e-20.
+        if moved_z > 1e-20 and moved_y > 1e-20 and np.isfinite(weight):
             self._weight = float(np.clip(weight, 0.1, 100.0))
 
 

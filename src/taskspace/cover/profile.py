@@ -68,7 +68,7 @@ def complexity_profile(
         One point for each tolerance, ascending.
     """
     clock = Clock(time_limit)
-    matrix = _as_loss(loss)
+    matrix = as_loss(loss)
     criterion = getattr(loss, "attrs", {}).get("criterion")
     signed = (
         criterion is not None and criterion_named(criterion).allows_negative_epsilon
@@ -130,7 +130,12 @@ def default_epsilons(
     return np.unique(np.concatenate([inside[:1], inside[np.maximum(at, 0)]]))
 
 
-def _as_loss(loss: Any) -> NDArray[np.float64]:
+def as_loss(loss: Any) -> NDArray[np.float64]:
+    """A loss matrix as an array `(source, target)`, checked.
+
+    Args:
+        loss: xarray with these dims, or a matrix of numbers.
+    """
     if hasattr(loss, "dims"):
         if set(loss.dims) != {"source", "target"}:
             raise InvalidInputError(

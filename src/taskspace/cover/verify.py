@@ -23,10 +23,7 @@ from taskspace.cover.reprove import (
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
-# Beyond this many (source, target) pairs no cheaper selection is looked for by
-# exhaustive search.
-_MAX_SEARCHED = 1_000_000
-_MAX_DEPTH = 400  # sources of a cover, each a level of that search
+_MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def verify_cover(
     target_weights: ArrayLike | None = None,
     raise_on_failure: bool = False,
     refute_bound: bool = True,
-    max_nodes: int = 20_000,
+    effort: int = 3_000_000,
 ) -> Verification:
     """Recompute everything that a cover claims from the sets themselves.
 
@@ -92,7 +89,8 @@ def verify_cover(
         target_weights: weight of each target, as given to that method.
         raise_on_failure: raise `CoverRefutedError` instead of returning failures.
         refute_bound: look for a cheaper selection, which takes a while on large data.
-        max_nodes: selections to try at most in an exhaustive search.
+        effort: (source, target) pairs that an exhaustive search may look at; 0 for
+            no such search.
 
     Returns:
         Which claims fail, which bounds were proven and which were not.
@@ -108,8 +106,8 @@ def verify_cover(
         failures += _price_failures(cover, problem, proven, open_)
         if refute_bound and not failures:
             failures = _cheaper_failures(cover, problem)
-        if max_nodes and not failures and open_:
-            failures = _search_failures(cover, problem, max_nodes, proven, open_)
+        if effort and not failures and open_:
+            failures = _search_failures(cover, problem, effort, proven, open_)
     if failures and raise_on_failure:
         raise CoverRefutedError(tuple(failures))
     return Verification(not failures, tuple(failures), tuple(open_), tuple(proven))
@@ -276,7 +274,7 @@ def _cheaper_failures(cover: Cover, problem: Problem) -> list[str]:
 def _search_failures(
     cover: Cover,
     problem: Problem,
-    max_nodes: int,
+    effort: int,
     proven: list[str],
     open_: list[str],
 ) -> list[str]:
@@ -284,8 +282,8 @@ def _search_failures(
     sets = problem.sets
     is_full = bool((sets.union(cover.sources) == sets.coverable).all())
     at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
-    n_pairs = sets.n_sources * sets.n_targets
-    if not at or not is_full or n_pairs > _MAX_SEARCHED or cover.size > _MAX_DEPTH:
+    max_nodes = effort // max(1, int(sets.sizes.sum()))
+    if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
         return []
     cheaper = search_below(problem, Fraction(cover.lower_bound), max_nodes)
     if cheaper is None:
@@ -312,9 +310,10 @@ def _greedy(
     left = weights.copy()
     chosen: list[int] = []
     served = 0
+    relative = cost / cost.max(initial=0.0)
     while served < needed:
         gains = matrix @ left
-        best = int((gains.astype(np.float64) / cost).argmax())
+        best = int((gains.astype(np.float64) / relative).argmax())
         if gains[best] == 0:
             return None
         chosen.append(best)

@@ -14,7 +14,13 @@ source serves a target within ε iff `loss <= epsilon`.
 `judge="best"` the best one. See docs/theory.md, "Criteria".
 """
 
-from taskspace.criteria.base import JUDGES, Criterion, judge_named, old_judge
+from taskspace.criteria.base import (
+    JUDGES,
+    OLD_JUDGES,
+    Criterion,
+    judge_named,
+    old_judge,
+)
 from taskspace.criteria.losses import (
     CRITERIA,
     assigned_losses,
@@ -30,6 +36,7 @@ from taskspace.criteria.losses import (
 __all__ = [
     "CRITERIA",
     "JUDGES",
+    "OLD_JUDGES",
     "Criterion",
     "assigned_losses",
     "assigned_regret",

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, RenamedWarning, UnknownNameError
 
-__all__ = ["JUDGES", "Criterion", "Reference", "judge_named", "old_judge"]
+__all__ = [
+    "JUDGES",
+    "OLD_JUDGES",
+    "Criterion",
+    "Reference",
+    "judge_named",
+    "old_judge",
+]
 
 Array = NDArray[np.float64]
 Reference = Literal["none", "home", "best known"]
@@ -24,6 +31,7 @@ JUDGES = ("worst", "best")
 """Which policy of a family counts: the paper's sup, or a deployer's choice."""
 
 OLD_JUDGES = {"all": "worst", "any": "best"}
+"""Former names, which files and callers may still use."""
 
 
 class Criterion(ABC):
@@ -83,6 +91,15 @@ class Criterion(ABC):
         """
         low = self.loss(performance[1], reference[0])
         return low, self.loss(performance[0], reference[1])
+
+    def threshold(self, epsilon: float, reference: Array) -> Array:
+        """The smallest J that is served: `loss <= epsilon` from there on.
+
+        Args:
+            epsilon: the tolerance.
+            reference: what `self.reference` names; zeros where it is `"none"`.
+        """
+        return reference - epsilon
 
     def sentence(self, epsilon: float) -> str:
         """What serving a target within `epsilon` means, for people.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import OutsideError, PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import OutsideError, Status
 
 __all__ = ["LibraryAgent"]
 

@@ -22,8 +22,9 @@ from taskspace.export.c99_policies import act_source, action_sizes, policy_table
 from taskspace.export.c99_regions import region_source
 from taskspace.export.c99_selftest import selftest_source
 from taskspace.export.c99_text import Real, comment, integers, reals
-from taskspace.library.base import PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
 from taskspace.library.files import write_new
+from taskspace.library.records import Status
 from taskspace.library.regions import NamedRegions
 
 __all__ = ["Precision", "c99_files", "export_c99"]
@@ -162,7 +163,7 @@ typedef {real.name} {name}_real;
 #define {upper}_N_POLICIES {library.size}
 
 enum {{
-    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* the guarantee holds here */
+    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* {library.guarantee.kind} */
     {upper}_INSIDE = {int(Status.INSIDE)},     /* in the range, nothing guaranteed */
     {upper}_OUTSIDE = {int(Status.OUTSIDE)},    /* out of range, nearest policy used */
     {upper}_REFUSED = {int(Status.REFUSED)}     /* no policy */

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.export.base import contract_bytes
-from taskspace.library.base import PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
 from taskspace.library.files import write_new
+from taskspace.library.records import Status
 from taskspace.library.regions import (
     BoxRegions,
     GridRegions,

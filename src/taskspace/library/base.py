@@ -6,165 +6,30 @@ policy; `tracker` follows a context that drifts without switching to and fro.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.library.records import (
+    Entry,
+    Guarantee,
+    Outside,
+    OutsideError,
+    Selection,
+    Status,
+)
 from taskspace.library.regions import NamedRegions, Regions
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.questions import Question
 
-__all__ = [
-    "Entry",
-    "Guarantee",
-    "OutsideError",
-    "PolicyLibrary",
-    "Selection",
-    "Status",
-]
-
-Scope = Literal["nodes", "box", "law", "none"]
-Kind = Literal["proof", "confidence", "estimate", "vacuous"]
-Outside = Literal["refuse", "clamp"]
+__all__ = ["PolicyLibrary"]
 
 # Contexts that are selected for at once: their numbers stay in the cache.
 STRETCH = 16_384
-
-
-class Status(IntEnum):
-    """What a selection may rely on."""
-
-    GUARANTEED = 0
-    """The library's guarantee speaks of this very context."""
-    INSIDE = 1
-    """Within the range, where the guarantee does not speak (between nodes, say)."""
-    OUTSIDE = 2
-    """Outside the range; the policy of the nearest context inside is used."""
-    REFUSED = 3
-    """No policy: outside of a library that refuses, not a number, or nobody serves."""
-
-
-class OutsideError(InvalidInputError):
-    """A context has no policy.
-
-    Args:
-        message: what must hold, what arrived, what to do.
-        selection: the selection that was refused.
-    """
-
-    def __init__(self, message: str, selection: "Selection"):
-        super().__init__(message)
-        self.selection = selection
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """What is known of a library, where, and how surely.
-
-    Args:
-        question: criterion, judge and ε; None where nothing was asked.
-        scope: `"nodes"` (the targets of the table), `"box"` (every context of the
-            certified boxes), `"law"` (a random context of a stated law), `"none"`.
-        kind: `"proof"`, `"confidence"`, `"estimate"` or `"vacuous"`.
-        statement: one sentence for people.
-        values: further numbers, plain JSON values.
-    """
-
-    question: Question | None
-    scope: Scope
-    kind: Kind
-    statement: str
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if self.scope not in get_args(Scope):
-            raise UnknownNameError("scope", self.scope, get_args(Scope))
-        if self.kind not in get_args(Kind):
-            raise UnknownNameError("kind of a guarantee", self.kind, get_args(Kind))
-
-    @property
-    def speaks(self) -> bool:
-        """Whether single contexts are guaranteed anything."""
-        return self.scope in ("nodes", "box") and self.kind != "vacuous"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, which `from_dict` reads."""
-        question = None if self.question is None else self.question.to_dict()
-        return {
-            "question": question,
-            "scope": self.scope,
-            "kind": self.kind,
-            "statement": self.statement,
-            "values": dict(self.values),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Guarantee":
-        """The guarantee that `to_dict` wrote.
-
-        Args:
-            values: plain values.
-        """
-        asked = values["question"]
-        question = None if asked is None else Question.from_dict(asked)
-        rest = {k: values[k] for k in ("scope", "kind", "statement", "values")}
-        return cls(question, **rest)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One policy of a library: where it comes from.
-
-    Args:
-        name: what to call it.
-        source: number of its source in the table, −1 if it has none.
-        member: number in the family of that source.
-        context: its source's context by name, empty if it has none.
-    """
-
-    name: str
-    source: int = -1
-    member: int = 0
-    context: Mapping[str, float] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self) | {"context": dict(self.context)}
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """What `select` answers: scalars for one context, arrays for many.
-
-    Args:
-        policy: number of the policy in the library, −1 where it is refused.
-        status: a `Status`.
-        margin: ε minus the loss known for the region; a statement about this context
-            only where it is guaranteed.
-        region: number of the region, −1 where there is none.
-        held: whether hysteresis held another policy than the map's.
-    """
-
-    policy: Any
-    status: Any
-    margin: Any
-    region: Any
-    held: Any = False
-
-    @property
-    def guaranteed(self) -> Any:
-        """Whether the guarantee speaks of the context."""
-        return self.status == Status.GUARANTEED
-
-    @property
-    def inside(self) -> Any:
-        """Whether the context lies within the range of the library."""
-        return (self.status == Status.GUARANTEED) | (self.status == Status.INSIDE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,6 +271,16 @@ class PolicyLibrary:
             for j in range(1, gain.shape[-1]):
                 action = action + gain[..., j] * seen[..., j : j + 1]
             return action
+        n_seen = (
+            self.policies.weights[0].shape[-2]
+            if isinstance(self.policies, Mlp)
+            else None
+        )
+        if n_seen is not None and seen.shape[-1:] != (n_seen,):
+            raise InvalidInputError(
+                f"An observation must have {n_seen} numbers, but got shape "
+                f"{seen.shape}."
+            )
         if number.ndim == 0:
             return np.asarray(self.policies[int(number)].act(seen))
         flat = number.reshape(-1)
@@ -500,7 +375,7 @@ class PolicyLibrary:
         )
         return (
             f"PolicyLibrary({self.size} policies, {self.regions.n_regions} "
-            f"{self.regions.kind}{', ' if axes else ''}{axes}: "
+            f"{self.regions.plural}{', ' if axes else ''}{axes}: "
             f"{self.guarantee.statement})"
         )
 

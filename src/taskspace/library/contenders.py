@@ -64,6 +64,16 @@ class Designer:
         gains, _ = self.system.optimal_gain(self.contexts(points))
         return LinearGain(gains)
 
+    def candidates(self, library: PolicyLibrary) -> Policy:
+        """Policies to choose a few from.
+
+        Args:
+            library: gives the range.
+        """
+        d = len(library.low)
+        n = max(2, int(N_CANDIDATES ** (1 / d)))
+        return self(uniform_design(library.low, library.high, n**d))
+
     def interpolated(
         self,
         low: NDArray[np.float64],
@@ -114,6 +124,17 @@ class Pool(Designer):
             points: contexts in the library's axes.
         """
         return self.policies[nearest_design(self.points, points, self.width)]
+
+    def candidates(self, library: PolicyLibrary) -> Policy:
+        """The policies themselves, evenly thinned if there are many.
+
+        Args:
+            library: not used.
+        """
+        del library
+        n = len(self.points)
+        kept = np.unique(np.linspace(0, n - 1, min(n, N_CANDIDATES)).astype(int))
+        return self.policies[kept]
 
 
 def designer_of(
@@ -202,10 +223,7 @@ def best_few(
         contexts: full context rows to serve.
         reference: J that losses are against, of each context.
     """
-    d = len(library.low)
-    n = max(2, int(N_CANDIDATES ** (1 / d)))
-    candidates = uniform_design(library.low, library.high, n**d)
-    made: Any = designer(candidates)
+    made: Any = designer.candidates(library)
     stack = type(made).concatenate([made, library.policies])
     arrays = {name: array[:, None] for name, array in stack.arrays().items()}
     stack = type(made).from_arrays(arrays, stack.settings())

@@ -16,6 +16,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import Entry, Guarantee, PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import Entry, Guarantee, Status
 from taskspace.library.regions import REGION_KINDS, BoxRegions, NamedRegions
 from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
 
@@ -43,6 +45,7 @@ __all__ = [
 FORMAT = "taskspace-library"
 FORMAT_VERSION = 1
 MANIFEST = "library.json"
+FILE_NAME = re.compile(r"(contract\.json|\w+\.csv|arrays/\w+\.npy)")
 
 
 def save_library(
@@ -105,6 +108,10 @@ def load_library(folder: str | Path) -> PolicyLibrary:
     record = _manifest(folder)
     data: dict[str, bytes] = {}
     for name, expected in record["files"].items():
+        if not FILE_NAME.fullmatch(name):
+            raise InvalidInputError(
+                f"{folder / MANIFEST} must name files of a library, but names {name!r}."
+            )
         file = folder / name
         if not file.is_file():
             raise InvalidInputError(
@@ -119,7 +126,7 @@ def load_library(folder: str | Path) -> PolicyLibrary:
             )
     try:
         return _rebuild(record, data)
-    except (KeyError, TypeError, ValueError, EOFError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, EOFError) as error:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(

@@ -1,7 +1,7 @@
 """Libraries from covers: of a table's targets, of a whole box, or made by hand."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from taskspace.certificates.claims import claim
-from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.library.assign import ASSIGN_RULES, assign
-from taskspace.library.base import Entry, Guarantee, Outside, PolicyLibrary
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.origin import Origin, origin_of, stack_size
+from taskspace.library.records import Entry, Guarantee, Outside
 from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
-from taskspace.performance import source_space, target_space
+from taskspace.performance import source_space
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -28,21 +30,6 @@ BASES = {
     "sampled": "by means of sampled episodes",
     "given": "by the numbers of the given table",
 }
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What a run, or a table and what was given with it, tells.
-
-    `axes` has the unit and the default of every axis that is known.
-    """
-
-    table: xr.Dataset
-    policies: Policy | None
-    system: System | None
-    axes: Mapping[str, tuple[str, float]]
-    targets: Space | None
-    provenance: Mapping[str, Any]
 
 
 def library(
@@ -83,7 +70,7 @@ def library(
         >>> lib.size == cover.size, lib.units
         (True, ('N/m',))
     """
-    known = _known(run, policies, system)
+    known = origin_of(run, policies, system)
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
     if hasattr(cover, "boxes"):
@@ -123,7 +110,7 @@ def hand_library(
     """
     stack = policies if isinstance(policies, Policy) else None
     called = names if stack is not None else list(policies)  # type: ignore[arg-type]
-    size = len(called or []) if stack is None else _length(stack)
+    size = len(called or []) if stack is None else stack_size(stack)
     used = np.arange(space.size) if assignment is None else np.asarray(assignment)
     if used.shape != (space.size,):
         raise InvalidInputError(
@@ -163,7 +150,7 @@ def hand_library(
 
 
 def _of_targets(
-    known: _Known, cover: Any, question: Question, rule: str, outside: Outside
+    known: Origin, cover: Any, question: Question, rule: str, outside: Outside
 ) -> PolicyLibrary:
     table = known.table
     sources = _sources(cover, table.sizes["source"])
@@ -227,7 +214,7 @@ def _of_targets(
 
 
 def _members(
-    known: _Known, question: Question, source: int, cover: Any
+    known: Origin, question: Question, source: int, cover: Any
 ) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
     """Members of one source that may be used, their losses and their J."""
     table, rows = known.table, slice(source, source + 1)
@@ -266,7 +253,7 @@ def _members(
     return [best], loss[best : best + 1], away[best : best + 1]
 
 
-def _family(known: _Known, source: int) -> NDArray[np.float64] | None:
+def _family(known: Origin, source: int) -> NDArray[np.float64] | None:
     """J of every member of a source at every target, None if it cannot be had."""
     if "performance" in known.table:
         return known.table["performance"][source].values.astype(np.float64)
@@ -280,7 +267,7 @@ def _family(known: _Known, source: int) -> NDArray[np.float64] | None:
 
 
 def _of_boxes(
-    known: _Known, cover: Any, question: Question | None, outside: Outside
+    known: Origin, cover: Any, question: Question | None, outside: Outside
 ) -> PolicyLibrary:
     values = cover.certificate.values
     own = Question.from_dict({**values, "judge": _judge(values)})
@@ -362,7 +349,7 @@ def _nearest_served(
 
 
 def _finish(
-    known: _Known,
+    known: Origin,
     regions: Regions,
     entries: Sequence[tuple[int, int]],
     guarantee: Guarantee,
@@ -405,71 +392,6 @@ def _finish(
     )
 
 
-def _known(run: Any, policies: Policy | None, system: System | None) -> _Known:
-    stack, targets, told = policies, None, []
-    if isinstance(run, xr.Dataset):
-        table = run
-    elif hasattr(run, "table"):
-        table = _table(run)
-        stack = run_policies(run) if policies is None else policies
-        targets = getattr(getattr(run, "experiment", None), "target_space", None)
-        told = getattr(run, "system", {}).get("axes", [])
-        system = _run_system(run) if system is None else system
-    else:
-        raise InvalidInputError(
-            "A library is made from a run (ts.open_run) or a performance table, but "
-            f"got {type(run).__name__}."
-        )
-    if stack is not None and _length(stack) != table.sizes["source"]:
-        raise InvalidInputError(
-            f"There must be policies for all {table.sizes['source']} sources of the "
-            f"table, but there are {_length(stack)}."
-        )
-    if targets is None:
-        targets = target_space(table)
-    axes = {axis["name"]: (axis["unit"], float(axis["default"])) for axis in told}
-    if system is not None:
-        axes = {axis.name: (axis.unit, float(axis.default)) for axis in system.axes}
-    keys = ("system", "trainer", "seed", "best_known_kind", "provenance")
-    origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
-    return _Known(table, stack, system, axes, targets, origin)
-
-
-def run_policies(run: Any) -> Policy | None:
-    """The policies of a run, the one place that knows how a run hands them out.
-
-    Args:
-        run: an open run.
-    """
-    if not hasattr(run, "read_policies"):
-        return getattr(run, "policies", None)
-    n_sources = _table(run).sizes["source"]
-    planned = run.experiment.sources.size
-    known = np.arange(planned)
-    if n_sources < planned:  # an unfinished run has the rows that are evaluated
-        known = np.flatnonzero(run.ledger().evaluated)
-    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
-    parts = [
-        run.read_policies(slice(int(s[0]), int(s[-1]) + 1)).trained.policies
-        for s in stretches
-    ]
-    return type(parts[0]).concatenate(parts)
-
-
-def _run_system(run: Any) -> System | None:
-    """The system of a run, None where its code may not or cannot be imported."""
-    try:
-        return run.experiment.built_system
-    except (AttributeError, TaskspaceError):
-        return None
-
-
-def _table(run: Any) -> xr.Dataset:
-    found: Any = run.table
-    table: Any = found() if callable(found) else found
-    return table
-
-
 def _sources(cover: Any, n_sources: int) -> NDArray[np.int64]:
     sources = np.asarray(getattr(cover, "sources", cover))
     if sources.ndim != 1 or sources.dtype.kind not in "iu":
@@ -501,11 +423,3 @@ def _log_axes(space: Space) -> list[bool] | None:
 
 def _context(space: Space, index: int) -> dict[str, float]:
     return dict(zip(space.names, space.points[index].tolist(), strict=True))
-
-
-def _length(stack: Policy) -> int:
-    return len(next(iter(stack.arrays().values())))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

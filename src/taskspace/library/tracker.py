@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary, Selection, Status
+from taskspace.library.base import PolicyLibrary
+from taskspace.library.records import Selection, Status
 from taskspace.library.regions import NamedRegions
 
 __all__ = ["Tracker"]

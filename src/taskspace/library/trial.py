@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary, Status
+from taskspace.library.base import PolicyLibrary
 from taskspace.library.contenders import (
     Designer,
     Pool,
@@ -23,6 +23,7 @@ from taskspace.library.contenders import (
     uniform_design,
 )
 from taskspace.library.drift import drift_returns
+from taskspace.library.records import Status
 from taskspace.library.regions import NamedRegions
 from taskspace.policies import LinearGain, Policy
 from taskspace.spaces import Points
@@ -47,7 +48,9 @@ class Contender:
         worst_loss: largest reference − J.
         mean_percent: mean loss in percent of the reference.
         worst_percent: largest loss in percent of the reference.
-        failed: share of the contexts where it has no finite J, or no policy at all.
+        failed: share of the contexts where J is −inf.
+        refused: share of the contexts for which it gave no policy; they count in no
+            other number but `within`.
         within: share of the contexts served within the library's ε, None if there is
             no question.
     """
@@ -60,6 +63,7 @@ class Contender:
     mean_percent: float
     worst_percent: float
     failed: float
+    refused: float
     within: float | None
 
 
@@ -171,9 +175,9 @@ def try_library(
     scores: dict[str, tuple[int, NDArray[np.float64]]] = {
         "library": (library.size, _taken(own, np.asarray(chosen.policy)))
     }
-    scores["best of the library, known beforehand"] = (library.size, own.max(0))
+    scores["library, best choice"] = (library.size, own.max(0))
     single = _finite_mean(own).argmax()
-    scores["best single policy of the library"] = (1, own[single])
+    scores["one policy of it"] = (1, own[single])
     designer = designer_of(library, system, pool)
     if designer is None:
         notes.append(
@@ -183,11 +187,11 @@ def try_library(
     else:
         _others(scores, library, system, designer, measured, contexts, rng)
     optimum = system.optimum(contexts)
-    best = np.max([score for _, score in scores.values()], axis=0)
+    best = np.nanmax([score for _, score in scores.values()], axis=0)
     reference, against = best, "the best of all contenders"
     if optimum is not None:
         reference, against = optimum, "the optimum of each context"
-        scores["optimum of each context"] = (0, optimum)
+        scores["optimum"] = (0, optimum)
     else:
         notes.append("The optimum of a context is not known for this system.")
     within = {
@@ -262,7 +266,7 @@ def _others(
     points = uniform_design(library.low, library.high, library.size)
     made = _performance(system, designer(points), contexts)
     nearest = nearest_design(points, seen, width)
-    scores["uniform library, nearest design"] = (len(points), _taken(made, nearest))
+    scores["uniform library"] = (len(points), _taken(made, nearest))
     drawn = []
     for _ in range(N_RANDOM):
         spots = low + width * rng.random((library.size, len(width)))
@@ -271,7 +275,7 @@ def _others(
     # The random library that is in the middle of its kind, by the worst context.
     order = np.argsort([_finite_mean(score[None])[0] for score in drawn])
     middle = drawn[int(order[len(order) // 2])]
-    scores[f"random library, median of {N_RANDOM}"] = (library.size, middle)
+    scores["random library"] = (library.size, middle)
     if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
         gains, n = designer.interpolated(library.low, library.high, library.size, seen)
         if n:
@@ -301,13 +305,13 @@ def _performance(
 
 def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
     taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
-    return np.where(policy < 0, -np.inf, taken)
+    return np.where(policy < 0, np.nan, taken)
 
 
 def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean J of each row, −inf where it fails anywhere; then by how often."""
     failed = np.isinf(scores).mean(1)
-    mean = np.where(np.isinf(scores), 0.0, scores).mean(1)
+    mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
     return np.where(failed > 0, -1e300 * failed, mean)
 
 
@@ -340,9 +344,9 @@ def _within(
         home = system.home_performance(stack, rows)[:, 0]
         loss = rule.loss(score, home[np.maximum(policy, 0)])
         return np.where(policy < 0, np.inf, loss) <= question.epsilon
-    if rule.reference == "none":
-        return rule.loss(score, np.zeros(1)) <= question.epsilon
-    return rule.loss(score, reference) <= question.epsilon
+    against = np.zeros(1) if rule.reference == "none" else reference
+    with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
+        return rule.loss(score, against) <= question.epsilon
 
 
 def _full_of(
@@ -363,20 +367,27 @@ def _contender(
     reference: NDArray[np.float64],
     within: NDArray[np.bool_] | None,
 ) -> Contender:
+    played = ~np.isnan(score)
+    score, reference = score[played], reference[played]
     failed = np.isneginf(score)
     loss = np.where(failed, np.inf, reference - score)
     percent = np.where(failed, np.inf, 100 * _share(loss, reference))
     return Contender(
         name,
         size,
-        float(score.mean()),
-        float(loss.mean()),
-        float(loss.max()),
-        float(percent.mean()),
-        float(percent.max()),
-        float(failed.mean()),
+        _mean(score),
+        _mean(loss),
+        float(loss.max(initial=-np.inf)),
+        _mean(percent),
+        float(percent.max(initial=-np.inf)),
+        float(failed.sum() / len(played)),
+        float((~played).mean()),
         None if within is None else float(within.mean()),
     )
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
 
 
 def _share(

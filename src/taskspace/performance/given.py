@@ -13,7 +13,6 @@ from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.function import FunctionSystem, PythonPolicies
-from taskspace.systems.linear import LinearSystem
 
 __all__ = ["evaluate_policies"]
 
@@ -62,6 +61,8 @@ def evaluate_policies(
         raise InvalidInputError(
             "workers is for a plain function; a system has its own setting."
         )
+    from taskspace.systems.linear import LinearSystem  # loads slowly
+
     if isinstance(system, LinearSystem):
         stack = system.gains(policies)
     elif isinstance(policies, Policy):
@@ -92,7 +93,7 @@ def evaluate_policies(
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = {
+    notes: dict[str, Any] = {
         "system": system.id,
         "best_known_kind": kind,
         "provenance": system.provenance,

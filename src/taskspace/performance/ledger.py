@@ -41,6 +41,7 @@ __all__ = [
     "Work",
     "assemble",
     "best_known",
+    "contiguous",
     "kept_variables",
     "table_notes",
 ]
@@ -180,10 +181,7 @@ class Ledger:
     @property
     def evaluated(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table."""
-        found = np.zeros(self.n_sources, bool)
-        for block, rows in enumerate(self.storage.blocks("evaluate")):
-            found[rows] = self.storage.has("evaluate", block)
-        return found
+        return self.storage.known()
 
     @property
     def states(self) -> list[tuple[str, str]]:
@@ -247,18 +245,19 @@ def assemble(
         known: which sources have their row.
 
     Returns:
-        A table of the known sources; `n_planned` notes how many there will be.
+        A table of the known sources whose training did not fail; `n_planned` notes
+        how many sources there would be with all of them.
     """
     numbers = np.flatnonzero(known)
-    notes = dict(notes)
-    if len(numbers) < sources.size:
-        notes["n_planned"] = sources.size
-        sources = Points(sources.names, sources.points[numbers])
-    # Stretches of neighbours: one read each, one in all for a finished ledger.
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    blocks = [storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts]
+    blocks = [storage.read_policies(rows) for rows in contiguous(numbers)]
     steps = [block.trained.environment_steps for block in blocks]
-    return make_table(
+    works = ~np.concatenate([block.failed for block in blocks])
+    if not works.any():
+        raise TaskspaceError("No source could be trained, so there is no table.")
+    n_planned = sources.size
+    if len(numbers) < n_planned:
+        sources = Points(sources.names, sources.points[numbers])
+    table = make_table(
         {
             **storage.read_rows(names),
             "home_performance": np.concatenate([block.home for block in blocks]),
@@ -269,6 +268,21 @@ def assemble(
         targets,
         notes,
     )
+    if not works.all():
+        table = table.isel(source=np.flatnonzero(works))
+    if table.sizes["source"] < n_planned:
+        table = table.assign_attrs(n_planned=n_planned)
+    return table
+
+
+def contiguous(numbers: NDArray[np.int64]) -> list[slice]:
+    """Ascending numbers as stretches of neighbours: one read each.
+
+    Args:
+        numbers: which sources.
+    """
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return [slice(int(p[0]), int(p[-1]) + 1) for p in parts if len(p)]
 
 
 def table_notes(task: Task, kind: str) -> dict[str, Any]:

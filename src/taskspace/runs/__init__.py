@@ -6,13 +6,16 @@ from taskspace.runs.experiment import (
     builtin_experiments,
     load_experiment,
 )
+from taskspace.runs.opened import OpenedRun, open_run
 from taskspace.runs.store import RunStore
 
 __all__ = [
     "Experiment",
+    "OpenedRun",
     "RunResult",
     "RunStore",
     "builtin_experiments",
     "load_experiment",
+    "open_run",
     "run_experiment",
 ]

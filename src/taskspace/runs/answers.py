@@ -135,6 +135,8 @@ def _known_answers(known: Results | None, question: Question) -> dict[str, Cover
 def _thinned(curve: CoverageCurve, question: Question) -> Curve:
     # All of a short curve; of a long one as many points as a picture can show.
     n = len(curve.n_sources)
+    if n == 0:  # no target can be served
+        return Curve(question, curve.method, (), (), (), ())
     spread = np.geomspace(1, n, CURVE_POINTS) if n > CURVE_POINTS else np.arange(1, n)
     kept = np.unique(np.append(spread.round().astype(int), n) - 1)
     shares = (curve.coverage, curve.low, curve.high)

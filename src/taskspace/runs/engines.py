@@ -121,5 +121,6 @@ def _dask(address: str, workers: int) -> Iterator[tuple[Executor, int]]:
             raise RunStoreError(
                 f"There is no Dask scheduler at {address}: {error}."
             ) from error
-        n_threads = sum(client.nthreads().values())
+        threads: Any = client.nthreads()
+        n_threads = sum(threads.values())
         yield client.get_executor(), 2 * n_threads

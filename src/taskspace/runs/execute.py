@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taskspace.cover import METHODS
 from taskspace.errors import (
     DamagedFileError,
@@ -24,7 +26,7 @@ from taskspace.runs.experiment import Experiment
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
-from taskspace.runs.results import Results
+from taskspace.runs.results import Results, Scores
 from taskspace.runs.store import RunStore
 
 __all__ = ["RunResult", "run_experiment"]
@@ -82,7 +84,7 @@ def run_experiment(
         system = store.experiment.built_system
         if workers is None:
             workers = 0 if system.fills_processors else os.cpu_count() or 1
-        store.forget_failures()
+        store.trainings.forget_failures()
         mended = store.forget_damaged()
         ledger = store.ledger()
         if ledger.ask():
@@ -95,7 +97,7 @@ def run_experiment(
         if known is not None and not mended and _answers(known, store.experiment):
             seconds = time.perf_counter() - began
             return RunResult(store.path, seconds, known, True)
-        failures = tuple(store.failures())
+        failures = tuple(store.trainings.failures())
         results = answer(
             store.table(),
             store.experiment,
@@ -103,7 +105,11 @@ def run_experiment(
             solved_return=system.solved_return,
             known=None if mended or failures else known,
         )
-        results = replace(results, failures=failures)
+        results = replace(
+            results,
+            failures=failures,
+            scores=_beside_ignorance(results.scores, ledger),
+        )
         results.save(stored)
     seconds = time.perf_counter() - began
     return RunResult(store.path, seconds, results, False, tuple(mended))
@@ -223,21 +229,43 @@ def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> N
     storage = ledger.storage
     if isinstance(done, Failed):
         assert isinstance(storage, RunStore)
-        storage.write_failures(work, done.parts, done.reasons)
+        storage.trainings.write_failures(work, done.parts, done.reasons)
     else:
         ledger.tell(work, done)
 
 
+def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
+    """The scores beside those of policies that know nothing, for learned ones."""
+    system, targets = ledger.task.system, ledger.task.targets
+    if not system.n_episodes:
+        return scores
+    from taskspace.systems.baselines import baseline_performance  # loads JAX
+
+    found = baseline_performance(system, targets)
+    if found is None:
+        return scores
+    ignorant = np.maximum(found.random, found.zero)
+    best = ledger.storage.top()[found.rows]
+    return replace(
+        scores,
+        ignorant=(float(ignorant.min()), float(ignorant.max())),
+        n_no_better=int((best <= ignorant).sum()),
+        n_tried=len(ignorant),
+    )
+
+
 def _known(path: Path) -> Results | None:
+    """Stored results that hold for the table as it is now."""
     try:
-        return Results.load(path)
+        known = Results.load(path)
     except DamagedFileError:
         return None
+    return None if known.failures else known
 
 
 def _answers(known: Results, experiment: Experiment) -> bool:
     """Whether stored results answer all that an experiment asks, as it asks it."""
-    if known.failures or known.settings != cover_settings(experiment):
+    if known.settings != cover_settings(experiment):
         return False
     grid = hasattr(experiment.sources, "shape")
     methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]

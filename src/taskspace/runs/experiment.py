@@ -5,11 +5,12 @@ import what it names, if `code` allows that (see `taskspace.runs.objects`).
 """
 
 import hashlib
+import inspect
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,15 @@ from taskspace.cover import METHODS
 from taskspace.criteria import judge_named
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
-from taskspace.runs.objects import Code, build_object, is_reference, takes_settings
+from taskspace.runs.objects import (
+    Code,
+    build_object,
+    is_gymnasium,
+    is_reference,
+    takes_settings,
+)
 from taskspace.spaces import Grid, Points, space_from_dict
-from taskspace.systems import SYSTEMS, System
+from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
 
 __all__ = [
@@ -100,8 +107,9 @@ class Experiment:
     Args:
         name: what to call it; also the name of its run directory.
         seed: seed of the trainer.
-        system: `id` of a built-in system, or `package.module:object` for one of your
-            own, and its settings.
+        system: `id` of a built-in system, `gymnasium:Pendulum-v1` for an environment
+            of Gymnasium, or `package.module:object` for one of your own, and its
+            settings.
         space: axes of the source grid, `name = [low, high, n]`, or `names` and
             `points`.
         trainer: `id` of a built-in trainer, or `package.module:object`, and its
@@ -193,7 +201,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                values[key] = {"id": name, **_plain(built.settings())}
+                settings = _plain(built.settings())
+                # TOML has no word for "none": a setting left out means the same.
+                given = {k: v for k, v in settings.items() if v is not None}
+                values[key] = {"id": name, **given}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
@@ -209,8 +220,7 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
-        values = _plain(values)
-        return {key: value for key, value in values.items() if value is not None}
+        return _plain(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -321,7 +331,12 @@ def load_experiment(
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as plain values, or a sentence about what is wrong with it."""
+    """TOML as plain values, or a sentence about what is wrong with it.
+
+    Args:
+        text: the text.
+        origin: where it is from, for the sentence.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -420,16 +435,22 @@ def _build(
     name = settings.pop("id", None)
     if is_reference(name):
         return build_object(kind, name, settings, base, code)
-    if name not in registry:
-        raise UnknownNameError(kind, name, registry)
-    cls = registry[name]
-    _check_keys(f"[{kind}] of {name}", settings, [f.name for f in fields(cls)])
+    make: Any
+    if kind == "system" and is_gymnasium(name):
+        make = partial(gymnasium_system, name.removeprefix("gymnasium:"))
+        known = list(inspect.signature(make).parameters)
+    else:
+        if name not in registry:
+            raise UnknownNameError(kind, name, registry)
+        make = registry[name]
+        known = [f.name for f in fields(make)]
+    _check_keys(f"[{kind}] of {name}", settings, known)
     settings = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in settings.items()
     }
     try:
-        return cls(**settings)
+        return make(**settings)
     except TypeError as error:
         raise InvalidInputError(
             f"[{kind}] of {name} has a value of a wrong type: {error}."
@@ -443,9 +464,9 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers."""
+    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):

@@ -15,7 +15,14 @@ from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
 
-__all__ = ["Code", "build_object", "is_reference", "load_object", "takes_settings"]
+__all__ = [
+    "Code",
+    "build_object",
+    "is_gymnasium",
+    "is_reference",
+    "load_object",
+    "takes_settings",
+]
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,16 @@ def is_reference(name: object) -> bool:
     Args:
         name: what an experiment calls its system or trainer.
     """
-    return isinstance(name, str) and ":" in name
+    return isinstance(name, str) and ":" in name and not is_gymnasium(name)
+
+
+def is_gymnasium(name: object) -> bool:
+    """Whether a name stands for a Gymnasium environment, `gymnasium:Pendulum-v1`.
+
+    Args:
+        name: what an experiment calls its system.
+    """
+    return isinstance(name, str) and name.startswith("gymnasium:")
 
 
 def load_object(reference: str, code: Code | None = None) -> Any:

@@ -1,43 +1,38 @@
-"""Coverage against the number of policies, and the map of who serves whom.
+"""Coverage against the number of policies, and everything that a run has to show.
 
-`coverage_plot` and `context_map` turn the results of a run into small records;
-`draw_*` render a record with matplotlib. The record is saved beside the picture.
+`coverage_plot` turns the results of a run into a small record; `draw_coverage`
+renders it with matplotlib. The record is saved beside the picture.
 """
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import NDArray
 
 from taskspace._files import clean_leftovers, write_atomically
-from taskspace.cover import CoverAnswer
+from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
+from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
-from taskspace.show.style import (
-    METHOD_COLOURS,
-    PALETTE,
-    STYLE,
-    new_figure,
-    save,
-)
-from taskspace.spaces import Grid
+from taskspace.show.maps import draw_context_map, map_title
+from taskspace.show.records import context_map
+from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+from taskspace.spaces import Points, Space
 
 __all__ = [
-    "ContextMap",
     "CoveragePlot",
-    "context_map",
+    "coverage",
     "coverage_plot",
-    "draw_context_map",
     "draw_coverage",
     "save_figures",
 ]
@@ -81,27 +76,6 @@ class CoveragePlot:
     lower_bound: float | None
 
 
-@dataclass(frozen=True)
-class ContextMap:
-    """Who serves whom in a space of one or two axes.
-
-    Args:
-        title: what cover this is.
-        labels: axis labels with units, one or two.
-        targets: contexts of the targets, one row each.
-        shape: shape of the target grid, None for a list of points.
-        assignment: for each target the place of its source in `sources`, −1 for none.
-        sources: contexts of the sources, in order of selection.
-    """
-
-    title: str
-    labels: list[str]
-    targets: list[list[float]]
-    shape: list[int] | None
-    assignment: list[int]
-    sources: list[list[float]]
-
-
 def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     """The coverage curves of one question of a run.
 
@@ -126,7 +100,7 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     covers = [a.cover for a in results.covers if a.question == question]
     drawn = [curve.method for curve in curves]
     return CoveragePlot(
-        title=question.statement,
+        title=question.label,
         curves=curves,
         covers=[
             (cover.method, cover.size, cover.coverage)
@@ -137,37 +111,12 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     )
 
 
-def context_map(
-    experiment: Experiment, answer: CoverAnswer, labels: Mapping[str, str]
-) -> ContextMap | None:
-    """The map of one cover, None where the space has more than two axes.
+def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
+    """Draw coverage against policies kept (top) and trainings spent (bottom).
 
     Args:
-        experiment: the experiment of the run.
-        answer: a cover and its question.
-        labels: name and unit of each axis.
+        panels: one a question.
     """
-    cover, question = answer.cover, answer.question
-    assert question is not None
-    space = experiment.target_space
-    if len(space.names) > 2 or space.names != experiment.sources.names:
-        return None
-    place = {int(source): i for i, source in enumerate(cover.sources)}
-    return ContextMap(
-        title=(
-            f"{cover.size} sources ({cover.method}), {question.criterion} "
-            f"≤ {question.epsilon:g}, {100 * cover.coverage:.4g} % covered"
-        ),
-        labels=[labels.get(name, name) for name in space.names],
-        targets=space.points.tolist(),
-        shape=list(space.shape) if isinstance(space, Grid) else None,
-        assignment=[place.get(int(source), -1) for source in cover.assignment],
-        sources=experiment.sources.points[cover.sources].tolist(),
-    )
-
-
-def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
-    """Draw coverage against policies kept (top) and trainings spent (bottom)."""
     figure = new_figure(4.2 * len(panels), 6.0)
     with mpl.rc_context(STYLE):
         axes = figure.subplots(2, len(panels), squeeze=False, sharey=True)
@@ -188,7 +137,7 @@ def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
                     clip_on=False,
                     zorder=5,
                 )
-            axes[0, column].set_title(panel.title)
+            axes[0, column].set_title(textwrap.fill(panel.title, 42), fontsize=9.5)
             axes[0, column].set_xlabel("sources kept")
             axes[1, column].set_xlabel("policies trained to choose them")
             if panel.lower_bound is not None:
@@ -235,109 +184,49 @@ def _draw_curves(axes: Axes, panel: CoveragePlot, quantity: str) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-def draw_context_map(record: ContextMap) -> Figure:
-    """Draw who serves whom: one colour a source, neighbours always different."""
-    two = len(record.labels) == 2
-    figure = new_figure(5.4, 4.8 if two else 1.9)
-    targets, sources = np.array(record.targets), np.array(record.sources)
-    assignment = np.array(record.assignment)
-    shades = np.array(["white", *PALETTE])
-    with mpl.rc_context(STYLE | {"axes.grid": False}):
-        axes = figure.subplots()
-        if record.shape is not None:
-            region = assignment.reshape(record.shape if two else [-1, 1])
-            entry = _colour_sources(region, len(sources))
-            x = _edges(np.unique(targets[:, 0]))
-            y = _edges(np.unique(targets[:, 1])) if two else np.array([-0.5, 0.5])
-            axes.pcolormesh(
-                x,
-                y,
-                entry[region].T,
-                cmap=ListedColormap(list(shades)),
-                vmin=-0.5,
-                vmax=len(PALETTE) + 0.5,
-                rasterized=True,
-            )
-            _draw_borders(axes, region, x, y)
-        else:
-            entry = 1 + np.arange(len(sources) + 1) % len(PALETTE)
-            entry[-1] = 0
-            height = targets[:, 1] if two else np.zeros(len(targets))
-            colours = shades[entry[assignment]]
-            axes.scatter(targets[:, 0], height, c=colours, edgecolors="grey", s=30)
-        for place, source in enumerate(sources):
-            _draw_source(axes, source, str(shades[entry[place]]), str(place + 1))
-        axes.set_title(record.title, fontsize=10)
-        axes.set_xlabel(record.labels[0])
-        if two:
-            axes.set_ylabel(record.labels[1])
-        else:
-            axes.set_yticks([])
-    return figure
+def coverage(
+    table: xr.Dataset,
+    question: Question,
+    *,
+    methods: Sequence[str] = ("greedy", "random"),
+    n_repeats: int = 100,
+    seed: int = 0,
+) -> Figure:
+    """Coverage against the number of sources, for any table.
 
-
-def _draw_source(
-    axes: Axes, source: NDArray[np.float64], colour: str, label: str
-) -> None:
-    x, y = source[0], source[1] if len(source) > 1 else 0.0
-    axes.plot(
-        x,
-        y,
-        "o",
-        color=colour,
-        markersize=11,
-        markeredgecolor="black",
-        clip_on=False,
-        zorder=5,
-    )
-    axes.annotate(
-        label, (x, y), ha="center", va="center", fontsize=6.5, zorder=6, clip_on=False
-    )
-
-
-def _edges(centres: NDArray[np.float64]) -> NDArray[np.float64]:
-    if len(centres) == 1:
-        return centres[0] + np.array([-0.5, 0.5])
-    middle = (centres[1:] + centres[:-1]) / 2
-    first = centres[0] - (middle[0] - centres[0])
-    last = centres[-1] + (centres[-1] - middle[-1])
-    return np.concatenate([[first], middle, [last]])
-
-
-def _colour_sources(region: NDArray[np.int64], n_sources: int) -> NDArray[np.int64]:
-    """Palette entry (from 1) of each source so that regions that touch differ.
-
-    Greedy colouring by degree: the entry that the fewest neighbours have, and of
-    those the one used least so far, so that colours repeat as late as they can.
+    Args:
+        table: a performance table.
+        question: criterion, judge and tolerance.
+        methods: of `greedy`, `uniform` (for sources on a grid) and `random`.
+        n_repeats: random selections.
+        seed: of the random selections.
     """
-    touching: list[set[int]] = [set() for _ in range(n_sources)]
-    for a, b in ((region[1:], region[:-1]), (region[:, 1:], region[:, :-1])):
-        differs = (a != b) & (a >= 0) & (b >= 0)
-        for i, j in {
-            (int(p), int(q)) for p, q in zip(a[differs], b[differs], strict=True)
-        }:
-            touching[i].add(j)
-            touching[j].add(i)
-    n_colours = 1 + len(PALETTE)
-    entry = np.zeros(n_sources + 1, np.int64)  # the last one is for −1: no source
-    for i in sorted(range(n_sources), key=lambda i: (-len(touching[i]), i)):
-        near = np.bincount([entry[j] for j in touching[i]], minlength=n_colours)
-        total = np.bincount(entry[:-1], minlength=n_colours)
-        entry[i] = min(range(1, n_colours), key=lambda e: (near[e], total[e]))
-    return entry
-
-
-def _draw_borders(
-    axes: Axes,
-    region: NDArray[np.int64],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-) -> None:
-    style: dict[str, Any] = {"color": "white", "linewidth": 0.8}
-    i, j = np.nonzero(region[1:] != region[:-1])
-    axes.vlines(x[i + 1], y[j], y[j + 1], **style)
-    i, j = np.nonzero(region[:, 1:] != region[:, :-1])
-    axes.hlines(y[j + 1], x[i], x[i + 1], **style)
+    sets = question.sets(table)
+    shape = getattr(source_space(table), "shape", None)
+    n_policies = table.sizes.get("policy", 1)
+    curves = []
+    for method in methods:
+        found = coverage_curve(
+            sets,
+            method=cast("Any", method),
+            n_repeats=n_repeats,
+            seed=seed,
+            shape=shape,
+        )
+        n_sources = found.n_sources.tolist()
+        spent = [len(sets)] * len(n_sources) if method == "greedy" else n_sources
+        curves.append(
+            Curve(
+                method,
+                n_sources,
+                found.coverage.tolist(),
+                found.low.tolist(),
+                found.high.tolist(),
+                [n_policies * n for n in spent],
+            )
+        )
+    bound = greedy_cover(sets).lower_bound
+    return draw_coverage([CoveragePlot(question.statement, curves, [], bound)])
 
 
 def save_figures(
@@ -358,7 +247,8 @@ def save_figures(
     clean_leftovers(folder)
     files = []
     panels = [coverage_plot(results, question) for question, _ in results.by_question]
-    drawn = [panel for panel in panels if panel.curves]
+    # A question by which no target can be served has nothing to show.
+    drawn = [p for p in panels if any(max(c.coverage, default=0) for c in p.curves)]
     if drawn:
         files.append(
             _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
@@ -367,11 +257,29 @@ def save_figures(
     for question, answers in results.by_question:
         # The smallest of the fullest covers.
         best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
-        record = context_map(experiment, best, labels)
-        if record is not None and best.cover.size:
-            name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
-            files.append(_save(draw_context_map(record), asdict(record), folder / name))
+        if not best.cover.size:
+            continue
+        record = context_map(
+            experiment.target_space,
+            _sources(experiment, results, best),
+            best.cover,
+            title=map_title(best.cover, question),
+            labels=labels,
+        )
+        name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
+        files.append(_save(draw_context_map(record), record.to_dict(), folder / name))
     return files
+
+
+def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> Space:
+    """Contexts of the table's sources; of a table with gaps those selected."""
+    sources = experiment.sources
+    if results.n_sources == sources.size or answer.contexts is None:
+        return sources
+    points = np.zeros((results.n_sources, len(sources.names)))
+    for number, context in zip(answer.cover.sources, answer.contexts, strict=True):
+        points[number] = [context[name] for name in sources.names]
+    return Points(sources.names, points)
 
 
 def _save(figure: Figure, record: Any, path: Path) -> Path:

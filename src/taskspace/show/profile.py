@@ -7,15 +7,33 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from taskspace._files import write_atomically
-from taskspace.cover import ProfilePoint
+from taskspace.cover import ProfilePoint, complexity_profile
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
-__all__ = ["draw_profile", "save_profile"]
+__all__ = ["complexity", "draw_profile", "save_profile"]
+
+
+def complexity(
+    table: xr.Dataset, question: Question, *, time_limit: float = 20.0, seed: int = 0
+) -> Figure:
+    """How many sources each tolerance needs, for any table.
+
+    Args:
+        table: a performance table.
+        question: criterion and judge; its tolerance does not matter.
+        time_limit: seconds for all tolerances together.
+        seed: of the searches.
+    """
+    points = complexity_profile(
+        question.losses(table), time_limit=time_limit, seed=seed
+    )
+    return draw_profile(points, _title(question))
 
 
 def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
@@ -56,8 +74,19 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             alpha=0.2,
             lw=0,
         )
-        if len(epsilon) and epsilon.min() > 0:
+        positive = epsilon[epsilon > 0]
+        if len(positive) and len(positive) == len(epsilon):
             axes.set_xscale("log")
+        elif len(positive) and epsilon.min() == 0:
+            # Logarithmic above the smallest positive tolerance, zero beside it.
+            axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
+            axes.set_xlim(0, None)
+            decades = np.floor(np.log10(positive.max() / positive.min())) + 1
+            every = 10.0 ** np.arange(-decades, 1) * 10 ** np.floor(
+                np.log10(positive.max())
+            )
+            axes.set_xticks([0, *every[every > 1.5 * positive.min()]])
+            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -87,6 +116,9 @@ def save_profile(
     path.parent.mkdir(parents=True, exist_ok=True)
     record = [asdict(point) for point in points]
     write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
-    title = f"{question.criterion}, {question.judge} policy of each source"
-    figure = draw_profile(points, title)
+    figure = draw_profile(points, _title(question))
     return save(figure, path)[0]
+
+
+def _title(question: Question) -> str:
+    return f"{question.criterion}, {question.judge} policy of each source"

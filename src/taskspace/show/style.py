@@ -46,7 +46,12 @@ STYLE: Any = {
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure in our style, sizes in inches; no window is ever opened."""
+    """An empty figure in our style; no window is ever opened.
+
+    Args:
+        width: in inches.
+        height: in inches.
+    """
     with mpl.rc_context(STYLE):
         return Figure(figsize=(width, height), layout="constrained")
 

@@ -105,41 +105,37 @@ def _newton(
     continuous: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Descend from stabilising gains: the last gains, tr P, and where it settled."""
-    gains = np.zeros_like(K)
-    cost = np.full(len(K), np.inf)
-    solved = np.zeros(len(K), bool)
-    rows = np.flatnonzero(np.isfinite(K).all((1, 2)))
-    K, A, B, Q, R = (m[rows] for m in (K, A, B, Q, R))
+    usable = np.asarray(np.isfinite(K).all((1, 2)))
+    K = np.where(usable[:, None, None], K, 0.0)
     P = _cost_matrix(K, A, B, Q, R, continuous)
-    last = np.full(len(rows), np.inf)
-    slow = np.zeros(len(rows), np.intp)
+    usable &= np.isfinite(P).all((1, 2))
+    K = np.where(usable[:, None, None], K, 0.0)
+    cost = np.where(usable, np.trace(P, axis1=1, axis2=2), np.inf)
+    last = np.full(len(K), np.inf)
+    slow = np.zeros(len(K), np.intp)
+    solved = np.zeros(len(K), bool)
+    rows = np.flatnonzero(usable)
     for _ in range(NEWTON_STEPS):
-        stable = np.isfinite(P).all((1, 2))
-        rows, K, P, A, B, Q, R, last, slow = (
-            m[stable] for m in (rows, K, P, A, B, Q, R, last, slow)
-        )
         if not len(rows):
             break
-        better = _best_reply(P, A, B, R, continuous)
-        finite = np.isfinite(better).all((1, 2))
-        better = np.where(finite[:, None, None], better, K)
-        below = _cost_matrix(better, A, B, Q, R, continuous)
-        change = _change(P, below)
+        problem = A[rows], B[rows], Q[rows], R[rows]
+        better = _best_reply(P[rows], problem[0], problem[1], problem[3], continuous)
+        finite = np.asarray(np.isfinite(better).all((1, 2)))
+        better = np.where(finite[:, None, None], better, K[rows])
+        below = _cost_matrix(better, *problem, continuous)
+        change, before = _change(P[rows], below), last[rows]
+        slow[rows] += (change > before / 10) & (SMALL / 10 < change) & (change < 1e-2)
         # A step that does not go down is rounding: the descent is at its end.
-        ended = (change <= SETTLED) | (~(change < last / 2) & (last <= SMALL))
-        slow += (change > last / 10) & (change < 1e-2) & (change > SMALL / 10)
-        falls = np.trace(below - P, axis1=1, axis2=2) <= 0
-        keep = falls & np.isfinite(below).all((1, 2))
-        K = np.where(keep[:, None, None], better, K)
-        P = np.where(keep[:, None, None], below, P)
-        gains[rows], cost[rows] = K, np.trace(P, axis1=1, axis2=2)
-        gave_up = ~np.isfinite(change) | (slow >= SLOW_STEPS)
-        done = ended & (slow < SLOW_STEPS)
-        solved[rows[done]] = True
-        on = ~(ended | gave_up)
-        rows, K, P, A, B, Q, R, slow = (m[on] for m in (rows, K, P, A, B, Q, R, slow))
-        last = np.minimum(last, change)[on]
-    return gains, cost, solved
+        ended = (change <= SETTLED) | (~(change < before / 2) & (before <= SMALL))
+        ended &= slow[rows] < SLOW_STEPS
+        total = np.trace(below, axis1=1, axis2=2)
+        down = total <= cost[rows]
+        K[rows[down]], P[rows[down]] = better[down], below[down]
+        cost[rows] = np.minimum(cost[rows], total)
+        last[rows] = np.minimum(before, change)
+        solved[rows] = ended
+        rows = rows[~ended & np.isfinite(change) & (slow[rows] < SLOW_STEPS)]
+    return K, cost, solved
 
 
 def _change(P: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,7 +143,7 @@ def _change(P: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.fl
     before, after = (np.diagonal(m, axis1=1, axis2=2) for m in (P, below))
     with np.errstate(all="ignore"):
         relative = np.abs(after - before) / np.maximum(before, after)
-    return np.where(before == after, 0.0, relative).max(1)
+    return np.asarray(np.where(before == after, 0.0, relative).max(1), np.float64)
 
 
 def _cost_matrix(

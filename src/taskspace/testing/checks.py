@@ -157,7 +157,7 @@ def _shapes(trial: Trial) -> Check:
             say = f"{axis.bounds} must hold, but its default is {axis.default:g}."
             return Check(name, False, say)
     policies, contexts = trial.policies(), trial.contexts()
-    values = trial.system.performance(policies, contexts)
+    values = trial.scores()
     n_rows, n_members = next(iter(policies.arrays().values())).shape[:2]
     wanted = (n_rows, n_members, len(contexts))
     if values.shape != wanted or values.dtype != np.float64:
@@ -187,12 +187,17 @@ def _axes_alive(trial: Trial) -> Check:
         scores = system.state_values(trial.random(), values)
         alive = len(values) < 2 or (scores[:, :, :1] != scores).any()
         return _alive([] if alive else ["theta"])
-    return _alive(never_alive(trial.outcomes(), system.axes, trial.row))
+    dead = [axis.name for axis in system.axes]
+    for outcomes in trial.outcomes():
+        if dead:
+            still = never_alive(outcomes, system.axes, trial.row)
+            dead = [name for name in dead if name in still]
+    return _alive(dead)
 
 
 def _deterministic(trial: Trial) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
-    first = trial.system.performance(policies, contexts)
+    first = trial.scores()
     again = trial.system.performance(policies, contexts)
     difference = _difference(first, again)
     if difference == 0:
@@ -209,7 +214,7 @@ def _common_random_numbers(trial: Trial) -> Check:
     """J of a policy must not depend on what is evaluated beside it."""
     name = "common random numbers"
     policies, contexts = trial.policies(), trial.contexts()
-    whole = trial.system.performance(policies, contexts)
+    whole = trial.scores()
     alone = trial.system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
     difference = _difference(whole[-1:], alone)
     scale = np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
@@ -238,8 +243,7 @@ def _common_random_numbers(trial: Trial) -> Check:
 
 
 def _no_nan(trial: Trial) -> Check:
-    policies, contexts = trial.policies(), trial.contexts()
-    values = trial.system.performance(policies, contexts)
+    contexts, values = trial.contexts(), trial.scores()
     wrong = np.isnan(values) | (values == np.inf)
     if not wrong.any():
         n_failed = int((values == -np.inf).sum())
@@ -329,12 +333,13 @@ def _trainer_is_pure(trial: Trial) -> Check:
 
 def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
-    size = trial.system.performance(policies, contexts).size  # compiles
+    size = trial.scores().size  # by now everything is compiled
     began, n_calls = time.perf_counter(), 0
     while time.perf_counter() - began < 0.2:
         trial.system.performance(policies, contexts)
         n_calls += 1
     each = (time.perf_counter() - began) / (n_calls * size)
+    each *= max(trial.full_system.n_episodes, 1) / max(trial.system.n_episodes, 1)
     n_policies = trial.full_trainer.n_policies if trial.full_trainer else 1
     cells = n_sources * n_policies * n_targets
     evaluation = cells * each
@@ -347,8 +352,7 @@ def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
     # J of every policy where it fits, otherwise four reductions.
     kept = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
     memory = 8 * kept
-    if isinstance(trial.system, EpisodicSystem):
-        memory += 4 * cells * trial.system.n_episodes
+    memory += 4 * cells * trial.full_system.n_episodes
     cores = os.cpu_count() or 1
     return Check(
         "time and memory",
@@ -384,7 +388,7 @@ def _compare_policies(first: Policy, again: Policy) -> Check:
     return Check("trainer", True, "Two trainings with the same seed are the same.")
 
 
-def _difference(first: NDArray[np.float64], again: NDArray[np.float64]) -> float:
+def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
     same = (first == again) | (np.isnan(first) & np.isnan(again))
     with np.errstate(invalid="ignore"):
         return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))

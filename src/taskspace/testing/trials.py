@@ -1,6 +1,7 @@
 """A system on trial: what the checks need of it, made once."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ TRIAL_STEPS = 20_000
 """Environment steps of a training that only serves to try things out; a fourth in
 Gymnasium, which is slower."""
 
+GYMNASIUM_EPISODES = 3
+"""Episodes of a trial in Gymnasium."""
+
 
 class Trial:
     """One system on trial; expensive pieces are made once.
@@ -40,12 +44,13 @@ class Trial:
         row: NDArray[np.float64],
         seed: int,
     ):
-        self.system, self.row, self.seed = system, row, seed
-        self.full_trainer = trainer
+        self.full_system, self.full_trainer = system, trainer
+        self.system, self.row, self.seed = _quick(system), row, seed
         self.trainer = _short(trainer, system)
         self._random: Policy | None = None
         self._trained: tuple[Policy, float] | None = None
         self._again: tuple[Policy, float] | None = None
+        self._scores: NDArray[np.float64] | None = None
 
     def random(self) -> Policy:
         """Policies that know nothing of the task."""
@@ -96,19 +101,24 @@ class Trial:
                     rows.append(moved)
         return np.stack(rows)
 
-    def outcomes(self) -> Outcomes:
-        """What happens in a context: steps where they can be seen, else scores."""
-        system = self.system
-        if isinstance(system, GymnasiumSystem):
-            wander = environment_outcomes(system.environment, n_steps=100)
-            return _both(wander, self._scores())
-        if isinstance(system, SimulatedSystem):
-            return system_outcomes(system)
-        return self._scores()
+    def scores(self) -> NDArray[np.float64]:
+        """J of `policies` at `contexts`."""
+        if self._scores is None:
+            self._scores = self.system.performance(self.policies(), self.contexts())
+        return self._scores
 
-    def _scores(self) -> Outcomes:
-        policies = self.policies()
-        return lambda row: self.system.performance(policies, row[None])
+    def outcomes(self) -> list[Outcomes]:
+        """What happens in a context, the cheapest first: steps, scores."""
+        system, policies = self.system, self.policies()
+
+        def scores(row: NDArray[np.float64]) -> NDArray[np.float64]:
+            return system.performance(policies, row[None])
+
+        if isinstance(system, GymnasiumSystem):
+            return [environment_outcomes(system.environment, n_steps=100), scores]
+        if isinstance(system, SimulatedSystem):
+            return [system_outcomes(system)]
+        return [scores]
 
     def budget_ratio(self) -> float:
         """How much longer the full training of a source is than the trial's."""
@@ -121,6 +131,13 @@ class Trial:
         return ratio
 
 
+def _quick(system: System) -> System:
+    """The system with few episodes, where playing is slow."""
+    if not isinstance(system, GymnasiumSystem):
+        return system
+    return replace(system, n_episodes=min(system.n_episodes, GYMNASIUM_EPISODES))
+
+
 def _short(trainer: Trainer | None, system: System) -> Trainer | None:
     """The trainer with a trial's budget."""
     slow = isinstance(system, GymnasiumSystem)
@@ -128,7 +145,3 @@ def _short(trainer: Trainer | None, system: System) -> Trainer | None:
     if slow:
         most["n_evaluation_episodes"] = 5
     return None if trainer is None else shortened(trainer, most)
-
-
-def _both(*parts: Outcomes) -> Outcomes:
-    return lambda row: np.concatenate([np.ravel(part(row)) for part in parts])

@@ -112,11 +112,12 @@ class LipschitzEnclosure(Enclosure):
         """Loss at the centre of each box, minus and plus the margin."""
         del epsilon
         rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        if not len(rows) or not len(boxes):
+            return np.empty((len(rows), len(boxes))), np.empty((len(rows), len(boxes)))
         at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
-        if self.rates.ndim:
-            margin = boxes.radius @ self.rates
-        else:
-            margin = np.linalg.norm(boxes.radius, axis=1) * self.rates
+        if self.kind == "proof":
+            self._refute(boxes.centre, at_centre, slack)
+        margin = self._reach(boxes.radius)
         slack = slack + EVALUATION_SLACK * margin
         # A failure at the centre says nothing about the rest of the box.
         low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
@@ -125,6 +126,37 @@ class LipschitzEnclosure(Enclosure):
         unknown = np.isnan(at_centre)
         high = np.where(unknown, np.inf, at_centre + margin + slack)
         return np.where(unknown, -np.inf, low), high
+
+    def _reach(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much a loss may change over these steps, by the constants."""
+        if self.rates.ndim:
+            return np.abs(steps) @ self.rates
+        return np.linalg.norm(steps, axis=1) * self.rates
+
+    def _refute(
+        self,
+        contexts: NDArray[np.float64],
+        losses: NDArray[np.float64],
+        slack: NDArray[np.float64],
+    ) -> None:
+        """Refuse constants that neighbours among the evaluated contexts contradict."""
+        allowed = self._reach(np.diff(contexts, axis=0)) * (1 + EVALUATION_SLACK)
+        with np.errstate(invalid="ignore"):
+            change = np.abs(np.diff(losses, axis=1))
+        wrong = np.argwhere(change > allowed + slack[:, 1:] + slack[:, :-1])
+        if not len(wrong):
+            return
+        row, place = wrong[0].tolist()
+        names = [axis.name for axis in self._system.axes]
+        first, second = (
+            ", ".join(f"{n} = {x:.6g}" for n, x in zip(names, context, strict=True))
+            for context in contexts[place : place + 2]
+        )
+        raise InvalidInputError(
+            "A Lipschitz constant must bound every slope of the loss, but "
+            f"{self.rates.tolist()} does not: a source loses {losses[row, place]:.6g} "
+            f"at {first} and {losses[row, place + 1]:.6g} at {second}."
+        )
 
     def _loss(
         self, rows: NDArray[np.int64], contexts: NDArray[np.float64]

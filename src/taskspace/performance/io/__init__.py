@@ -15,6 +15,7 @@
 | `write` | a table back into a file |
 """
 
+from taskspace.performance.io.columns import Missing
 from taskspace.performance.io.files import (
     MATRIX_SUFFIXES,
     matrix_suffix,
@@ -25,6 +26,7 @@ from taskspace.performance.io.write import write_matrix
 
 __all__ = [
     "MATRIX_SUFFIXES",
+    "Missing",
     "matrix_suffix",
     "read_matrix",
     "table_from",

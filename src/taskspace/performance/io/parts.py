@@ -79,13 +79,15 @@ def table_from_parts(
     if contexts is not None:
         spaces = contexts_from(contexts, sizes, spaces, names)
     sign = -1.0 if choices.lower_is_better else 1.0
-    cells = sign * parts.performance
+    cells = -parts.performance if choices.lower_is_better else parts.performance
     notes = list(parts.notes)
     if choices.may_be_empty:
         empty = np.isnan(cells)
         if empty.any():
             cells = np.where(empty, -np.inf, cells)
-            notes.append(f"{int(empty.sum()):,} cells are empty, taken as not served.")
+            n = int(empty.sum())
+            some = "1 empty cell is" if n == 1 else f"{n:,} empty cells are"
+            notes.append(f"{some} taken for not served.")
     home = _home(parts, spaces)
     if home is not None and np.isnan(home).any():
         home = None

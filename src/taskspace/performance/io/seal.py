@@ -5,15 +5,18 @@ have none, and are taken as they are.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 
 __all__ = ["check_seal", "seal"]
+
+BLOCK = 1_000_000
 
 
 def seal(contents: Mapping[str, Any]) -> str:
@@ -28,14 +31,20 @@ def seal(contents: Mapping[str, Any]) -> str:
         if value is None:
             continue
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            numbers = np.ascontiguousarray(value, dtype="<f8")
-            numbers = np.where(np.isnan(numbers), np.nan, numbers)  # one NaN of many
-            body, shape = numbers.tobytes(), value.shape
+            total.update(json.dumps([name, value.shape]).encode())
+            for block in _blocks(np.ascontiguousarray(value).reshape(-1)):
+                total.update(block)
         else:
-            body, shape = json.dumps(value, default=str).encode(), ()
-        total.update(json.dumps([name, shape]).encode())
-        total.update(body)
+            total.update(json.dumps([name, value], default=str).encode())
     return total.hexdigest().decode()
+
+
+def _blocks(values: NDArray[Any]) -> Iterator[bytes]:
+    """The bytes of numbers as 8-byte ones, some at a time."""
+    for first in range(0, len(values), BLOCK):
+        block = values[first : first + BLOCK].astype("<f8")
+        block[np.isnan(block)] = np.nan  # one NaN of many
+        yield block.tobytes()
 
 
 def check_seal(given: Any, contents: Mapping[str, Any], origin: str) -> None:

@@ -44,10 +44,12 @@ class PageData:
     Args:
         header: plain JSON values; arrays are `{"blob": number, ...}`.
         blobs: the arrays.
+        layers: what they were made from.
     """
 
     header: dict[str, Any]
     blobs: Blobs = field(default_factory=Blobs)
+    layers: Sequence[Layer] = ()
 
 
 def choose_rows(
@@ -123,7 +125,7 @@ def page_data(
             "rows": blobs.add(order[0].astype(np.uint32)),
             "targets": blobs.add(order[1].astype(np.uint32)),
         }
-    return PageData(header, blobs)
+    return PageData(header, blobs, layers)
 
 
 def _side(

@@ -6,10 +6,11 @@ import json
 import re
 from base64 import b64encode
 from importlib import resources
+from typing import Any
 
 from taskspace.show.page.data import PageData
 
-__all__ = ["bundle", "render"]
+__all__ = ["bundle", "render", "waiting"]
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
 NETWORK = {
@@ -78,3 +79,20 @@ def bundle(entry: str) -> str:
 def _read(name: str) -> str:
     folder = resources.files("taskspace.show.page") / "web"
     return (folder / name).read_text(encoding="utf-8")
+
+
+def waiting(news: dict[str, Any]) -> str:
+    """What is shown while there is nothing to show yet; it asks again by itself.
+
+    Args:
+        news: progress by stage, and what is in the way.
+    """
+    lines = [
+        f"{stage}: {done} of {total} pieces"
+        for stage, (done, total) in news["progress"].items()
+    ]
+    text = html.escape("\n".join([*lines, news["trouble"]]) or "reading …")
+    return (
+        '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="1">'
+        f"<title>taskspace</title><h1>Not yet</h1><pre>{text}</pre>"
+    )

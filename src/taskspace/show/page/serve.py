@@ -1,6 +1,325 @@
-"""Serve."""
+"""A small server for a page: rows that are not in it, any trajectory, live news.
+
+It answers a fixed list of questions and never opens a file that a request names. On
+this machine it needs no token; at any other address each request must bring one.
+Requests of foreign pages are refused by their origin and by the host they name.
+"""
+
+import base64
+import hmac
+import ipaddress
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.runs.manifest import is_run
+from taskspace.runs.store import RunStore
+from taskspace.show.page.data import PageData
+from taskspace.show.page.encode import Blobs
+from taskspace.show.page.html import render, waiting
+from taskspace.show.page.subject import Reader, Subject
+
+__all__ = ["Live", "make_server", "run_server"]
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def run_server(*args, **kwargs):
-    """Serve."""
-    raise NotImplementedError
+class Live:
+    """The page of a path that may still grow.
+
+    Args:
+        reader: reads the page's data.
+        every: seconds between two looks at the path.
+    """
+
+    def __init__(self, reader: Reader, every: float = 1.0):
+        self.reader, self.every = reader, every
+        self.number = 0
+        self.html: str | None = None
+        self.page: PageData | None = None
+        self.subject: Subject | None = None
+        self.trouble = ""
+        self._seen: Any = None
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+
+    def follow(self) -> None:
+        """Look at the path until `close`, and make the page anew when it changes."""
+        while not self._stop.is_set():
+            began = time.monotonic()
+            self.refresh()
+            # A run in progress needs the processors more than its page does.
+            self._stop.wait(max(self.every, 3 * (time.monotonic() - began)))
+
+    def close(self) -> None:
+        """End `follow`."""
+        self._stop.set()
+
+    def refresh(self) -> None:
+        """Make the page anew if the path has changed."""
+        state = self.state()
+        if state == self._seen:
+            return
+        try:
+            subject = self.reader.subject()
+            page = subject.collect(self.reader.questions, **self.reader.options)
+        except TaskspaceError as error:
+            self.trouble = str(error)
+            self._seen = state
+            return
+        page.header["live"] = {"number": self.number + 1}
+        html = render(page, serve=True)
+        with self._lock:
+            self.subject, self.page, self.html = subject, page, html
+            self.number += 1
+            self._seen = state
+            self.trouble = ""
+
+    def state(self) -> Any:
+        """Something that changes when the path does."""
+        path = self.reader.path
+        if not is_run(path):
+            return path.stat().st_mtime_ns if path.exists() else None
+        results = path / "results.json"
+        stamp = results.stat().st_mtime_ns if results.exists() else None
+        return self.progress(), stamp
+
+    def progress(self) -> dict[str, list[int]]:
+        """Finished pieces of a run and how many there are, by stage."""
+        path = self.reader.path
+        if not is_run(path):
+            return {}
+        try:
+            store = RunStore.open(path)
+        except TaskspaceError:
+            return {}
+        found = {}
+        for stage in ("train", "evaluate"):
+            blocks = store.blocks(stage)
+            done = sum(store.has(stage, block) for block in range(len(blocks)))
+            if not (stage == "evaluate" and store.layout.is_computed):
+                found[stage] = [done, len(blocks)]
+        return found
+
+    def news(self) -> dict[str, Any]:
+        """What a page asks for every second."""
+        return {
+            "number": self.number,
+            "progress": self.progress(),
+            "trouble": self.trouble,
+        }
+
+    def view(
+        self, key: str, step: int, sources: list[int], pick: int
+    ) -> dict[str, Any]:
+        """Who serves whom by any sources, also those whose rows are not in the page.
+
+        Args:
+            key: criterion and judge.
+            step: number of the tolerance.
+            sources: the selection.
+            pick: target whose losses are wanted, −1 for none.
+        """
+        with self._lock:
+            page = self.page
+        if page is None:
+            raise InvalidInputError("There is no page yet.")
+        layer = next((one for one in page.layers if one.key == key), None)
+        if layer is None or not 0 <= step < len(layer.steps):
+            raise InvalidInputError("There is no such criterion or step.")
+        n_sources, n_targets = layer.first.shape
+        if any(not 0 <= s < n_sources for s in sources) or not -1 <= pick < n_targets:
+            raise InvalidInputError("There is no such source or target.")
+        given = layer.assignment(sources, step)
+        place = np.full(n_sources + 1, -1, np.int32)
+        place[sources] = np.arange(len(sources))
+        return {
+            "who": base64.b64encode(place[given].astype("<i4").tobytes()).decode(),
+            "sizes": [int((layer.first[s] <= step).sum()) for s in sources],
+            "losses": [
+                None if pick < 0 or not np.isfinite(layer.losses[s, pick])
+                else float(layer.losses[s, pick])
+                for s in sources
+            ],
+        }  # fmt: skip
+
+    def play(self, source: int, target: int, judge: str) -> dict[str, Any]:
+        """Trajectories of any source at any target.
+
+        Args:
+            source: number of the source.
+            target: number of the target.
+            judge: which policy of the family counts.
+        """
+        with self._lock:
+            subject = self.subject
+        if subject is None or subject.stage is None:
+            raise InvalidInputError("This path has no policies that can be played.")
+        sizes = subject.table.sizes
+        if not (0 <= source < sizes["source"] and 0 <= target < sizes["target"]):
+            raise InvalidInputError("There is no such source or target.")
+        if judge not in ("worst", "best"):
+            raise InvalidInputError("The judge is worst or best.")
+        pair = np.array([source]), np.array([target])
+        record = subject.stage.record(subject.table, judge, *pair)
+        blobs = Blobs()
+        for name in ("away", "home"):
+            about = blobs.add(record[name])
+            record[name] = about | {"text": blobs.texts[about["blob"]]}
+        return record
+
+
+def make_server(
+    live: Live, *, host: str = "127.0.0.1", port: int = 0
+) -> tuple[ThreadingHTTPServer, str]:
+    """A server that is not running yet, and its address.
+
+    Args:
+        live: what it shows.
+        host: where it listens; another machine can reach only what is not loopback.
+        port: its port, 0 for a free one.
+
+    Returns:
+        The server and the address to open, with the token where one is needed.
+    """
+    needs_token = not _is_loopback(host)
+    token = secrets.token_urlsafe(24) if needs_token else ""
+    try:
+        server = ThreadingHTTPServer((host, port), _handler(live, host, token))
+    except (OSError, OverflowError) as error:
+        raise InvalidInputError(
+            f"Nothing can be served at {host} port {port}: {error}."
+        ) from error
+    server.daemon_threads = True
+    query = f"?token={token}" if token else ""
+    return server, f"http://{host}:{server.server_address[1]}/{query}"
+
+
+def run_server(
+    reader: Reader,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve a page until it is interrupted.
+
+    Args:
+        reader: reads the page's data.
+        host: where to listen.
+        port: its port, 0 for a free one.
+        announce: told the address.
+    """
+    live = Live(reader)
+    server, address = make_server(live, host=host, port=port)
+    threading.Thread(target=live.follow, daemon=True).start()
+    announce(address)
+    try:
+        server.serve_forever(poll_interval=0.2)
+    finally:
+        live.close()
+        server.server_close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host in LOOPBACK or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Answers a fixed list of questions."""
+
+        protocol_version = "HTTP/1.1"
+        server_version = "taskspace"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            query = {k: v[-1] for k, v in parse_qs(parts.query).items()}
+            refusal = self._refusal(query)
+            if refusal:
+                self._send(HTTPStatus.FORBIDDEN, {"error": refusal})
+                return
+            try:
+                self._answer(parts.path, query)
+            except (TaskspaceError, KeyError, ValueError) as error:
+                self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+
+        def _refusal(self, query: dict[str, str]) -> str:
+            port = cast("tuple[str, int]", self.server.server_address)[1]
+            named = self.headers.get("Host", "")
+            allowed = {f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host)}
+            if not token and named not in allowed:
+                return "This server is not known by that name."
+            origin = self.headers.get("Origin")
+            if origin is not None and origin != f"http://{named}":
+                return "Requests of other pages are not answered."
+            if self.headers.get("Sec-Fetch-Site", "none") not in (
+                "none",
+                "same-origin",
+            ):
+                return "Requests of other pages are not answered."
+            given = query.get("token", "")
+            if token and not hmac.compare_digest(given.encode(), token.encode()):
+                return "The token is missing or wrong; use the address as printed."
+            return ""
+
+        def _answer(self, path: str, query: dict[str, str]) -> None:
+            if path == "/":
+                html = live.html
+                if html is None:
+                    html = waiting(live.news())
+                self._send_bytes(
+                    HTTPStatus.OK, html.encode(), "text/html; charset=utf-8"
+                )
+            elif path == "/api/news":
+                self._send(HTTPStatus.OK, live.news())
+            elif path == "/api/view":
+                sources = [int(s) for s in query.get("sources", "").split(".") if s]
+                found = live.view(
+                    query["key"], int(query["step"]), sources, int(query["pick"])
+                )
+                self._send(HTTPStatus.OK, found)
+            elif path == "/api/play":
+                found = live.play(
+                    int(query["source"]), int(query["target"]), query["judge"]
+                )
+                self._send(HTTPStatus.OK, found)
+            else:
+                self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing here."})
+
+        def _send(self, status: HTTPStatus, value: Any) -> None:
+            text = json.dumps(value, allow_nan=False)
+            self._send_bytes(status, text.encode(), "application/json")
+
+        def _send_bytes(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            for name, value in (
+                ("Content-Type", kind),
+                ("Content-Length", str(len(body))),
+                ("Cache-Control", "no-store"),
+                ("X-Content-Type-Options", "nosniff"),
+                ("X-Frame-Options", "DENY"),
+                ("Referrer-Policy", "no-referrer"),
+                ("Cross-Origin-Resource-Policy", "same-origin"),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            del format, args
+
+    return Handler

@@ -11,18 +11,40 @@ from taskspace.cover import Cover
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
+from taskspace.runs.store import RunStore
 from taskspace.show.page.build import collect
 from taskspace.show.page.data import PageData
+from taskspace.show.page.scenes import Stage
 
 __all__ = ["Reader", "Subject"]
+
+
+BASELINES = ("uniform", "random")
+"""Methods whose covers may be huge."""
 
 
 class Loaded(Protocol):
     """What loading a path gives."""
 
-    table: xr.Dataset
-    experiment: Experiment | None
-    system: dict[str, Any]
+    @property
+    def table(self) -> xr.Dataset:
+        """The performance table."""
+        ...
+
+    @property
+    def run(self) -> RunStore | None:
+        """The run, None for a file."""
+        ...
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of a run or an archive."""
+        ...
+
+    @property
+    def system(self) -> dict[str, Any]:
+        """What a run or an archive tells of its system."""
+        ...
 
     @property
     def notes(self) -> list[str]:
@@ -60,6 +82,7 @@ class Reader:
             loaded.system,
             loaded.notes,
             self.reading,
+            Stage.of(loaded),
         )
 
     def read(self, progress: Callable[[str], None] | None = None) -> PageData:
@@ -83,6 +106,7 @@ class Subject:
         system: what a run tells of its system.
         notes: what a person should know of the table before any number of it.
         reading: how a matrix file was read, for `taskspace verify`.
+        stage: plays the policies of a run.
     """
 
     path: Path
@@ -92,6 +116,7 @@ class Subject:
     system: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
+    stage: "Stage | None" = None
 
     @property
     def questions(self) -> list[Question]:
@@ -111,7 +136,7 @@ class Subject:
             for answer in self.results.covers
             if answer.question is not None
             and answer.cover.n_sources == self.n_sources
-            and (answer.cover.prices is not None or answer.cover.size <= 200)
+            and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
         ]
 
     @property
@@ -169,7 +194,8 @@ class Subject:
             questions: asked before those of the experiment.
             options: see `taskspace.show.page.collect`.
         """
-        asked = list(dict.fromkeys([*(questions or []), *self.questions]))
+        every: list[Question] = [*(questions or []), *self.questions]
+        asked = list(dict.fromkeys(every))
         name = self.experiment.name if self.experiment else self.path.name
         page = collect(
             self.table,
@@ -183,6 +209,8 @@ class Subject:
         )
         if self.results is not None:
             _add_curves(page, self.results)
+        if self.stage is not None:
+            self.stage.add_to(page, self.table)
         return page
 
 

@@ -41,9 +41,12 @@ export function showDetail(element, view, answer, on) {
   const best = page.bestKnown ? ` Best known performance there: ${number(page.bestKnown[pick], 6)}.` : "";
   const own = ownSource(view, pick);
   const ownSize = own < 0 ? null : view.setSize(own);
+  const isFar = own >= 0 && ownSize === null && page.serve;
   const button = (/** @type {string} */ text, /** @type {() => void} */ act) =>
     h("button", { type: "button", onclick: act }, text);
-  const ownPart = own < 0 || ownSize === null
+  const ownPart = isFar
+    ? h("p", {}, "A source was trained here. ", button("Take it in", () => on.toggle(own)))
+    : own < 0 || ownSize === null
     ? h("p", { class: "hint" }, own < 0
       ? "No source was trained at this very context."
       : "A source was trained here; its row is not in this file (taskspace explore --serve has them all).")
@@ -51,8 +54,8 @@ export function showDetail(element, view, answer, on) {
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));
   show(element, h("h3", {}, page.name("target", pick)), served,
-    h("p", {}, reach, best), ownPart, losses(view, answer, about, on),
-    on.play && source >= 0 ? on.play(source, pick) : null);
+    h("p", {}, reach, best), on.play && source >= 0 ? on.play(source, pick) : null,
+    ownPart, losses(view, answer, about, on));
 }
 
 /**
@@ -108,11 +111,11 @@ function losses(view, answer, about, on) {
     .sort((a, b) => rank(a) - rank(b)).slice(0, OTHERS).map((row) => page.rows[row]);
   const line = (/** @type {number} */ source, /** @type {string} */ label) => {
     const row = page.rowOf.get(source);
-    const loss = row === undefined ? null : layer.loss(row, pick);
+    const loss = view.loss(source, pick);
     return [label, page.name("source", source),
       loss === null ? "not in this file" : `${about}${number(loss, 6)}`,
       row === undefined ? "" : layer.first[row * n + pick] <= step ? "yes" : "no",
-      row === undefined ? "" : h("button", { type: "button", class: "small", onclick: () => on.toggle(source) }, label ? "take out" : "take in")];
+      !view.isOpen ? "" : h("button", { type: "button", class: "small", onclick: () => on.toggle(source) }, label ? "take out" : "take in")];
   };
   const chosen = answer.sources.map((s, i) => /** @type {[number, string]} */ ([s, String(i + 1)]));
   chosen.sort(([a], [b]) => {

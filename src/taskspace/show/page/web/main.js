@@ -3,13 +3,17 @@
 import { embedded } from "./data.js";
 import { grid, h, show } from "./dom.js";
 import { count } from "./numbers.js";
+import { Server } from "./live.js";
 import { Panel } from "./panel.js";
 
 const page = await embedded().open();
+if (page.header.live) page.serve = new Server(page.arrays);
 const { about, sources, targets, provenance } = page.header;
 const KINDS = /** @type {Record<string, string>} */ ({
   exact: "exact numbers", sampled: "means of episodes", given: "given numbers",
 });
+
+const progress = h("div", { class: "progress", role: "status" });
 
 /** @type {Panel[]} */
 const panels = [];
@@ -93,6 +97,7 @@ show(document.body,
       h("button", { type: "button", class: "theme", onclick: switchTheme }, "Light or dark"))),
   (about.warnings ?? []).length
     ? h("ul", { class: "warnings" }, about.warnings.map((/** @type {string} */ w) => h("li", {}, w))) : null,
+  progress,
   place,
   h("footer", {},
     about.tables?.map((/** @type {any} */ t) => part(t.title, grid(t.head, t.rows, t.title), true)),
@@ -121,3 +126,5 @@ await restore();
 // For scripts in the console: the data, and the panels with their views.
 Object.assign(globalThis, { taskspace: { page, panels } });
 document.documentElement.dataset.ready = "yes";
+performance.mark("ready");
+page.serve?.follow(page.header.live.number, progress);

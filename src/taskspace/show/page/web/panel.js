@@ -33,6 +33,9 @@ export class Panel {
     /** @type {Answer | null} */
     this.answer = null;
     this.turn = 0;
+    this.drawn = 0;
+    /** @type {{ key: string, element: any } | null} */
+    this.stage = null;
     const on = {
       pick: (/** @type {number} */ t) => { this.view.pick = t; this.update(); },
       act: (/** @type {number} */ t) => this.act(t),
@@ -141,13 +144,13 @@ export class Panel {
   act(target) {
     this.view.pick = target;
     const own = ownSource(this.view, target);
-    if (own >= 0 && this.page.rowOf.has(own)) this.toggle(own);
+    if (own >= 0 && (this.page.rowOf.has(own) || this.page.serve)) this.toggle(own);
     else this.update();
   }
 
   /** @param {number} source */
   toggle(source) {
-    if (!this.view.isHere) return;
+    if (!this.view.isOpen) return;
     this.view.toggle(source);
     this.update();
   }
@@ -160,6 +163,7 @@ export class Panel {
     if (turn !== this.turn) return;
     this.answer = answer;
     this.draw();
+    this.drawn = turn;
     performance.measure("redraw", { start: began, end: performance.now() });
     this.onChange();
   }
@@ -191,10 +195,21 @@ export class Panel {
     showDetail(this.detail, view, answer, {
       toggle: (s) => this.toggle(s),
       only: (s) => { Object.assign(shown, { mode: "source", source: s }); this.update(); },
-      play: this.page.header.play ? (s, t) => playPart(view, s, t) : null,
+      play: this.page.header.play ? (s, t) => this.play(s, t) : null,
     });
     this.drawTable(answer);
     this.commandLine.textContent = this.command();
+  }
+
+  /**
+   * The stage of a pair; one that is running goes on while the rest is drawn anew.
+   * @param {number} source
+   * @param {number} target
+   */
+  play(source, target) {
+    const key = `${this.view.layer.about.key} ${source} ${target}`;
+    if (this.stage?.key !== key) this.stage = { key, element: playPart(this.view, source, target) };
+    return this.stage.element;
   }
 
   /** @param {Answer} answer */
@@ -204,7 +219,7 @@ export class Panel {
       const size = view.setSize(source);
       return [String(place + 1), this.page.name("source", source), count(answer.counts[place]),
         size === null ? "–" : count(size),
-        view.isHere ? h("button", { type: "button", class: "small remove", onclick: () => this.toggle(source) }, "take out") : ""];
+        view.isOpen ? h("button", { type: "button", class: "small remove", onclick: () => this.toggle(source) }, "take out") : ""];
     });
     show(this.table, h("h3", {}, "Selected sources"),
       grid(["", "source", "is given", "could serve", ""], rows, "Selected sources"),

@@ -29,6 +29,8 @@ export class View {
     this.hand = [];
     /** @type {number} target that is looked at, −1 for none. */
     this.pick = -1;
+    /** @type {Map<number, { size: number, loss: number }> | null} told by a server. */
+    this.sent = null;
     const stored = layer.about.steps.findIndex((/** @type {any} */ s) => s.stored);
     this.step = Math.max(0, stored);
   }
@@ -72,6 +74,11 @@ export class View {
       && (this.budget === null || this.budget >= this.cover.sources.length);
   }
 
+  /** Whether sources can be taken in and out. */
+  get isOpen() {
+    return this.isHere || this.page.serve !== null;
+  }
+
   /** Whether every selected source has its row in the page. */
   get isHere() {
     return this.sources.every((/** @type {number} */ s) => this.page.rowOf.has(s));
@@ -92,8 +99,14 @@ export class View {
   async answer() {
     const { sources } = this;
     const n = this.layer.n;
-    const who = new Int32Array(n).fill(-1);
-    if (this.isWhole && !this.isHere) {
+    let who = new Int32Array(n).fill(-1);
+    this.sent = null;
+    if (!this.isHere && this.page.serve) {
+      const sent = await this.page.serve.view(this);
+      who = sent.who;
+      this.sent = new Map(sources.map((/** @type {number} */ s, /** @type {number} */ i) =>
+        [s, { size: sent.sizes[i], loss: sent.losses[i] ?? Infinity }]));
+    } else if (this.isWhole && !this.isHere) {
       const stored = await this.page.arrays.get(this.cover.assignment);
       for (let t = 0; t < n; t += 1) who[t] = stored[t] < sources.length ? stored[t] : -1;
     } else {
@@ -136,7 +149,7 @@ export class View {
   /** @param {number} source how many targets it serves at this step. */
   setSize(source) {
     const row = this.page.rowOf.get(source);
-    if (row === undefined) return null;
+    if (row === undefined) return this.sent?.get(source)?.size ?? null;
     const { first, n } = this.layer;
     let size = 0;
     for (let t = row * n; t < (row + 1) * n; t += 1) if (first[t] <= this.step) size += 1;
@@ -150,7 +163,8 @@ export class View {
    */
   loss(source, target) {
     const row = this.page.rowOf.get(source);
-    return row === undefined ? null : this.layer.loss(row, target);
+    if (row !== undefined) return this.layer.loss(row, target);
+    return target === this.pick ? this.sent?.get(source)?.loss ?? null : null;
   }
 
   /**

@@ -1,0 +1,177 @@
+"""`taskspace plot`: one figure for a paper."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.options import (
+    ContextsOption,
+    CriterionOption,
+    JudgeOption,
+    LowerIsBetterOption,
+    SeedOption,
+    TrustOption,
+    asked,
+)
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_json,
+    progress_console,
+    shown,
+    writable,
+)
+from taskspace.cover.methods import find_cover
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.questions import Question
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = ("map", "coverage", "profile", "matrix", "tolerance", "boxes")
+
+
+def plot(
+    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+    kind: Annotated[
+        str, typer.Argument(help=f"What to draw: {', '.join(KINDS)}.", metavar="KIND")
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Tolerance; that of the experiment's first question if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    criterion: CriterionOption = "regret",
+    judge: JudgeOption = "worst",
+    method: Annotated[
+        str, typer.Option(help="Method of the cover that a map shows.")
+    ] = "minimum",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file: .png, .pdf or .svg; KIND.png if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for searches and certificates.")
+    ] = 20.0,
+    seed: SeedOption = 0,
+    lower_is_better: LowerIsBetterOption = False,
+    contexts: ContextsOption = None,
+    trust: TrustOption = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Draw one figure: a map, coverage, the profile, the matrix, a tolerance set."""
+    if kind not in KINDS:
+        raise UnknownNameError("kind of figure", kind, KINDS)
+    file = out or Path(f"{kind}.png")
+    if file.suffix not in (".png", ".pdf", ".svg"):
+        raise InvalidInputError(
+            f"A figure must end in .png, .pdf or .svg, but got {file.name}."
+        )
+    writable(file)
+    with progress_console.status("load") as status:
+        loaded = load_table(
+            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+        )
+        question = _question(loaded, criterion, judge, epsilon, kind)
+        status.update(f"draw {kind}")
+        figure = _draw(loaded, kind, question, method, time_limit, seed)
+        figure.savefig(file, dpi=200)
+    if output == Format.JSON:
+        print_json({"file": str(file), "kind": kind, **question.record()})
+        return
+    console.print(f"{shown(file)}: {kind}, {shown(question.statement)}")
+
+
+def _question(
+    loaded: TableInput, criterion: str, judge: str, epsilon: float | None, kind: str
+) -> Question:
+    if epsilon is not None:
+        return asked(criterion, judge, None, epsilon)
+    if loaded.experiment is not None:
+        mine = [
+            question
+            for question in loaded.experiment.questions
+            if (question.criterion, question.judge) == (criterion, judge)
+        ]
+        if mine:
+            return mine[0]
+    if kind == "profile":
+        return asked(criterion, judge, None, 0.0)
+    raise InvalidInputError(
+        f"A {kind} figure needs a tolerance, and no question of this path has "
+        f"criterion {criterion!r} and judge {judge!r}. Give --epsilon."
+    )
+
+
+def _draw(
+    loaded: TableInput,
+    kind: str,
+    question: Question,
+    method: str,
+    time_limit: float,
+    seed: int,
+) -> "Figure":
+    from taskspace import show  # matplotlib loads slowly
+
+    table = loaded.table
+    if kind in ("tolerance", "boxes"):
+        return _certificate(loaded, kind, question, time_limit, seed)
+    if kind == "coverage":
+        methods = (
+            ("greedy", "uniform", "random") if loaded.shape else ("greedy", "random")
+        )
+        return show.coverage(table, question, methods=methods, seed=seed)
+    if kind == "profile":
+        return show.complexity(table, question, time_limit=time_limit, seed=seed)
+    cover = find_cover(
+        question.sets(table),
+        method,
+        shape=loaded.shape,
+        time_limit=time_limit,
+        seed=seed,
+    )
+    if kind == "matrix":
+        return show.matrix(table, question, cover=cover)
+    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
+    return show.map(table, cover, question, labels=labels)
+
+
+def _certificate(
+    loaded: TableInput, kind: str, question: Question, time_limit: float, seed: int
+) -> Any:
+    from taskspace.certificates import certify
+    from taskspace.cli.certify import of_run
+    from taskspace.show.certificates import (
+        box_map,
+        draw_box_map,
+        draw_tolerance,
+        tolerance_plot,
+    )
+
+    result = certify(
+        loaded.table, question, time_limit=time_limit, seed=seed, **of_run(loaded)
+    )
+    if kind == "boxes":
+        if result.continuum is None:
+            raise InvalidInputError(
+                "No boxes are certified here: that needs a run of a system with "
+                "bounds over boxes. See: taskspace certify"
+            )
+        return draw_box_map(box_map(result.continuum, loaded.table))
+    if result.balls is None:
+        raise InvalidInputError(
+            "A tolerance set with its balls needs contexts and the signed criterion. "
+            "Try --criterion signed."
+        )
+    chosen = result.cover.sources
+    inner = result.balls.inner
+    widest = int(chosen[inner[chosen].argmax()]) if len(chosen) else int(inner.argmax())
+    return draw_tolerance(tolerance_plot(loaded.table, result.balls, question, widest))

@@ -1,0 +1,147 @@
+"""What a library says: where policies come from, what is guaranteed and chosen."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any, Literal, get_args
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.questions import Question
+
+__all__ = ["Entry", "Guarantee", "Outside", "OutsideError", "Selection", "Status"]
+
+Scope = Literal["nodes", "box", "law", "none"]
+Kind = Literal["proof", "confidence", "estimate", "vacuous"]
+Outside = Literal["refuse", "clamp"]
+
+
+class Status(IntEnum):
+    """What a selection may rely on."""
+
+    GUARANTEED = 0
+    """The library's guarantee speaks of this very context; its `kind` says whether it
+    is a proof, a statement of confidence, or an estimate."""
+    INSIDE = 1
+    """Within the range, where the guarantee does not speak (between nodes, say)."""
+    OUTSIDE = 2
+    """Outside the range; the policy of the nearest context inside is used."""
+    REFUSED = 3
+    """No policy: outside of a library that refuses, not a number, or nobody serves."""
+
+
+class OutsideError(InvalidInputError):
+    """A context has no policy.
+
+    Args:
+        message: what must hold, what arrived, what to do.
+        selection: the selection that was refused.
+    """
+
+    def __init__(self, message: str, selection: "Selection"):
+        super().__init__(message)
+        self.selection = selection
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is known of a library, where, and how surely.
+
+    Args:
+        question: criterion, judge and ε; None where nothing was asked.
+        scope: `"nodes"` (the targets of the table), `"box"` (every context of the
+            certified boxes), `"law"` (a random context of a stated law), `"none"`.
+        kind: `"proof"`, `"confidence"`, `"estimate"` or `"vacuous"`.
+        statement: one sentence for people.
+        values: further numbers, plain JSON values.
+    """
+
+    question: Question | None
+    scope: Scope
+    kind: Kind
+    statement: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.scope not in get_args(Scope):
+            raise UnknownNameError("scope", self.scope, get_args(Scope))
+        if self.kind not in get_args(Kind):
+            raise UnknownNameError("kind of a guarantee", self.kind, get_args(Kind))
+
+    @property
+    def speaks(self) -> bool:
+        """Whether single contexts are guaranteed anything."""
+        return self.scope in ("nodes", "box") and self.kind != "vacuous"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, which `from_dict` reads."""
+        question = None if self.question is None else self.question.to_dict()
+        return {
+            "question": question,
+            "scope": self.scope,
+            "kind": self.kind,
+            "statement": self.statement,
+            "values": dict(self.values),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Guarantee":
+        """The guarantee that `to_dict` wrote.
+
+        Args:
+            values: plain values.
+        """
+        asked = values["question"]
+        question = None if asked is None else Question.from_dict(asked)
+        rest = {k: values[k] for k in ("scope", "kind", "statement", "values")}
+        return cls(question, **rest)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One policy of a library: where it comes from.
+
+    Args:
+        name: what to call it.
+        source: number of its source in the table, −1 if it has none.
+        member: number in the family of that source.
+        context: its source's context by name, empty if it has none.
+    """
+
+    name: str
+    source: int = -1
+    member: int = 0
+    context: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"context": dict(self.context)}
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What `select` answers: scalars for one context, arrays for many.
+
+    Args:
+        policy: number of the policy in the library, −1 where it is refused.
+        status: a `Status`.
+        margin: ε minus the loss known for the region; a statement about this context
+            only where it is guaranteed.
+        region: number of the region, −1 where there is none.
+        held: whether hysteresis held another policy than the map's.
+    """
+
+    policy: Any
+    status: Any
+    margin: Any
+    region: Any
+    held: Any = False
+
+    @property
+    def guaranteed(self) -> Any:
+        """Whether the guarantee speaks of the context."""
+        return self.status == Status.GUARANTEED
+
+    @property
+    def inside(self) -> Any:
+        """Whether the context lies within the range of the library."""
+        return (self.status == Status.GUARANTEED) | (self.status == Status.INSIDE)

@@ -1,0 +1,190 @@
+"""Trajectories in a page: policies at work, at a target and at home."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.errors import TaskspaceError
+from taskspace.policies import Policy
+from taskspace.show.page.data import PageData
+from taskspace.spaces import Space
+
+if TYPE_CHECKING:
+    from taskspace.systems.base import System
+
+__all__ = ["Stage", "judged_policy", "play_record"]
+
+MAX_TARGETS = 400
+"""Targets whose trajectories are in a page; others are shown at the nearest one."""
+
+
+def judged_policy(
+    table: xr.Dataset,
+    judge: str,
+    sources: NDArray[np.int64],
+    targets: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The policy of each source's family that counts at a target.
+
+    The first one where the table holds only reductions over families.
+
+    Args:
+        table: a performance table.
+        judge: `"worst"` or `"best"`.
+        sources: one a pair.
+        targets: one a pair.
+    """
+    if "performance" not in table:
+        return np.zeros(len(sources), np.int64)
+    scores = np.stack(
+        [
+            table["performance"][int(s), :, int(t)].values
+            for s, t in zip(sources, targets, strict=True)
+        ]
+    )
+    return scores.argmin(1) if judge == "worst" else scores.argmax(1)
+
+
+def play_record(
+    system: "System",
+    policies: Policy,
+    spaces: tuple[Space, Space],
+    sources: NDArray[np.int64],
+    members: NDArray[np.int64],
+    targets: NDArray[np.int64],
+) -> dict[str, Any]:
+    """Pairs of policy and target, and the same policies at home, as arrays.
+
+    Args:
+        system: what is played.
+        policies: of all sources, dims `(source, policy)`.
+        spaces: contexts of sources and of targets.
+        sources: one a pair.
+        members: which policy of the family, one a pair.
+        targets: one a pair.
+    """
+    from taskspace.show.play import play  # JAX loads slowly
+
+    at_home, at_target = (system.contexts(space) for space in spaces)
+    away = play(system, policies[sources, members], at_target[targets])
+    homes, which = np.unique(
+        np.stack([sources, members], 1), axis=0, return_inverse=True
+    )
+    home = play(system, policies[homes[:, 0], homes[:, 1]], at_home[homes[:, 0]])
+    names = [axis.name for axis in system.axes]
+    length = next((n for n in ("pole_length", "length") if n in names), None)
+
+    def size(rows: NDArray[np.float64]) -> list[float]:
+        return rows[:, names.index(length)].tolist() if length else [1.0] * len(rows)
+
+    return {
+        "scene": away.scene,
+        "names": list(away.names),
+        "seconds": away.seconds,
+        "start": away.start,
+        "targets": targets.tolist(),
+        "sources": sources.tolist(),
+        "members": members.tolist(),
+        "home_of": which.reshape(-1).tolist(),
+        "away": away.states,
+        "away_ends": away.ends.tolist(),
+        "away_scores": _numbers(away.scores),
+        "away_sizes": size(at_target[targets]),
+        "home": home.states,
+        "home_ends": home.ends.tolist(),
+        "home_scores": _numbers(home.scores),
+        "home_sizes": size(at_home[homes[:, 0]]),
+    }
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in values]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Where the policies of a run can be seen at work.
+
+    Args:
+        system: what is played.
+        policies: of all sources, dims `(source, policy)`.
+        sources: contexts of the sources.
+        targets: contexts of the targets.
+    """
+
+    system: "System"
+    policies: Policy
+    sources: Space
+    targets: Space
+
+    @classmethod
+    def of(cls, loaded: Any) -> "Stage | None":
+        """The stage of a run; None where it has no code, no policies, or no end.
+
+        Args:
+            loaded: what loading a path gave, with `run` and `experiment`.
+        """
+        run, experiment = loaded.run, loaded.experiment
+        if run is None or experiment is None or not run.is_complete():
+            return None
+        try:
+            system = experiment.built_system
+        except TaskspaceError:
+            return None  # code of a user that may not or cannot be imported
+        from taskspace.show.play import can_play  # JAX loads slowly
+
+        if not can_play(system):
+            return None
+        block = run.read_policies(slice(0, experiment.sources.size))
+        return cls(
+            system,
+            block.trained.policies,
+            experiment.sources,
+            experiment.target_space,
+        )
+
+    def record(
+        self,
+        table: xr.Dataset,
+        judge: str,
+        sources: NDArray[np.int64],
+        targets: NDArray[np.int64],
+    ) -> dict[str, Any]:
+        """Trajectories of the policies that count, as `play_record` gives them.
+
+        Args:
+            table: the performance table, which says which policy counts.
+            judge: `"worst"` or `"best"`.
+            sources: one a pair.
+            targets: one a pair.
+        """
+        members = judged_policy(table, judge, sources, targets)
+        spaces = self.sources, self.targets
+        return play_record(
+            self.system, self.policies, spaces, sources, members, targets
+        )
+
+    def add_to(self, page: PageData, table: xr.Dataset) -> None:
+        """Put trajectories of the first question's cover into a page.
+
+        Args:
+            page: gets a part `play`.
+            table: the performance table.
+        """
+        layer = page.layers[0]
+        number = next((i for i, s in enumerate(layer.steps) if s.is_stored), 0)
+        cover = layer.steps[number].best
+        given = layer.assignment(cover.sources.tolist(), number)
+        served = np.flatnonzero(given >= 0)
+        if not len(served):
+            return
+        spread = np.linspace(0, len(served) - 1, min(MAX_TARGETS, len(served)))
+        targets = served[np.unique(spread.round().astype(int))]
+        judge = layer.question.judge
+        record = self.record(table, judge, given[targets], targets)
+        for name in ("away", "home"):
+            record[name] = page.blobs.add(record[name])
+        page.header["play"] = record

@@ -1,0 +1,457 @@
+r"""The kernel of quadratic costs: linear closed loops, many at a time.
+
+For $\dot x = F x$ (or $x^+ = F x$) with $E[x_0 x_0^\top] = X_0$ the cost is
+$\mathrm{tr}(Q_{cl} X)$ with the accumulated covariance $X = \int x x^\top$, found by
+doubling (Smith 1968): $X_{2m} = X_m + \Phi_m X_m \Phi_m^\top$, $\Phi_{2m} = \Phi_m^2$.
+
+- $\Phi = I + E$ is kept as $E$, squared by $E \leftarrow 2E + E^2$: a slow mode, whose
+  $\Phi$ is next to 1, keeps its digits however much faster the other modes are.
+- Discrete time starts from $E = (F - I)(F + I)$, which is exact next to 1 and −1.
+- Continuous time, infinite horizon: the Cayley transform with a shift $s$ larger
+  than $\|F\|_\infty$ turns it into a discrete equation with the same solution, and
+  $sI - F$ is diagonally dominant, so elimination needs no pivoting.
+- Continuous time, horizon T: $X_h$ and $E_h$ of a short step $h = T/2^k$ come
+  from their Taylor series. This holds for unstable loops too.
+
+An infinite horizon ends when $\Phi$ is negligible in units of X itself,
+$\Phi_{ij}^2 X_{jj} \ll X_{ii}$, so units of states and time do not matter. It is
+unstable when the trace of $\Phi$, a sum of powers of eigenvalues, is far above 1. A
+loop that took many doublings is solved for its residual too; where that correction
+is not small, or nothing was decided, a careful method has the last word
+(`taskspace.systems.careful`), for this pair alone.
+
+`LANES` problems run in step in the innermost loops, which the compiler turns into
+vector instructions. A lane that has converged is frozen, so its result does not
+depend on its neighbours: any tiling gives the same bits.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["some_policies"]
+
+LANES = 8
+# Slow modes of E need one doubling a factor 2; 2^100 of the fastest time is enough.
+MAX_DOUBLINGS = 100
+# Φ² in units of X: what is left of X is below float64's 1e-16.
+CONVERGED = 1e-18
+# The diagonal of Φ between these: neither converged nor diverged, no need to look.
+SMALL, LARGE = 1e-9, 1e17
+# |tr Φ| > n needs an eigenvalue beyond 1; so far above, rounding cannot have made it.
+DIVERGED = 1e20
+# Growth that takes longer is next to none: the careful method decides.
+CLEARLY = 40
+# Up to so many doublings rounding grows to 2^14 · 1e-16 at most: no check needed.
+EASY = 14
+# Largest relative correction of a checked loop.
+ACCURATE = 1e-11
+# ‖F‖h ≤ 1/8 and 12 terms leave a remainder below 1e-17 (2·‖F‖h enters X_h).
+TAYLOR_STEP = 3.0  # −log2 of 1/8
+TAYLOR_TERMS = 12
+
+RUNNING, DONE, UNSTABLE, UNDECIDED = 0, 1, 2, 3
+
+
+@njit(cache=True, error_model="numpy")
+def _multiply(a, b, out):
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                out[i, j, w] = a[i, 0, w] * b[0, j, w]
+            for k in range(1, n):
+                for w in range(LANES):
+                    out[i, j, w] += a[i, k, w] * b[k, j, w]
+
+
+@njit(cache=True, error_model="numpy")
+def _square(e, tmp):
+    """E ← 2E + E², which is Φ² − I for Φ = I + E; into `tmp`."""
+    n = e.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                tmp[i, j, w] = 2.0 * e[i, j, w] + e[i, 0, w] * e[0, j, w]
+            for k in range(1, n):
+                for w in range(LANES):
+                    tmp[i, j, w] += e[i, k, w] * e[k, j, w]
+
+
+@njit(cache=True, error_model="numpy")
+def _move(e, x, tmp, keep):
+    """X ← keep·X + Φ X Φᵀ with Φ = I + E; X is symmetric, and stays so."""
+    n = x.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                tmp[i, j, w] = x[i, j, w] + e[i, 0, w] * x[0, j, w]
+            for k in range(1, n):
+                for w in range(LANES):
+                    tmp[i, j, w] += e[i, k, w] * x[k, j, w]
+    for i in range(n):
+        for j in range(i, n):
+            for w in range(LANES):
+                x[i, j, w] = keep * x[i, j, w] + tmp[i, j, w]
+            for k in range(n):
+                for w in range(LANES):
+                    x[i, j, w] += tmp[i, k, w] * e[j, k, w]
+            for w in range(LANES):
+                x[j, i, w] = x[i, j, w]
+
+
+@njit(cache=True, error_model="numpy")
+def _add_congruence(f, x, tmp, x0):
+    """X ← X₀ + F X Fᵀ."""
+    n = x.shape[0]
+    _multiply(f, x, tmp)
+    for i in range(n):
+        for j in range(i, n):
+            for w in range(LANES):
+                x[i, j, w] = x0[i, j, w]
+            for k in range(n):
+                for w in range(LANES):
+                    x[i, j, w] += tmp[i, k, w] * f[j, k, w]
+            for w in range(LANES):
+                x[j, i, w] = x[i, j, w]
+
+
+@njit(cache=True, error_model="numpy")
+def _freeze(e, w):
+    """Φ = 0: this lane's X changes no more."""
+    n = e.shape[0]
+    for i in range(n):
+        for j in range(n):
+            e[i, j, w] = -1.0 if i == j else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _row_sum_norm(a, out):
+    n = a.shape[0]
+    for w in range(LANES):
+        out[w] = 0.0
+    for i in range(n):
+        for w in range(LANES):
+            total = 0.0
+            for j in range(n):
+                total += abs(a[i, j, w])
+            out[w] = max(out[w], total)
+
+
+@njit(cache=True, error_model="numpy")
+def _cayley(f, x, e, work, tmp, shift):
+    """Turn (F, X₀) of the continuous equation into E and X of the discrete one."""
+    n = f.shape[0]
+    _row_sum_norm(f, shift)
+    for w in range(LANES):
+        shift[w] = 1.125 * shift[w] if shift[w] > 0.0 else 1.0
+    # Gauss-Jordan on sI − F, strictly diagonally dominant: E ← (sI − F)⁻¹ F.
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                work[i, j, w] = (shift[w] if i == j else 0.0) - f[i, j, w]
+                e[i, j, w] = f[i, j, w]
+    for p in range(n):
+        for w in range(LANES):
+            tmp[0, 0, w] = 1.0 / work[p, p, w]
+        for j in range(n):
+            for w in range(LANES):
+                work[p, j, w] *= tmp[0, 0, w]
+                e[p, j, w] *= tmp[0, 0, w]
+        for i in range(n):
+            if i == p:
+                continue
+            for w in range(LANES):
+                tmp[0, 0, w] = work[i, p, w]
+            for j in range(n):
+                for w in range(LANES):
+                    work[i, j, w] -= tmp[0, 0, w] * work[p, j, w]
+                    e[i, j, w] -= tmp[0, 0, w] * e[p, j, w]
+    # (sI − F)⁻¹ = (I + E)/s, X = (2/s)(I + E) X₀ (I + E)ᵀ, Φ = I + 2E.
+    _move(e, x, tmp, 0.0)
+    for w in range(LANES):
+        shift[w] = 2.0 / shift[w]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                x[i, j, w] *= shift[w]
+                e[i, j, w] *= 2.0
+
+
+@njit(cache=True, error_model="numpy")
+def _first_steps(f, x, e, work, tmp):
+    """Two steps of the discrete equation: X₂ = X₀ + F X₀ Fᵀ, E₂ = F² − I."""
+    n = f.shape[0]
+    work[:, :, :] = x
+    _add_congruence(f, x, tmp, work)
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                one = 1.0 if i == j else 0.0
+                work[i, j, w] = f[i, j, w] - one
+                tmp[i, j, w] = f[i, j, w] + one
+    _multiply(work, tmp, e)
+
+
+@njit(cache=True, error_model="numpy")
+def _start(f, x, e, work, tmp, lane, continuous):
+    if continuous:
+        _cayley(f, x, e, work, tmp, lane)
+    else:
+        _first_steps(f, x, e, work, tmp)
+
+
+@njit(cache=True, error_model="numpy")
+def _vanishes(e, x, w):
+    """Whether Φ = I + E is negligible in units of X; never where one is NaN."""
+    n = x.shape[0]
+    for i in range(n):
+        bound = CONVERGED * x[i, i, w]
+        for j in range(n):
+            phi = e[i, j, w] + (1.0 if i == j else 0.0)
+            if not phi * phi * x[j, j, w] <= bound:
+                return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _rests(e, x, w):
+    """Whether Φ also vanishes among states that nothing has reached (X = 0)."""
+    n = x.shape[0]
+    for i in range(n):
+        if x[i, i, w] > 0.0:
+            continue
+        for j in range(n):
+            if not x[j, j, w] > 0.0:
+                phi = e[i, j, w] + (1.0 if i == j else 0.0)
+                if not phi * phi <= CONVERGED:
+                    return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _to_the_end(e, x, tmp, size, state, steps):
+    """Sum the whole series; `state` says how each lane ended, `steps` when."""
+    n = x.shape[0]
+    for w in range(LANES):
+        state[w] = RUNNING
+    running = True
+    step = 0
+    while running:
+        step += 1
+        _move(e, x, tmp, 1.0)
+        _square(e, tmp)
+        e[:, :, :] = tmp
+        for w in range(LANES):
+            size[w] = 0.0
+        for i in range(n):
+            for w in range(LANES):
+                v = abs(1.0 + e[i, i, w])
+                size[w] = size[w] if v <= size[w] else v  # a NaN must win
+        running = False
+        for w in range(LANES):
+            if SMALL < size[w] <= LARGE and step < MAX_DOUBLINGS:
+                running = True
+            elif state[w] == RUNNING:
+                state[w] = _verdict(e, x, w, step)
+                if state[w] == RUNNING:
+                    running = True
+                else:
+                    steps[w] = step
+                    _freeze(e, w)
+
+
+@njit(cache=True, error_model="numpy")
+def _verdict(e, x, w, step):
+    """How a lane stands whose Φ = I + E has a diagonal far from 1 in size."""
+    trace = 0.0
+    for i in range(e.shape[0]):
+        trace += 1.0 + e[i, i, w]
+    if _vanishes(e, x, w) and _rests(e, x, w):
+        return DONE
+    if abs(trace) <= DIVERGED and step < MAX_DOUBLINGS:
+        return RUNNING
+    if DIVERGED < abs(trace) < np.inf and step <= CLEARLY:
+        return UNSTABLE
+    return UNDECIDED
+
+
+@njit(cache=True, error_model="numpy")
+def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
+    """Solve for the residual of lanes that took long; doubt where it is not small.
+
+    X itself is kept: where it is right, the correction is rounding of the residual.
+    """
+    n = x.shape[0]
+    r = np.empty_like(x)
+    if continuous:  # F X + X Fᵀ + X₀
+        _multiply(f, x, tmp)
+        for i in range(n):
+            for j in range(n):
+                for w in range(LANES):
+                    r[i, j, w] = tmp[i, j, w] + tmp[j, i, w] + x0[i, j, w]
+    else:
+        r[:, :, :] = x
+        _add_congruence(f, r, tmp, x0)
+        for i in range(n):
+            for j in range(n):
+                for w in range(LANES):
+                    r[i, j, w] -= x[i, j, w]
+    _start(f, r, e, work, tmp, lane, continuous)
+    for step in range(steps.max()):
+        for w in range(LANES):
+            if steps[w] <= step:
+                _freeze(e, w)
+        _move(e, r, tmp, 1.0)
+        _square(e, tmp)
+        e[:, :, :] = tmp
+    for w in range(LANES):
+        if state[w] != DONE or steps[w] <= EASY:
+            continue
+        for i in range(n):
+            if not abs(r[i, i, w]) <= ACCURATE * x[i, i, w]:
+                state[w] = UNDECIDED
+
+
+@njit(cache=True, error_model="numpy")
+def _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous):
+    """X of the infinite horizon, and how each lane ended."""
+    x[:, :, :] = x0
+    _start(f, x, e, work, tmp, lane, continuous)
+    _to_the_end(e, x, tmp, lane, state, steps)
+    doubtful = False
+    for w in range(LANES):
+        doubtful |= state[w] == DONE and steps[w] > EASY
+    if doubtful:
+        _check(f, x0, x, e, work, tmp, lane, state, steps, continuous)
+
+
+@njit(cache=True, error_model="numpy")
+def _finite_time(f, x, e, term, tmp, h, horizon):
+    """X = ∫₀ᵀ e^{Ft} X₀ e^{Fᵀt} dt: a short step by Taylor series, then doubling."""
+    n = f.shape[0]
+    doublings = np.empty(LANES, np.int64)
+    _row_sum_norm(f, h)
+    for w in range(LANES):
+        # By logarithms, for the product itself may overflow.
+        power = math.log2(h[w]) + math.log2(horizon) + TAYLOR_STEP
+        doublings[w] = math.ceil(power) if 0.0 < power < 4096.0 else 0
+        h[w] = math.ldexp(horizon, -doublings[w])
+    # X_h: term ← (h / order)(F term + (F term)ᵀ), symmetric like X₀.
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                term[i, j, w] = h[w] * x[i, j, w]
+                x[i, j, w] = term[i, j, w]
+    for order in range(2, TAYLOR_TERMS + 1):
+        _multiply(f, term, tmp)
+        for i in range(n):
+            for j in range(n):
+                for w in range(LANES):
+                    term[i, j, w] = h[w] / order * (tmp[i, j, w] + tmp[j, i, w])
+                    x[i, j, w] += term[i, j, w]
+    # E_h = e^{Fh} − I.
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                term[i, j, w] = h[w] * f[i, j, w]
+                e[i, j, w] = term[i, j, w]
+    for order in range(2, TAYLOR_TERMS + 1):
+        _multiply(f, term, tmp)
+        for i in range(n):
+            for j in range(n):
+                for w in range(LANES):
+                    term[i, j, w] = h[w] / order * tmp[i, j, w]
+                    e[i, j, w] += term[i, j, w]
+    for step in range(doublings.max()):
+        for w in range(LANES):
+            if doublings[w] <= step:  # this lane has reached T
+                _freeze(e, w)
+        _move(e, x, tmp, 1.0)
+        _square(e, tmp)
+        e[:, :, :] = tmp
+
+
+@njit(cache=True, error_model="numpy")
+def _finite_steps(f, x0, x, e, tmp, n_steps):
+    """X = Σ_{t < n_steps} Fᵗ X₀ Fᵀᵗ, by the binary digits of `n_steps`."""
+    n = x.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                e[i, j, w] = f[i, j, w] - (1.0 if i == j else 0.0)
+    top = 0
+    while n_steps >> (top + 1):
+        top += 1
+    for bit in range(top - 1, -1, -1):
+        _move(e, x, tmp, 1.0)
+        _square(e, tmp)
+        e[:, :, :] = tmp
+        if (n_steps >> bit) & 1:  # X ← X₀ + F X Fᵀ, Φ ← F Φ
+            _add_congruence(f, x, tmp, x0)
+            _multiply(f, e, tmp)
+            for i in range(n):
+                for j in range(n):
+                    for w in range(LANES):
+                        one = 1.0 if i == j else 0.0
+                        e[i, j, w] = tmp[i, j, w] + (f[i, j, w] - one)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
+    """Costs of some gains; NaN where the careful method must decide.
+
+    `x_start` holds X₀ of every target, or one of all; `xs`, unless it is empty, gets
+    the X of every target. One kernel for both: it takes long to compile.
+    """
+    _, n_inputs, n = gains.shape
+    n_targets = a.shape[0]
+    f = np.empty((n, n, LANES))
+    x0 = np.empty((n, n, LANES))
+    x = np.empty((n, n, LANES))
+    e = np.empty((n, n, LANES))
+    tmp = np.empty((n, n, LANES))
+    work = np.empty((n, n, LANES))
+    lane = np.empty(LANES)
+    state = np.zeros(LANES, np.int64)
+    steps = np.empty(LANES, np.int64)
+    for gain, cost in zip(gains, costs):  # noqa: B905 (not known to numba)
+        for first in range(0, n_targets, LANES):
+            for w in range(LANES):
+                t = min(first + w, n_targets - 1)
+                own = min(t, len(x_start) - 1)
+                for i in range(n):
+                    for j in range(n):
+                        x0[i, j, w] = x_start[own, i, j]
+                        value = a[t, i, j]
+                        for u in range(n_inputs):
+                            value -= b[t, i, u] * gain[u, j]
+                        f[i, j, w] = value
+            if np.isinf(horizon):
+                _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous)
+            else:
+                x[:, :, :] = x0
+                if continuous:
+                    _finite_time(f, x, e, work, tmp, lane, horizon)
+                else:
+                    _finite_steps(f, x0, x, e, tmp, int(horizon))
+            for w in range(min(LANES, n_targets - first)):
+                t = first + w
+                total = 0.0
+                for i in range(n):
+                    for j in range(n):
+                        weight = q[t, i, j]
+                        for u in range(n_inputs):
+                            for v in range(n_inputs):
+                                weight += gain[u, i] * r[t, u, v] * gain[v, j]
+                        total += weight * x[i, j, w]
+                if state[w] == UNSTABLE:
+                    total = np.inf
+                elif state[w] == UNDECIDED or not abs(total) < np.inf:
+                    total = np.nan
+                cost[t] = total
+                if len(xs):
+                    for i in range(n):
+                        for j in range(n):
+                            xs[t, i, j] = x[i, j, w]

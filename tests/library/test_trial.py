@@ -1,0 +1,183 @@
+"""The trial of a library: what it reports against brute force."""
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError
+from taskspace.library import try_library
+from taskspace.library.contenders import _counts, _least_worst, uniform_design
+from taskspace.library.drift import drift_returns
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis
+
+from .helpers import grid_library, msd, networks
+
+
+@pytest.fixture(scope="module")
+def library():
+    system, table, policies, _ = msd()
+    question = ts.Question("regret", epsilon=0.5)
+    cover = ts.greedy_cover(question.sets(table))
+    return ts.library(table, cover, question, policies=policies, system=system)
+
+
+def test_the_library_is_judged_at_the_true_context(library):
+    system = msd()[0]
+    trial = try_library(library, system, n_contexts=200, seed=3)
+    rng = np.random.default_rng(3)
+    rows = 0.1 + 7.9 * rng.random((200, 2))
+    policy = library.select(rows).policy
+    contexts = np.column_stack([rows, np.ones(200)])
+    gains = library.policies.gain[policy][:, None]
+    played = system.home_performance(LinearGain(gains), contexts)[:, 0]
+    loss = system.optimum(contexts) - played
+    found = {c.name: c for c in trial.contenders}
+    assert found["library"].mean_performance == pytest.approx(played.mean())
+    assert found["library"].worst_loss == pytest.approx(loss.max())
+    assert found["library"].within == np.mean(loss <= 0.5)
+    best = -np.inf
+    for gain in library.policies.gain:
+        alone = system.home_performance(
+            LinearGain(np.tile(gain, (200, 1, 1, 1))), contexts
+        )[:, 0]
+        best = max(best, alone.mean())
+    assert found["one policy of it"].mean_performance == pytest.approx(best)
+    assert found["optimum"].worst_loss == 0
+    assert found["library, best choice"].mean_loss <= found["library"].mean_loss
+    assert trial.reference == "the optimum of each context"
+    assert trial.held is None  # nodes are guaranteed, and none was drawn
+    assert found["interpolated gains"].n_policies <= library.size
+
+
+def test_one_loses_more_than_three(library):
+    trial = try_library(library, msd()[0], n_contexts=100)
+    lost = list(trial.few.values())
+    assert lost == sorted(lost, reverse=True)
+    assert lost[0] > lost[-1] > 0
+    assert trial.line.startswith("In the worst context one policy loses ")
+    assert "three lose" in trial.line
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_few_equal_brute_force(seed):
+    from itertools import combinations
+
+    lost = np.random.default_rng(seed).random((7, 12))
+    for k in (1, 2, 3):
+        brute = min(lost[list(rows)].min(0).max() for rows in combinations(range(7), k))
+        assert _least_worst(lost, k) == brute
+
+
+def test_a_guarantee_at_measured_contexts(library):
+    """With noise the guarantee speaks of what is measured; violations are counted."""
+    system, table, policies, space = msd()
+    promised = ts.Question("regret", epsilon=1e-3)
+    small = ts.library(
+        table, range(0, 144, 7), promised, policies=policies, system=system
+    )
+    # Nodes of a table are points: no draw meets one.
+    assert try_library(small, system, n_contexts=50, noise=0.1).applied == 0
+    trial = try_library(library, system, n_contexts=300, noise=0.2)
+    assert trial.outside > 0.1
+    assert trial.contenders[0].refused == pytest.approx(trial.outside)
+    assert np.isfinite(trial.contenders[0].mean_performance)
+    clamped = try_library(
+        library.with_outside("clamp"), system, n_contexts=300, noise=0.2
+    )
+    assert clamped.contenders[0].refused == 0
+    calm = try_library(library.with_outside("clamp"), system, n_contexts=300)
+    assert calm.contenders[0].mean_loss < clamped.contenders[0].mean_loss
+    assert space.size == 144
+
+
+def test_drift_of_nothing_is_the_frozen_system(library):
+    """Without drift the simulated cost is that of the Lyapunov equation."""
+    system = msd()[0]
+    frozen, notes = drift_returns(
+        library, system, 0, None, drift=0.0, noise=0.0, seed=0
+    )
+    assert not notes
+    rng = np.random.default_rng(1)
+    start = rng.random((64, 2))
+    rng.choice([-1.0, 1.0], start.shape)
+    rows = 0.1 + 7.9 * start
+    # same draws as in the simulation
+    from taskspace.library.drift import _steps
+
+    n_steps, _ = _steps(library, system)
+    rng.standard_normal((n_steps, 64, 2))
+    states = rng.multivariate_normal(np.zeros(2), np.eye(2), 64)
+    A, B, Q, R = system.matrices(np.column_stack([rows, np.ones(64)]))
+    from scipy.linalg import solve_continuous_lyapunov
+
+    cost = 0.0
+    for i, p in enumerate(library.with_outside("clamp").select(rows).policy):
+        K = library.policies.gain[p]
+        P = solve_continuous_lyapunov((A[i] - B[i] @ K).T, -(Q[i] + K.T @ R[i] @ K))
+        cost += states[i] @ P @ states[i] / 64
+    assert frozen["library"] == pytest.approx(-cost, rel=1e-3)
+
+
+def test_drift_costs_the_single_policy_more(library):
+    trial = try_library(library, msd()[0], n_contexts=50, drift=0.5)
+    assert trial.drifting["library"] > trial.drifting["one policy of it"]
+    assert trial.drifting["designed anew at every step"] >= trial.drifting["library"]
+
+
+def test_discrete_time_and_one_axis():
+    family = ts.systems.LinearFamily(
+        context_axes=[ContextAxis("a", 0.5)],
+        A=lambda a: [[a]], B=lambda a: [[1.0]], Q=[[1.0]], R=[[1.0]],
+        time="discrete",
+    )  # fmt: skip
+    space = ts.Grid(a=(0.2, 1.5, 8))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(family, trainer, space, seed=0)
+    policies = trainer.train(family, family.contexts(space), seed=0).policies
+    library = ts.library(
+        table,
+        [2, 6],
+        ts.Question("ratio", epsilon=0.2),
+        policies=policies,
+        system=family,
+    )
+    trial = try_library(library, family, n_contexts=50, drift=0.2)
+    assert trial.contenders[0].failed == 0
+    assert trial.drifting["library"] < 0
+
+
+def test_networks_on_a_simulated_system():
+    system = ts.systems.CartPole(horizon=40, n_episodes=2)
+    space = ts.Grid(pole_length=(0.4, 1.0, 2))
+    library = ts.hand_library(networks(2), space)
+    trial = try_library(library, system, n_contexts=4, drift=0.5)
+    found = {c.name: c for c in trial.contenders}
+    assert (
+        found["library"].mean_performance
+        <= found["library, best choice"].mean_performance
+    )
+    assert trial.reference == "the best of all contenders"
+    assert any("--run" in note for note in trial.notes)
+    assert 1 <= trial.drifting["library"] <= 40
+    pool = (ts.Points(["pole_length"], [0.4, 0.7, 1.0]), networks(3, seed=1))
+    pooled = try_library(library, system, n_contexts=4, pool=pool)
+    assert "random library" in {c.name for c in pooled.contenders}
+
+
+def test_designs():
+    assert _counts(9, 2, least=1) == (3, 3)
+    assert _counts(7, 2, least=1) in ((7, 1), (1, 7))
+    assert _counts(8, 3, least=2) == (2, 2, 2)
+    assert _counts(3, 2, least=2) is None
+    points = uniform_design(np.array([0.0, 0.0]), np.array([1.0, 2.0]), 4)
+    assert points.tolist() == [[0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [0.75, 1.5]]
+
+
+def test_mistakes_are_named():
+    system = msd()[0]
+    with pytest.raises(InvalidInputError, match="names only"):
+        try_library(ts.hand_library(["a"], ts.Points(["k"], [1.0])), system)
+    for option in ({"noise": -1.0}, {"drift": np.nan}, {"n_contexts": 0}):
+        with pytest.raises(InvalidInputError, match=r">= 0|>= 1"):
+            try_library(grid_library(), system, **option)
