@@ -8,8 +8,8 @@ $E = L(P) + W$ (`taskspace.certificates.rigor.residual`).
 
 - *Against the weight*: if $-\rho W \preceq E \preceq \rho W$, then
   $\mathrm{tr}(P\Sigma) / (1 + \rho) \le \text{cost} \le
-  \mathrm{tr}(P\Sigma) / (1 - \rho)$. The lower bound needs no stability (an unstable loop
-  costs infinity), the upper one $\rho < 1$.
+  \mathrm{tr}(P\Sigma) / (1 - \rho)$. The lower bound needs no stability (an unstable
+  loop costs infinity), the upper one $\rho < 1$.
 - *Against a definite matrix*, where $W$ is singular or nearly so: $|E| \preceq \nu Z$
   and $L(X) \preceq -(1 - \nu_X) Z$ with $Z = (T^\top T)^{-1} \succ 0$ give
   $|\text{cost} - \mathrm{tr}(P\Sigma)| \le \nu / (1 - \nu_X) \, \mathrm{tr}(X \Sigma)$.

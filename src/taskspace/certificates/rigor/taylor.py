@@ -7,9 +7,10 @@ the box. Products of too high a degree, the tails of Taylor series and all round
 into $r$.
 
 Rounding: one operation errs by no more than $u|x|$, $u = 2^{-53}$, plus the smallest
-number where it underflows; a sum of $k$ products by $\gamma_k = ku / (1 - ku)$ times the sum of absolute values, in any order. A radius is a sum of products of numbers
->= 0, so its own rounding is relative: it is multiplied by `SLACK`, which covers more
-than $10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`,
+number where it underflows; a sum of $k$ products by $\gamma_k = ku / (1 - ku)$ times
+the sum of absolute values, in any order. A radius is a sum of products of numbers >= 0,
+so its own rounding is relative: it is multiplied by `SLACK`, which covers more than
+$10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`,
 45 units in the last place; good ones err by less than one.
 """
 
