@@ -331,7 +331,12 @@ def load_experiment(
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as plain values, or a sentence about what is wrong with it."""
+    """TOML as plain values, or a sentence about what is wrong with it.
+
+    Args:
+        text: the text.
+        origin: where it is from, for the sentence.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
