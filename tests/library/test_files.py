@@ -223,9 +223,3 @@ def test_a_forged_tree_is_not_followed(tmp_path):
     file.write_text(json.dumps(record))
     with pytest.raises(InvalidInputError, match=r"names '\.\./outside\.npy'"):
         PolicyLibrary.load(folder)
-
-
-def test_an_endless_tolerance_is_refused():
-    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(InvalidInputError, match="finite epsilon"):
-        ts.library(table, [0], ts.Question("regret", epsilon=np.inf))

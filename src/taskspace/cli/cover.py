@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from rich.table import Table
 
+from taskspace import _memory
 from taskspace._files import write_atomically
 from taskspace.cli.budget import (
     cover_at,
@@ -27,6 +28,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -46,6 +48,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover
 from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import target_space
 
@@ -70,7 +73,7 @@ def cover(
     family: FamilyOption = None,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
-        float, typer.Option(help="Seconds for local and minimum.")
+        float, typer.Option(help="Seconds until a search ends, loading included.")
     ] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
@@ -78,6 +81,7 @@ def cover(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    memory: MemoryOption = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
@@ -148,6 +152,8 @@ def cover(
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
+    clock = Clock(time_limit)
+    _memory.limit(memory)
     for file in (save, assignment):
         writable(file)
     figure_file(plot)
@@ -192,7 +198,7 @@ def cover(
                 budget,
                 include=source_places(include, table),
                 exclude=source_places(exclude, table),
-                time_limit=time_limit,
+                time_limit=clock.left,
                 seed=seed,
                 report=report,
             )
@@ -216,7 +222,7 @@ def cover(
                 share=share,
                 target_weights=of_targets,
                 budget=budget,
-                time_limit=time_limit,
+                time_limit=clock.left,
                 seed=seed,
                 progress=lambda p: report(
                     "search",

@@ -32,6 +32,7 @@ __all__ = [
     "figure_file",
     "number",
     "print_json",
+    "progress_console",
     "shown",
     "stage_progress",
     "writable",

@@ -278,7 +278,8 @@ class PolicyLibrary:
         )
         if n_seen is not None and seen.shape[-1:] != (n_seen,):
             raise InvalidInputError(
-                f"An observation must have {n_seen} numbers, but got shape {seen.shape}."
+                f"An observation must have {n_seen} numbers, but got shape "
+                f"{seen.shape}."
             )
         if number.ndim == 0:
             return np.asarray(self.policies[int(number)].act(seen))

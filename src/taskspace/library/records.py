@@ -1,6 +1,5 @@
 """What a library says: where policies come from, what is guaranteed and chosen."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
@@ -20,8 +19,8 @@ class Status(IntEnum):
     """What a selection may rely on."""
 
     GUARANTEED = 0
-    """The library's guarantee speaks of this very context; `Guarantee.kind` says whether
-    it is a proof, a statement of confidence, or an estimate."""
+    """The library's guarantee speaks of this very context; its `kind` says whether it
+    is a proof, a statement of confidence, or an estimate."""
     INSIDE = 1
     """Within the range, where the guarantee does not speak (between nodes, say)."""
     OUTSIDE = 2
@@ -67,11 +66,6 @@ class Guarantee:
             raise UnknownNameError("scope", self.scope, get_args(Scope))
         if self.kind not in get_args(Kind):
             raise UnknownNameError("kind of a guarantee", self.kind, get_args(Kind))
-        if self.question is not None and not math.isfinite(self.question.epsilon):
-            raise InvalidInputError(
-                "A library needs a finite epsilon, but got "
-                f"epsilon={self.question.epsilon}."
-            )
 
     @property
     def speaks(self) -> bool:

@@ -147,7 +147,7 @@ def rate_map(rates: LossRates) -> RateMap:
     """The map of L over the sources.
 
     Args:
-        rates: the loss rates of a table.
+        rates: of every source.
     """
     return RateMap(
         title=f"largest loss rate L within r = {rates.radius:.3g}",

@@ -115,7 +115,7 @@ def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
     """Draw coverage against policies kept (top) and trainings spent (bottom).
 
     Args:
-        panels: what to draw, one a column.
+        panels: one a question.
     """
     figure = new_figure(4.2 * len(panels), 6.0)
     with mpl.rc_context(STYLE):
