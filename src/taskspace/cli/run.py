@@ -95,12 +95,18 @@ def run(
                 "covers": result.results.to_dict()["covers"],
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
+                "trainings_kept": result.n_kept,
                 "failures": list(result.results.failures),
             }
         )
         return
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
+    if result.n_kept:
+        console.print(
+            f"Reused {result.n_kept:,} of {result.results.spent.trainings:,} trainings "
+            "that were in this run already."
+        )
     done = "read from" if result.reused else "in"
     print_summary(
         result.path,
