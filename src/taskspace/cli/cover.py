@@ -20,6 +20,7 @@ from taskspace.cli.budget import (
     smallest_sentence,
 )
 from taskspace.cli.inputs import is_set_cover, load_set_cover, load_table
+from taskspace.cli.kernels import compile_kernels, method_kernels
 from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
     ContextsOption,
@@ -187,6 +188,10 @@ def cover(
             table, shape, notes = loaded.table, loaded.shape, loaded.notes
             sets, of_sources = None, None
         report("load", 1, 1)
+        left = clock.left
+        names = method_kernels(["minimum" if seeks_epsilon else method])
+        if compile_kernels(report, names):
+            clock = Clock(left)
         of_targets = None
         if seeks_epsilon:
             assert question is not None
@@ -209,11 +214,11 @@ def cover(
                 sets = question.sets(table)
             assert sets is not None
             if costs is not None:
-                names = source_names(table) if table is not None else None
-                of_sources = load_numbers(costs, names, sets.n_sources, "source")
+                labels = source_names(table) if table is not None else None
+                of_sources = load_numbers(costs, labels, sets.n_sources, "source")
             if weights is not None:
-                names = target_names(table) if table is not None else None
-                of_targets = load_numbers(weights, names, sets.n_targets, "target")
+                labels = target_names(table) if table is not None else None
+                of_targets = load_numbers(weights, labels, sets.n_targets, "target")
             found = find_cover(
                 sets,
                 method,

@@ -12,6 +12,7 @@ from taskspace import _memory
 from taskspace._files import inside
 from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -101,6 +102,9 @@ def profile(
             missing=missing,
         )
         report("load", 1, 1)
+        left = clock.left
+        if compile_kernels(report, ["greedy", "search"]):
+            clock = Clock(left)
         least = None
         if budget is not None:
             least = smallest(

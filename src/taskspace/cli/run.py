@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from taskspace import _memory
+from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
 from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
@@ -76,6 +77,8 @@ def run(
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
+        needed = method_kernels(loaded.cover.methods)
+        compile_kernels(report, [*system_kernels(loaded.built_system), *needed])
         result = run_experiment(
             loaded,
             path,
