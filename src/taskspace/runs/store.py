@@ -232,7 +232,7 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, *folders), checks_types=True),
+                code=Code(trust, (path, path.parent, *folders), checks_types=True),
             )
             layout = Layout.from_dict(manifest["layout"])
             return cls(path, experiment, layout, manifest["notes"], manifest["system"])
