@@ -1,6 +1,6 @@
 """Boxes a second of the bounds for linear families, by states and axes.
 
-    python benchmarks/bench_boxes.py
+python benchmarks/bench_boxes.py
 """
 
 import time
@@ -70,8 +70,9 @@ def main(n_boxes: int = 4096) -> None:
             _, high = bounds.bounds(Boxes(low, top))
             wall, busy = time.perf_counter() - wall, time.process_time() - busy
             row.append(
-                f"order {order}: {n / wall:7,.0f} boxes/s ({1e6 * busy / n:5.0f} µs of a "
-                f"processor each), median bound {np.median(high):.2g}"
+                f"order {order}: {n / wall:7,.0f} boxes/s "
+                f"({1e6 * busy / n:5.0f} µs of a processor each), "
+                f"median bound {np.median(high):.2g}"
             )
         print(f"{name:18s} {'   '.join(row)}")
 

@@ -1,7 +1,7 @@
 """A car's lateral dynamics, whatever its speed, load and tyres.
 
-The bicycle model at speed v, mass m and cornering stiffness C (of both axles): rational in
-the speed, so no polynomial says it. The plant is written as one writes it; how it
+The bicycle model at some speed, mass and cornering stiffness (of both axles): rational
+in the speed, so no polynomial says it. The plant is written as one writes it; how it
 depends on the context is found from this code.
 
     python examples/vehicle.py

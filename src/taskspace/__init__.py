@@ -8,6 +8,7 @@ table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
 
 from typing import TYPE_CHECKING
 
+from taskspace._cache import keep_kernels_somewhere
 from taskspace._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -51,9 +52,14 @@ if TYPE_CHECKING:
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
     from taskspace.runs import open_run as open_run
+    from taskspace.select import Budget as Budget
+    from taskspace.select import SelectResult as SelectResult
+    from taskspace.select import select as select
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
+
+keep_kernels_somewhere()
 
 _HOMES = {
     "taskspace.certificates": (
@@ -92,6 +98,7 @@ _HOMES = {
     ),
     "taskspace.questions": ("Question",),
     "taskspace.runs": ("open_run",),
+    "taskspace.select": ("Budget", "SelectResult", "select"),
     "taskspace.spaces": (
         "Axis",
         "Grid",

@@ -1,8 +1,8 @@
 """Attacks on the bounds over boxes of linear families, judged with 50 digits.
 
-A bound that any context of its box refutes is a false proof. So contexts are sought that
-refute one: at random, in corners, and by climbing; what comes closest is evaluated with
-50 digits, and no tolerance. The attacks themselves are tried on bounds that are wrong.
+A bound that any context of its box refutes is a false proof. So contexts are sought
+that refute one: at random, in corners, and by climbing; what comes closest is evaluated
+with 50 digits, and no tolerance. The attacks are also tried on bounds that are wrong.
 """
 
 import mpmath as mp

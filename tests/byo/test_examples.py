@@ -13,6 +13,8 @@ SMALL = {
     "gymnasium_sb3": ({"n": 2, "total_steps": 1024, "horizon": 40}, "of 4 trainings"),
     "jax_system": ({"n": 2, "total_steps": 2048}, "of 4 policies are enough"),
     "own_plant": ({"n": 6}, "gains serve all 36 pendulums"),
+    "quadrotor_proof": ({"alphas": (3.0,), "n": 1, "low": 0.15}, "proven for every σ"),
+    "vehicle": ({"n": 2, "epsilon": 1.0}, "Every (speed, mass, stiffness)"),
     "quadrotor_grid": ({"n": 2, "n_samples": 20}, "LQR gains serve all 16 points"),
     "spreadsheet": ({}, "flat, uphill"),
     "transfer_matrix": ({}, "within 5 of the best"),

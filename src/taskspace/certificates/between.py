@@ -21,6 +21,7 @@ from taskspace.certificates.continuum import (
 from taskspace.certificates.enclosures import (
     Enclosure,
     LipschitzEnclosure,
+    no_enclosure_reason,
 )
 from taskspace.certificates.grid import axis_values, estimate_rates, margin_rule
 from taskspace.certificates.sentences import (
@@ -56,7 +57,17 @@ def certify_continuum(
     if enclosure is None:
         enclosure = _lipschitz(setting, given)
     if enclosure is None or system is None or targets is None:
-        return None, [_margin(setting, cover, given)]
+        margin = _margin(setting, cover, given)
+        if system is not None and setting.sources is not None:
+            reason = no_enclosure_reason(
+                system,
+                setting.policies,
+                system.contexts(setting.sources),
+                setting.question.criterion,
+                setting.question.judge,
+            )
+            margin = replace(margin, why=f"{margin.why} {reason}".strip())
+        return None, [margin]
     axes = tuple(axis.name for axis in system.axes)
     epsilon, clock = setting.question.epsilon, setting.clock
     on_grid = certify_cover(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
@@ -16,6 +17,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -107,6 +109,7 @@ def certify(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -122,6 +125,7 @@ def certify(
         raise InvalidInputError(
             f"{option} says how often to draw contexts; say from what: --law uniform."
         )
+    _memory.limit(memory)
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
         loaded = load_table(

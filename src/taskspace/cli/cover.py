@@ -9,6 +9,7 @@ import typer
 import xarray as xr
 from rich.table import Table
 
+from taskspace import _memory
 from taskspace._files import write_atomically
 from taskspace.cli.inputs import load_set_cover, load_table
 from taskspace.cli.options import (
@@ -18,6 +19,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -36,6 +38,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cover import METHODS, CoverAnswer, find_cover
 from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.base import Clock
 from taskspace.performance import target_space
 
 SHOWN_SOURCES = 12
@@ -58,7 +61,7 @@ def cover(
     family: FamilyOption = None,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
-        float, typer.Option(help="Seconds for local and minimum.")
+        float, typer.Option(help="Seconds until a search ends, loading included.")
     ] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
@@ -66,6 +69,7 @@ def cover(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    memory: MemoryOption = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
@@ -89,6 +93,8 @@ def cover(
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
+    clock = Clock(time_limit)
+    _memory.limit(memory)
     question = None if epsilon is None else asked(criterion, judge, family, epsilon)
     for file in (save, assignment):
         writable(file)
@@ -115,7 +121,7 @@ def cover(
             method,
             shape=shape,
             costs=costs,
-            time_limit=time_limit,
+            time_limit=clock.left,
             seed=seed,
             progress=lambda p: report(
                 "search",

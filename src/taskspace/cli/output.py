@@ -31,6 +31,7 @@ __all__ = [
     "console",
     "number",
     "print_json",
+    "progress_console",
     "shown",
     "stage_progress",
     "writable",

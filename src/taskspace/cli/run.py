@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from taskspace.cli.options import TrustOption
+from taskspace import _memory
+from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
     print_json,
+    progress_console,
     shown,
     stage_progress,
 )
@@ -60,6 +62,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -69,11 +72,17 @@ def run(
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
+    _memory.limit(memory)
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
         result = run_experiment(
-            loaded, path, workers=workers, scheduler=scheduler, report=report
+            loaded,
+            path,
+            workers=workers,
+            scheduler=scheduler,
+            report=report,
+            say=progress_console.print,
         )
         report("draw", 0, 1)
         figures = draw(result)

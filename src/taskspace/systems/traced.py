@@ -7,9 +7,9 @@ proven error bounds (`taskspace.certificates.rigor`).
 
 Inside the followed functions NumPy makes arrays that can hold symbols, so
 `A = np.zeros((4, 4)); A[2, 1] = k / m` works as it stands, and so do helper functions,
-`math.sqrt` and `control.ss`. What has no formula (a table look-up, `np.linalg`, a branch
-on the context) is refused with a sentence. A trace is compared with the numbers that the
-family itself gives, at random contexts, before anything is proven from it.
+`math.sqrt` and `control.ss`. What has no formula (a table look-up, `np.linalg`, a
+branch on the context) is refused with a sentence. A trace is compared with the numbers
+that the family itself gives, at random contexts, before anything is proven from it.
 """
 
 import math
@@ -449,10 +449,9 @@ def check_trace(
     """
     given = system.matrices(contexts)
     for row, context in enumerate(contexts):
-        for name, found, true in zip("ABQR", trace.at(context), given, strict=True):
+        for name, formula, true in zip("ABQR", trace.at(context), given, strict=True):
             wanted = true[row]
-            if name in "QR":
-                found = (found + found.T) / 2
+            found = (formula + formula.T) / 2 if name in "QR" else formula
             gap = np.abs(found - wanted)
             scale = np.maximum(np.abs(found), np.abs(wanted))
             rough = AGREEMENT * (scale + 1e-3 * scale.max(initial=0.0))

@@ -68,6 +68,11 @@ class Trainer(ABC):
     """Sources that a run trains at once: few where training one takes long."""
     n_policies: int
 
+    @property
+    def steps_per_source(self) -> int | None:
+        """Most environment steps that one source takes, None if not known before."""
+        return None
+
     @abstractmethod
     def train(
         self,

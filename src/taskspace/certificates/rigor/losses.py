@@ -42,7 +42,7 @@ def _minus(p):
 
 @njit(cache=True, error_model="numpy")
 def _difference(p, q, factor):
-    """p − factor · q, with all rounding added to the constant, so that it is above."""
+    """A polynomial above p − factor · q: all rounding is added to its constant."""
     out = np.empty(len(p))
     slop = 0.0
     for g in range(len(p)):
