@@ -10,6 +10,7 @@ from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -32,6 +33,7 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
     shown,
+    stage_progress,
 )
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -137,6 +139,12 @@ def certify(
             missing=missing,
             trust=trust,
         )
+    given, left = of_run(loaded), clock.left
+    needed = ["greedy", "search", *box_kernels(given.get("system"))]
+    with stage_progress() as report:
+        if compile_kernels(report, needed):
+            clock = Clock(left)
+    with progress_console.status("certify") as status:
         result = certify_table(
             loaded.table,
             question,
@@ -150,7 +158,7 @@ def certify(
             time_limit=clock.left,
             seed=seed,
             progress=status.update,
-            **of_run(loaded),
+            **given,
         )
         written = []
         if figures is not None:

@@ -22,6 +22,7 @@ from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
 from taskspace.runs.answers import Report, answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import Kept
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
@@ -44,6 +45,7 @@ class RunResult:
         results: what is in `results.json`.
         reused: nothing had to be computed.
         mended: what was damaged and computed again, a clause each.
+        n_kept: trainings taken over from the smaller space that the run had before.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class RunResult:
     results: Results
     reused: bool
     mended: tuple[str, ...] = ()
+    n_kept: int = 0
 
 
 def run_experiment(
@@ -91,9 +94,12 @@ def run_experiment(
         store.trainings.forget_failures()
         mended = store.forget_damaged()
         ledger = store.ledger()
+        kept = Kept.load(store.path)
+        mended += [kept.damage] if kept.damage else []
+        n_kept = _fill(ledger, kept)
         if ledger.ask():
             with engine(workers, scheduler, say) as crew:
-                _work_off(ledger, store.experiment, crew, report)
+                _work_off(ledger, store.experiment, crew, report, kept)
         if not store.has_best_known():
             store.write_best_known(*ledger.best_known())
         stored = store.path / "results.json"
@@ -102,6 +108,8 @@ def run_experiment(
             seconds = time.perf_counter() - began
             return RunResult(store.path, seconds, known, True)
         failures = tuple(store.trainings.failures())
+        if not failures:
+            Kept.remove(store.path)
         results = answer(
             store.table(),
             store.experiment,
@@ -116,7 +124,7 @@ def run_experiment(
         )
         results.save(stored)
     seconds = time.perf_counter() - began
-    return RunResult(store.path, seconds, results, False, tuple(mended))
+    return RunResult(store.path, seconds, results, False, tuple(mended), n_kept)
 
 
 def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
@@ -184,8 +192,20 @@ class Failed:
     reasons: dict[int, str]
 
 
+def _fill(ledger: Ledger, kept: Kept) -> int:
+    """Take over what was kept; how many trainings that saves."""
+    n_sources = 0
+    for work in ledger.ask():
+        if work.stage == "train" and kept.block is not None:
+            here = kept.has(work.contexts)
+            n_sources += int(here.sum())
+            if here.all():
+                ledger.tell(work, kept.of(work.contexts))
+    return n_sources * ledger.task.trainer.n_policies
+
+
 def _work_off(
-    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report
+    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report, kept: Kept
 ) -> None:
     """Hand out whatever can be done until nothing is left.
 
@@ -210,14 +230,14 @@ def _work_off(
             for work in queue[: max(0, crew.at_once - len(running))]:
                 begun.add((work.stage, work.block))
                 report(work.stage, *ledger.done(work.stage), _in_words([work]))
-                given = ledger.give(work)
+                given = kept.rest(ledger.give(work))
                 future = crew.executor.submit(do_work, text, code, keep, given)
                 running[future] = work
             tell_all()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
-                _tell(ledger, running.pop(future), future.result())
+                _tell(ledger, running.pop(future), future.result(), kept)
             if not done:
                 crew.check()
         tell_all()
@@ -245,13 +265,19 @@ def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
     )
 
 
-def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> None:
-    storage = ledger.storage
-    if isinstance(done, Failed):
-        assert isinstance(storage, RunStore)
-        storage.trainings.write_failures(work, done.parts, done.reasons)
-    else:
+def _tell(
+    ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed", kept: Kept
+) -> None:
+    if isinstance(done, TrainedBlock):
+        ledger.tell(work, kept.whole(work, done))
+    elif isinstance(done, Rows):
         ledger.tell(work, done)
+    else:
+        storage = ledger.storage
+        assert isinstance(storage, RunStore)
+        rest = np.flatnonzero(~kept.has(work.contexts))
+        reasons = {int(rest[place]): why for place, why in done.reasons.items()}
+        storage.trainings.write_failures(work, kept.join(work, done.parts), reasons)
 
 
 def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
