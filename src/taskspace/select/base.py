@@ -42,7 +42,7 @@ class Known:
     @cached_property
     def served(self) -> NDArray[np.bool_]:
         """Which source serves which target, by evaluation."""
-        return self.losses <= self.question.epsilon
+        return np.asarray(self.losses <= self.question.epsilon)
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
