@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from taskspace.criteria import loss as loss
     from taskspace.criteria import table_sets as table_sets
     from taskspace.criteria import tolerance_sets as tolerance_sets
+    from taskspace.direct import direct_sets as direct_sets
     from taskspace.errors import TaskspaceError as TaskspaceError
     from taskspace.library import PolicyLibrary as PolicyLibrary
     from taskspace.library import hand_library as hand_library
@@ -86,6 +87,7 @@ _HOMES = {
         "table_sets",
         "tolerance_sets",
     ),
+    "taskspace.direct": ("direct_sets",),
     "taskspace.errors": ("TaskspaceError",),
     "taskspace.library": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (

@@ -297,6 +297,63 @@ def test_scalar_family_against_its_closed_form():
             assert bounds[1][0, 0] - bounds[0][0, 0] < 0.2
 
 
+def scalar_interval(k: float, alpha: float, ends: np.ndarray) -> tuple[float, float]:
+    """The input gains b that u = −kx serves within alpha, from the closed form."""
+
+    def ratio(b):
+        with np.errstate(all="ignore"):
+            best = (1 + np.sqrt(1 + b * b)) / b**2
+            return np.where(b * k > 1, (1 + k * k) / (2 * (b * k - 1)) / best, np.inf)
+
+    b = np.geomspace(*ends, 20001)
+    inside = b[ratio(b) <= alpha]
+    return (inside[0], inside[-1]) if len(inside) else (1.0, 0.0)
+
+
+@pytest.mark.parametrize("alpha", [1.2, 1.05])
+def test_scalar_cover_is_the_exact_one(alpha):
+    """Intervals from the closed form: sweeping from the left gives the least number."""
+    system, ends = ScalarLqr(), np.array([0.1, 1.0])
+    space = ts.Grid(b=(*ends, 40, "log"))
+    contexts = system.contexts(space)
+    policies = LinearGain(system.optimal_gain(contexts)[0][:, None])
+    spans = [scalar_interval(float(k), alpha, ends) for k in policies.gain.ravel()]
+    reached, exact = ends[0], 0
+    while reached < ends[1]:
+        reached = max(high for low, high in spans if low <= reached)
+        exact += 1
+    enclosure = enclosure_for(system, policies, contexts, "ratio", "worst")
+    assert isinstance(enclosure, LinearEnclosure)
+    enclosure.bounds(Boxes.points(contexts[:1]))
+    cover = certified_cover(enclosure, system, space, alpha - 1, time_limit=300)
+    assert cover.certificate.holds
+    assert cover.size == cover.lower_bound == exact
+
+
+def test_certify_proves_a_plant_of_ones_own():
+    """The whole of `certify`, not only the search."""
+    plant = family(lambda k: [[0, 1], [-k, -0.2]])
+    space = ts.Grid(k=(0.5, 2.0, 7))
+    trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
+    table = ts.evaluate(plant, trainer, space, seed=0)
+    policies = trainer.train(plant, plant.contexts(space), seed=0).policies
+    for criterion, epsilon in (("regret", 0.1), ("signed", 0.2), ("floor", 9.0)):
+        result = ts.certificates.certify(
+            table,
+            epsilon,
+            criterion=criterion,
+            system=plant,
+            policies=policies,
+            sources=space,
+            time_limit=60,
+        )
+        last = result.certificates[-1]
+        assert last.name == "continuum cover"
+        assert last.kind == "proof"
+        assert last.holds, last.why
+        assert "Lyapunov and Riccati" in last.why
+
+
 def test_unstabilisable_and_unstable_boxes():
     """Where no gain stabilises nothing is certified; what is unstable is told so."""
     plant = LinearFamily(
@@ -440,7 +497,7 @@ def test_a_cover_of_the_continuum_for_a_plant_of_ones_own():
     enclosure = enclosure_for(plant, policies, contexts, "ratio", "worst")
     assert isinstance(enclosure, LinearEnclosure)
     enclosure.bounds(Boxes.points(contexts[:1]))  # compiled before the clock runs
-    cover = certified_cover(enclosure, plant, space, 0.05, time_limit=20, n_cells=8)
+    cover = certified_cover(enclosure, plant, space, 0.05, time_limit=300, n_cells=8)
     assert cover.certificate.holds
     assert cover.certificate.kind == "proof"
     assert 1 <= cover.lower_bound <= cover.size

@@ -94,9 +94,10 @@ def test_a_proposal_is_a_pure_function_of_what_is_known(name):
     first = SELECTORS[name](SPACE, 3)
     once = first.propose(ledger, QUESTION, 2)
     assert once.tolist() == first.propose(ledger, QUESTION, 2).tolist()
-    assert once.tolist() == SELECTORS[name](SPACE, 3).propose(
-        ledger_with(ROWS), QUESTION, 2
-    ).tolist()
+    assert (
+        once.tolist()
+        == SELECTORS[name](SPACE, 3).propose(ledger_with(ROWS), QUESTION, 2).tolist()
+    )
     assert len({tuple(r) for r in once}) == 2
 
 

@@ -216,6 +216,14 @@ class Ledger:
         return self.storage.known()
 
     @property
+    def pending(self) -> NDArray[np.bool_]:
+        """Which sources have no row yet, though their training did not fail."""
+        found = ~self.evaluated
+        for block in self._failures:
+            found[self.storage.blocks("train")[block]] = False
+        return found
+
+    @property
     def states(self) -> list[tuple[str, str]]:
         """The state of every source, one of `STATES`, and the reason."""
         found = [("not trained", "it was not asked for yet")] * self.n_sources

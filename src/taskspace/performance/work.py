@@ -42,7 +42,7 @@ class TrainedBlock:
     home: NDArray[np.float64]
     failed: NDArray[np.bool_]
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "TrainedBlock":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "TrainedBlock":
         """Some of the sources.
 
         Args:

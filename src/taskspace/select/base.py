@@ -28,6 +28,7 @@ class Known:
         losses: loss of every evaluated source, dims `(source, target)`.
         sources: contexts of these sources, one row each.
         planned: contexts of all sources whose training is planned, done or not.
+        pending: contexts of those that are being trained.
         trained: which of the evaluated sources were trained, not made otherwise.
     """
 
@@ -35,12 +36,13 @@ class Known:
     losses: Array
     sources: Array
     planned: Array
+    pending: Array
     trained: NDArray[np.bool_]
 
     @cached_property
     def served(self) -> NDArray[np.bool_]:
         """Which source serves which target, by evaluation."""
-        return self.losses <= self.question.epsilon
+        return np.asarray(self.losses <= self.question.epsilon)
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
@@ -76,16 +78,18 @@ def _known(ledger: Ledger, question: Question) -> Known:
     n_targets = ledger.target_space.size
     if not ledger.n_sources:
         empty = np.empty((0, n_axes))
-        return Known(
-            question, np.empty((0, n_targets)), empty, empty, np.empty(0, bool)
-        )
+        losses = np.empty((0, n_targets))
+        return Known(question, losses, empty, empty, empty, np.empty(0, bool))
     points, done = ledger.sources.points, ledger.evaluated
     if not done.any():
         losses = np.empty((0, n_targets))
     else:
         losses = question.losses(ledger.table()).values
     trained = np.array([kind == TRAINED for kind in ledger.kinds])
-    return Known(question, losses, points[done], points[trained], trained[done])
+    pending = points[ledger.pending]
+    return Known(
+        question, losses, points[done], points[trained], pending, trained[done]
+    )
 
 
 class Candidates:
@@ -335,5 +339,9 @@ class OneByOne(Selector):
             if found is None:
                 break
             row = self.candidates.points[found : found + 1]
-            seen = replace(seen, planned=np.concatenate([seen.planned, row]))
+            seen = replace(
+                seen,
+                planned=np.concatenate([seen.planned, row]),
+                pending=np.concatenate([seen.pending, row]),
+            )
         return seen.planned[before:]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from taskspace.performance.ledger import (
 from taskspace.questions import Question
 from taskspace.select.base import Array, Known, Offer, Selector, known
 from taskspace.select.result import COVERED, Budget
+from taskspace.select.uniform import Uniform
 from taskspace.spaces import Points
 
 __all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]
@@ -45,7 +46,7 @@ class Options:
         sparing: evaluate a new policy only at targets that nothing serves yet.
     """
 
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     n_at_once: int = 1
     deterministic: bool = True
     retries: int = 0
@@ -229,12 +230,37 @@ class Selection:
 
     def _reason(self, seen: Known) -> str | None:
         if len(seen.losses) and seen.covered.all():
-            return COVERED
+            return COVERED if self._confirmed() else None
         if self._running:
             return None
         if self._stuck(seen):
             return "no candidate is expected to help"
         return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the reference of the loss may still move as rows arrive."""
+        if self.question.rule.reference != "best known":
+            return False
+        return self.ledger.best_known()[1] not in ("optimum", "stated limit")
+
+    def _confirmed(self) -> bool:
+        """Whether a moving reference has stood for a while.
+
+        Against the best policy seen, a single one covers everything; so trainings
+        elsewhere must show that nothing better is near.
+        """
+        if (
+            not self.moves
+            or not self.selector.candidates.left(
+                known(self.ledger, self.question).planned
+            ).any()
+        ):
+            return True
+        last = self.history[-self.options.patience - 1 :]
+        return len(last) > self.options.patience and all(
+            entry["coverage"] == 1.0 for entry in last
+        )
 
     def _stuck(self, seen: Known) -> bool:
         """Every uncovered target was tried at home, and so were others, in vain."""
@@ -257,9 +283,11 @@ class Selection:
                 self._plan(context[None], self.ledger.task.seed + int(tried), seen)
             rows = np.empty((0, 0))
             if free > len(again):
-                rows = self.selector.propose(
-                    self.ledger, self.question, free - len(again)
-                )
+                asked = self.selector
+                if len(seen.losses) and seen.covered.all():
+                    # Only a reference that may move is left to be tried.
+                    asked = Uniform(self.selector.candidates.space)
+                rows = asked.propose(self.ledger, self.question, free - len(again))
                 rows = np.asarray(rows, np.float64)[: free - len(again)]
                 for row in rows:
                     self._plan(row[None], self.ledger.task.seed, seen)

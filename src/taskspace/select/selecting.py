@@ -14,7 +14,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.questions import Question
 from taskspace.select.base import Selector, known
-from taskspace.select.loop import Journal, Options, Selection, do_source
+from taskspace.select.loop import Options, Selection, do_source
 from taskspace.select.result import COVERED, Budget, SelectResult
 from taskspace.select.selectors import SELECTORS
 from taskspace.sets import pack
@@ -185,16 +185,20 @@ def conclude(
     if full_table is not None:
         best = max(lower_bounds(question.sets(full_table)), key=lambda b: b.value)
         bound = max(1, int(best.value))
-    failures = [
-        {
-            "source": number,
-            "context": ledger.sources.context(number),
-            "seed": ledger.seeds[number],
-            "state": state,
-            "reason": why,
-        }
-        for number, (state, why) in selection.bad(seen).items()
-    ] if ledger.n_sources else []
+    failures = (
+        [
+            {
+                "source": number,
+                "context": ledger.sources.context(number),
+                "seed": ledger.seeds[number],
+                "state": state,
+                "reason": why,
+            }
+            for number, (state, why) in selection.bad(seen).items()
+        ]
+        if ledger.n_sources
+        else []
+    )
     assert reason != COVERED or covered.all()
     return SelectResult(
         question=question,

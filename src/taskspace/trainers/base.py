@@ -29,7 +29,7 @@ class Trained:
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "Trained":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained":
         """What some of the sources got.
 
         Args:
