@@ -56,5 +56,6 @@ def test_arguments_are_documented(path):
 
 def test_the_check_can_fail(tmp_path):
     file = tmp_path / "bad.py"
-    file.write_text('def f(x, y):\n    """Half.\n\n    Args:\n        x: one.\n    """\n')
+    doc = '"""Half.\n\n    Args:\n        x: one.\n    """'
+    file.write_text(f"def f(x, y):\n    {doc}\n")
     assert missing(file) == ["bad.py: f(y)"]

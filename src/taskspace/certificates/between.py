@@ -141,6 +141,11 @@ def _with_grid_bound(
         values["optimal_among_candidates"] = holds and among >= continuum.size
     why = certificate.why
     few = few_sentence(continuum.size, every, cover.n_sources, cover.n_sources)
+    if holds and values["optimal"]:
+        # What holds for all sources need not be said of the candidates.
+        among = values["lower_bound_candidates"], values["n_candidates"]
+        said = few_sentence(continuum.size, *among, cover.n_sources)
+        why = why.removesuffix(f" {said}")
     if holds and few not in why:
         why += f" {few}"
     bounds = certificate.bounds

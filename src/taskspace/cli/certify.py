@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -16,6 +18,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -30,6 +33,7 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
     shown,
+    stage_progress,
 )
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -107,6 +111,7 @@ def certify(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -122,6 +127,7 @@ def certify(
         raise InvalidInputError(
             f"{option} says how often to draw contexts; say from what: --law uniform."
         )
+    _memory.limit(memory)
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
         loaded = load_table(
@@ -133,6 +139,12 @@ def certify(
             missing=missing,
             trust=trust,
         )
+    given, left = of_run(loaded), clock.left
+    needed = ["greedy", "search", *box_kernels(given.get("system"))]
+    with stage_progress() as report:
+        if compile_kernels(report, needed):
+            clock = Clock(left)
+    with progress_console.status("certify") as status:
         result = certify_table(
             loaded.table,
             question,
@@ -146,7 +158,7 @@ def certify(
             time_limit=clock.left,
             seed=seed,
             progress=status.update,
-            **of_run(loaded),
+            **given,
         )
         written = []
         if figures is not None:

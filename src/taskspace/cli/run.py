@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
-from taskspace.cli.options import TrustOption
+from taskspace import _memory
+from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
+from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
     print_json,
+    progress_console,
     shown,
     stage_progress,
 )
@@ -60,6 +63,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -69,11 +73,19 @@ def run(
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
+    _memory.limit(memory)
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
+        needed = method_kernels(loaded.cover.methods)
+        compile_kernels(report, [*system_kernels(loaded.built_system), *needed])
         result = run_experiment(
-            loaded, path, workers=workers, scheduler=scheduler, report=report
+            loaded,
+            path,
+            workers=workers,
+            scheduler=scheduler,
+            report=report,
+            say=progress_console.print,
         )
         report("draw", 0, 1)
         figures = draw(result)
@@ -86,12 +98,18 @@ def run(
                 "covers": result.results.to_dict()["covers"],
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
+                "trainings_kept": result.n_kept,
                 "failures": list(result.results.failures),
             }
         )
         return
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
+    if result.n_kept:
+        console.print(
+            f"Reused {result.n_kept:,} of {result.results.spent.trainings:,} trainings "
+            "that were in this run already."
+        )
     done = "read from" if result.reused else "in"
     print_summary(
         result.path,

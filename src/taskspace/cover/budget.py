@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from taskspace.cover.base import Clock, Cover, Progress, ProgressCallback
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
-from taskspace.cover.profile import as_loss
+from taskspace.cover.thresholds import MatrixLosses
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets, pack
 
@@ -69,7 +69,7 @@ def smallest_epsilon(
         The tolerance, or the interval in which it lies, and the selection.
     """
     clock = Clock(time_limit)
-    matrix = as_loss(losses)
+    matrix = MatrixLosses(losses).matrix
     wanted, refused = _checked(matrix, budget, include, exclude)
     free = np.setdiff1d(np.arange(len(matrix)), np.concatenate([wanted, refused]))
     search = _Search(matrix, wanted, free, budget - len(wanted))

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from taskspace._lazy import callable_package
 from taskspace.library.assign import ASSIGN_RULES as ASSIGN_RULES
 from taskspace.library.assign import count_regions as count_regions
 from taskspace.library.base import PolicyLibrary as PolicyLibrary
@@ -35,3 +36,5 @@ class _Callable(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Callable
+
+callable_package(__name__, "library")

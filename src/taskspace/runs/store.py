@@ -20,8 +20,9 @@ computed from the policies as it is read, which is faster.
 """
 
 import os
+import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ from taskspace.policies import Policy
 from taskspace.runs import chunks
 from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import not_there, set_aside
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
@@ -104,7 +106,8 @@ class RunStore:
 
         Args:
             path: the directory.
-            experiment: what to run; a directory with other data is refused.
+            experiment: what to run; a directory with other data is refused, unless
+                this one only adds contexts: then its policies are kept.
         """
         path = Path(path)
         experiment = experiment.resolved()
@@ -112,11 +115,8 @@ class RunStore:
         store = cls._new(path, experiment)
         there = read_manifest(path)
         if there is not None and there["data"] != store._manifest()["data"]:
-            what = difference(there["data"], store._manifest()["data"])
-            raise RunStoreError(
-                f"{path} holds another experiment: {what}. Nothing was changed. "
-                "Choose another directory with --out."
-            )
+            store._take_over(there)
+            there = None
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
@@ -133,6 +133,38 @@ class RunStore:
         write_atomically(path / "experiment.toml", experiment.to_toml())
         write_sealed(path / "manifest.json", store._manifest())
         return store
+
+    def _take_over(self, there: dict[str, Any]) -> None:
+        """Keep the policies of a run with fewer contexts; refuse any other one.
+
+        Args:
+            there: its manifest.
+        """
+        here = self._manifest()["data"]
+        what = difference(there["data"], here)
+        spaces = ("space", "targets")
+        if all(there["data"][k] == here[k] for k in here if k not in spaces):
+            given = {key: there["data"][key] for key in spaces}
+            old = replace(self.experiment, **given)
+            lost = not_there(old, self.experiment)
+            what = f"{what}; {lost}" if lost else ""
+        else:
+            old = self.experiment
+        if what:
+            raise RunStoreError(
+                f"{self.path} holds another experiment: {what}. Nothing was changed. "
+                "Contexts can be added to it, but none taken away. Choose another "
+                "directory with --out."
+            )
+        layout = Layout.from_dict(there["layout"])
+        before = RunStore(self.path, old, layout, self.notes, self.system)
+        contexts = old.built_system.contexts(old.sources)
+        set_aside(self.path, before.trainings, contexts)
+        # Whatever is removed first, nothing that was trained is lost from here on.
+        for file in ("results.json", "best_known.json", "blocks", "table.zarr"):
+            _remove(self.path / file)
+        for file in (self.path / "policies").glob("block-*.npz"):
+            file.unlink()
 
     @classmethod
     def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
@@ -412,6 +444,13 @@ class RunStore:
         """What to type to finish or mend this run."""
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from taskspace._files import replacing
 from taskspace.cover import METHODS
 
-__all__ = ["CRITERION_UNITS", "METHOD_COLOURS", "PALETTE", "new_figure", "save"]
+__all__ = ["METHOD_COLOURS", "PALETTE", "new_figure", "save"]
 
 # Okabe & Ito (2008), without black.
 PALETTE = (
@@ -23,12 +23,6 @@ PALETTE = (
     "#999999",
 )
 METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
-CRITERION_UNITS = {
-    "signed": "loss against the policy's own source",
-    "regret": "loss against the best known",
-    "ratio": "relative to the best known cost",
-    "floor": "cost",
-}
 STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 11,

@@ -29,7 +29,7 @@ class Trained:
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "Trained":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained":
         """What some of the sources got.
 
         Args:
@@ -67,6 +67,11 @@ class Trainer(ABC):
     sources_per_block: ClassVar[int] = 10_000
     """Sources that a run trains at once: few where training one takes long."""
     n_policies: int
+
+    @property
+    def steps_per_source(self) -> int | None:
+        """Most environment steps that one source takes, None if not known before."""
+        return None
 
     @abstractmethod
     def train(

@@ -161,6 +161,12 @@ class Ppo(Trainer):
             self.total_steps / (self.n_updates_per_period * self.n_samples)
         )
 
+    @property
+    def steps_per_source(self) -> int:
+        """Most environment steps that the family of one source takes."""
+        updates = self.n_periods * self.n_updates_per_period
+        return updates * self.n_samples * self.n_policies
+
     def train(
         self,
         system: System,
