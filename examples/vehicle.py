@@ -39,7 +39,7 @@ def steering(speed, mass, stiffness):
     return [[c / (mass * speed)], [c * LEVER / inertia], [0], [0]]
 
 
-def main(n: int = 4, epsilon: float = 0.5, time_limit: float = 60.0) -> None:
+def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
     car = ts.systems.LinearFamily(
         context_axes=[
             ts.systems.ContextAxis("speed", 20.0, "m/s", low=0.0, low_open=True),
