@@ -29,6 +29,7 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
+from taskspace.select import SELECTORS, Budget, Options
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
@@ -36,6 +37,7 @@ from taskspace.trainers import TRAINERS, Trainer
 __all__ = [
     "CriterionSpec",
     "Experiment",
+    "SelectSpec",
     "builtin_experiments",
     "load_experiment",
 ]
@@ -101,6 +103,59 @@ class CoverSpec:
 
 
 @dataclass(frozen=True)
+class SelectSpec:
+    """How to choose what to train, for `taskspace select`.
+
+    Args:
+        selector: name of a selector.
+        budget: trainings, at most.
+        environment_steps: simulated steps of all trainings, at most.
+        hours: wall-clock time, at most.
+        n_at_once: trainings under way at a time.
+        deterministic: heed results in the order of proposals.
+        retries: trainings with another seed after one that is bad at home.
+        patience: trainings in vain after which no candidate is expected to help.
+        sparing: evaluate a new policy only where nothing serves yet.
+        limit: a stated limit of performance that regret is against.
+    """
+
+    selector: str = "coverage"
+    budget: int | None = None
+    environment_steps: int | None = None
+    hours: float | None = None
+    n_at_once: int = 1
+    deterministic: bool = True
+    retries: int = 0
+    patience: int | None = None
+    sparing: bool = False
+    limit: float | None = None
+
+    def __post_init__(self):
+        if self.selector not in SELECTORS:
+            raise UnknownNameError("selector", self.selector, SELECTORS)
+        Budget(self.budget, self.environment_steps, self.hours)
+        patience = 1 if self.patience is None else self.patience
+        Options(n_at_once=self.n_at_once, retries=self.retries, patience=patience)
+        for name in ("deterministic", "sparing"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(
+                    f"select.{name} must be true or false, but got "
+                    f"{getattr(self, name)!r}."
+                )
+        if self.limit is not None and (
+            isinstance(self.limit, bool) or not isinstance(self.limit, int | float)
+        ):
+            raise InvalidInputError(
+                f"select.limit must be a number, but got {self.limit!r}."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is set, as plain values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A whole experiment, as plain values that round-trip through TOML.
 
@@ -117,6 +172,7 @@ class Experiment:
         criteria: what to cover for.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
+        select: how to choose what to train, if the file says so.
         code: whether code that it names may be imported, and from where.
     """
 
@@ -128,6 +184,7 @@ class Experiment:
     criteria: tuple[CriterionSpec, ...]
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
+    select: SelectSpec | None = None
     code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
@@ -220,6 +277,8 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
+        if self.select is not None:
+            values["select"] = self.select.to_dict()
         return _plain(values)
 
     def to_toml(self) -> str:
@@ -263,7 +322,7 @@ class Experiment:
         seed = values["seed"]
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
-        for key in ("system", "space", "trainer", "targets", "cover"):
+        for key in ("system", "space", "trainer", "targets", "cover", "select"):
             if not isinstance(values.get(key, {}), Mapping):
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
@@ -284,6 +343,7 @@ class Experiment:
             criteria=tuple(_criterion(spec) for spec in criteria),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=_cover(values.get("cover", {})),
+            select=_select(values["select"]) if "select" in values else None,
             code=Code() if code is None else code,
         )
 
@@ -408,6 +468,11 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
         epsilon=tuple(float(value) for value in epsilons),
         judge=judge_named(spec.get("judge", "worst"), spec.get("family")),
     )
+
+
+def _select(spec: Mapping[str, Any]) -> SelectSpec:
+    _check_keys("[select]", spec, [f.name for f in fields(SelectSpec)])
+    return SelectSpec(**spec)
 
 
 def _cover(spec: Mapping[str, Any]) -> CoverSpec:

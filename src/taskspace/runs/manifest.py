@@ -19,12 +19,13 @@ __all__ = [
     "from_text",
     "is_run",
     "read_manifest",
+    "stored_kinds",
 ]
 
 FORMAT_VERSION = 2
 OUR_NAMES = {
     "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
-    "table.zarr", "blocks", "figures", ".lock",
+    "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
 }  # fmt: skip
 
 
@@ -36,6 +37,19 @@ def is_run(path: str | Path) -> bool:
     """
     path = Path(path)
     return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
+
+
+def stored_kinds(path: Path) -> list[str]:
+    """Where the policies of each source of a selection come from; none elsewhere.
+
+    Args:
+        path: the run directory.
+    """
+    if not (path / "selection.json").exists():
+        return []
+    sources = read_sealed(path / "selection.json")["sources"]
+    stored = [entry for entry in sources if "place" in entry]
+    return [entry["kind"] for entry in sorted(stored, key=lambda e: e["place"])]
 
 
 def check_ours(path: Path) -> None:

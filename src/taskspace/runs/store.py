@@ -64,6 +64,7 @@ from taskspace.runs.manifest import (
     from_text,
     is_run,
     read_manifest,
+    stored_kinds,
 )
 from taskspace.runs.objects import Code
 from taskspace.runs.trainings import Trainings
@@ -244,6 +245,9 @@ class RunStore:
 
     def ledger(self) -> Ledger:
         """The ledger that this directory keeps; needs the system itself."""
+        if self.is_selection and (missing := self.unfinished()):
+            # Its sources have seeds and kinds of their own.
+            raise self._damaged(missing[0])
         task = _task(self.experiment, self.layout)
         spaces = self.experiment.sources, self.experiment.target_space
         return Ledger(task, *spaces, storage=self)
@@ -437,11 +441,19 @@ class RunStore:
             self.top() if reference is None else reference,
             notes,
             known,
+            stored_kinds(self.path)[: len(known)],
         )
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether the sources were chosen one after the other."""
+        return (self.path / "selection.json").exists()
 
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
+        if self.is_selection:
+            return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
 
