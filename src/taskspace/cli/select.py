@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import xarray as xr
 from rich.table import Table
 
 from taskspace.cli.inputs import load_table
@@ -19,7 +20,7 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.runs import SelectionRun, load_experiment, run_selection
-from taskspace.runs.experiment import SelectSpec
+from taskspace.runs.select_spec import SelectSpec
 from taskspace.select import SELECTORS
 
 SHOWN_STEPS = 12
@@ -118,13 +119,28 @@ def select(
                 f"{entry['trainings']} trainings",
             ),
         )
+    figures = draw(found, table)
     if output == Format.JSON:
-        print_json({"run": str(found.path), **found.result.record()})
+        record = {"run": str(found.path), **found.result.record()}
+        print_json(record | {"figures": [str(figure) for figure in figures]})
         return
-    _show(found)
+    _show(found, figures)
 
 
-def _show(found: SelectionRun) -> None:
+def draw(found: SelectionRun, table: xr.Dataset | None) -> list[Path]:
+    """The picture of a selection.
+
+    Args:
+        found: the selection.
+        table: the table of all candidates, where it is known.
+    """
+    from taskspace.show.selection import save_selection, selection_plot  # takes long
+
+    plot = selection_plot(found.result, table)
+    return save_selection(plot, found.path / "figures")
+
+
+def _show(found: SelectionRun, figures: list[Path]) -> None:
     result = found.result
     some = "training" if result.trainings == 1 else "trainings"
     console.print(
@@ -173,6 +189,8 @@ def _show(found: SelectionRun) -> None:
         )
     console.print(view)
     console.print(f"{shown(result.statement)}")
+    for figure in figures[:1]:
+        console.print(f"Figure {shown(figure)}")
     console.print(
         f"Run in {shown(found.path)} ({found.seconds:.1f} s). Next: taskspace cover "
         f"{shown(found.path)} {question_options(result.question)}"

@@ -38,11 +38,12 @@ from taskspace.runs import chunks
 from taskspace.runs.answers import answer
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
-from taskspace.runs.experiment import Experiment, SelectSpec
+from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import as_text, check_ours, difference, from_text
 from taskspace.runs.objects import Code
+from taskspace.runs.select_spec import SelectSpec
 from taskspace.runs.store import RunStore
 from taskspace.select import Budget, Options, Selection, SelectResult
 from taskspace.select.interpolated import blend

@@ -266,7 +266,7 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     return type(policies).from_arrays(arrays, policies.settings())
 
 
-def _combined(factors: Array, values: Array) -> Array:
+def _combined(factors: Array, values: NDArray[np.floating]) -> Array:
     """A matrix product whose rows do not depend, bit by bit, on the rows around."""
     out = np.zeros((len(factors), values.shape[1]))
     for column, row in zip(factors.T, values, strict=True):
@@ -305,6 +305,7 @@ def frozen(network: Mlp, contexts: Array) -> Mlp:
         )
     shape = (len(contexts), 1)
     bias = network.biases[0] + contexts.astype(first.dtype) @ first[n_seen:]
+    bias = bias.astype(first.dtype)
 
     def repeated(array: NDArray) -> NDArray:
         return np.broadcast_to(array, (*shape, *array.shape)).copy()
