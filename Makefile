@@ -8,12 +8,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow check format bench lock clean
+.PHONY: help run test test-slow check format bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(VENV)/.base ## the paper's first experiment at full size, into runs/msd
+run: $(VENV)/.base ## the mass-spring-damper at full size, into runs/msd-lqr and runs/msd
+	$(BIN)/taskspace run msd-lqr
 	$(BIN)/taskspace run msd
 
 test: $(VENV)/.dev ## the test suite
@@ -35,6 +36,13 @@ format: $(VENV)/.dev ## format the code and mend what the linter can
 
 bench: $(VENV)/.bench ## all benchmarks, each printing ratios to named peers
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+browser: ## Chromium for the tests of the page (Debian, as root)
+	command -v chromium && command -v chromedriver || \
+	  (apt-get update && apt-get install --yes chromium chromium-driver)
+
+page-types: ## check the types of the page's modules (needs npm and a network)
+	npx --yes --package typescript@7.0.2 tsc -p src/taskspace/show/page/web
 
 lock: ## renew requirements.lock from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

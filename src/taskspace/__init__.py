@@ -8,6 +8,7 @@ table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
 
 from typing import TYPE_CHECKING
 
+from taskspace._cache import keep_kernels_somewhere
 from taskspace._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from taskspace.criteria import loss as loss
     from taskspace.criteria import table_sets as table_sets
     from taskspace.criteria import tolerance_sets as tolerance_sets
+    from taskspace.direct import direct_sets as direct_sets
     from taskspace.errors import TaskspaceError as TaskspaceError
     from taskspace.library import PolicyLibrary as PolicyLibrary
     from taskspace.library import hand_library as hand_library
@@ -50,12 +52,15 @@ if TYPE_CHECKING:
     from taskspace.performance import table_from_matrix as table_from_matrix
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
+    from taskspace.runs import open_run as open_run
     from taskspace.select import Budget as Budget
     from taskspace.select import SelectResult as SelectResult
     from taskspace.select import select as select
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
+
+keep_kernels_somewhere()
 
 _HOMES = {
     "taskspace.certificates": (
@@ -82,6 +87,7 @@ _HOMES = {
         "table_sets",
         "tolerance_sets",
     ),
+    "taskspace.direct": ("direct_sets",),
     "taskspace.errors": ("TaskspaceError",),
     "taskspace.library": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (
@@ -93,6 +99,7 @@ _HOMES = {
         "write_matrix",
     ),
     "taskspace.questions": ("Question",),
+    "taskspace.runs": ("open_run",),
     "taskspace.select": ("Budget", "SelectResult", "select"),
     "taskspace.spaces": (
         "Axis",

@@ -70,3 +70,7 @@ class UntrustedCodeError(TaskspaceError, RuntimeError):
 
 class RunStoreError(TaskspaceError, RuntimeError):
     """A run directory is damaged, or belongs to another experiment."""
+
+
+class OutOfMemoryError(TaskspaceError, MemoryError):
+    """Something would take more memory than there is, or than was allowed."""

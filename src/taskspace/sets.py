@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace import _bits as kernels
+from taskspace import _memory
 from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError, UnknownNameError
 
@@ -309,6 +310,7 @@ class RunSets(TargetSets):
             starts.append(part.starts)
             stops.append(part.stops)
             n_runs += len(part.starts)
+            _memory.check(8 * n_runs, "The tolerance sets")
         return cls(
             np.concatenate(offsets), _join_int32(starts), _join_int32(stops), n_targets
         )
@@ -429,11 +431,11 @@ def _pack(data: Any, n_targets: int | None, encoding: Encoding) -> Any:
 
 def _pack_until_large(stream: Iterator[ArrayLike], n_targets: int) -> TargetSets:
     parts: list[PackedSets] = []
-    n_bytes = 0
+    n_bytes, most = 0, min(MAX_PACKED_BYTES, _memory.available() // 8)
     for block in stream:
         parts.append(_pack_bits(_as_bool_matrix(block, n_targets)))
         n_bytes += parts[-1].nbytes
-        if n_bytes > MAX_PACKED_BYTES:
+        if n_bytes > most:
             head = [part.to_runs() for part in parts]
             rest = RunSets.from_blocks(stream, n_targets)
             return RunSets.concatenate([*head, rest], n_targets)

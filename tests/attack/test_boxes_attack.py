@@ -1,8 +1,8 @@
 """Attacks on the bounds over boxes of linear families, judged with 50 digits.
 
-A bound that any context of its box refutes is a false proof. So contexts are sought that
-refute one: at random, in corners, and by climbing; what comes closest is evaluated with
-50 digits, and no tolerance. The attacks themselves are tried on bounds that are wrong.
+A bound that any context of its box refutes is a false proof. So contexts are sought
+that refute one: at random, in corners, and by climbing; what comes closest is evaluated
+with 50 digits, and no tolerance. The attacks are also tried on bounds that are wrong.
 """
 
 import mpmath as mp
@@ -157,14 +157,14 @@ def test_a_plant_without_its_remainder_is_refuted():
     """1/v linearised at the centre: bounds that forget what is left over are wrong."""
     exact = LinearFamily(
         axes("v"),
-        A=lambda v: [[-1 / v, 1], [0, -2 / v]],
+        A=lambda v: [[-3 + 1 / v, 1], [0, -4 + 2 / v]],
         B=lambda v: [[0], [1]],
         Q=np.eye(2),
         R=[[1.0]],
     )
     linear = LinearFamily(
         axes("v"),
-        A=lambda v: [[-(2 - v), 1], [0, -2 * (2 - v)]],
+        A=lambda v: [[-3 + (2 - v), 1], [0, -4 + 2 * (2 - v)]],
         B=lambda v: [[0], [1]],
         Q=np.eye(2),
         R=[[1.0]],

@@ -1,10 +1,13 @@
+import time
+
 import numpy as np
 import pytest
 import xarray as xr
 from cover_problems import brute_force
 
-from taskspace.cover import complexity_profile, greedy_cover
-from taskspace.cover.profile import default_epsilons
+import taskspace as ts
+from taskspace.cover import complexity_profile, greedy_cover, table_profile
+from taskspace.cover.thresholds import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 
@@ -109,3 +112,69 @@ def test_a_profile_moves_with_its_floor():
 def test_bad_input_is_refused(loss, arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         complexity_profile(loss, **arguments)
+
+
+def brute_default(loss, n_epsilons, allow_negative):
+    """The definition, with all values sorted at once."""
+    low, high = loss.min(0).max(), loss.max(1).min()
+    low = low if allow_negative else max(0.0, low)
+    inside = np.unique(loss[(loss >= low) & (loss <= high) & np.isfinite(loss)])
+    if len(inside) <= n_epsilons:
+        return inside if len(inside) else np.array([low])
+    if allow_negative:
+        wanted = np.linspace(inside[0], inside[-1], n_epsilons)
+    else:
+        floor = max(inside[1] if inside[0] <= 0 else inside[0], 1e-3 * inside[-1])
+        wanted = np.geomspace(floor, inside[-1], n_epsilons - 1) * (1 + 1e-12)
+    at = np.searchsorted(inside, wanted, side="right") - 1
+    return np.unique(np.append(inside[np.maximum(at, 0)], inside[0]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("allow_negative", [False, True])
+def test_default_epsilons_by_blocks_are_those_of_all_values(
+    seed, allow_negative, monkeypatch
+):
+    monkeypatch.setattr("taskspace.cover.thresholds.BLOCK_CELLS", 50)
+    rng = np.random.default_rng(seed)
+    loss = rng.normal(size=(30, 12)) if seed % 2 else rng.exponential(size=(30, 12))
+    if seed % 3 == 0:
+        loss = loss.round(1)
+    if seed % 4 == 0:
+        loss[rng.random(loss.shape) < 0.1] = np.inf
+    for n_epsilons in (2, 5, 20, 200):
+        found = default_epsilons(loss, n_epsilons, allow_negative=allow_negative)
+        assert found.tolist() == (
+            brute_default(loss, n_epsilons, allow_negative).tolist()
+        )
+
+
+def test_a_table_has_the_profile_of_its_losses(monkeypatch):
+    table = ts.table_from_matrix(-random_loss(5, 30))
+    question = ts.Question("regret", epsilon=0.0)
+    monkeypatch.setattr("taskspace.performance.table.BLOCK_CELLS", 100)
+    streamed = table_profile(table, question, n_epsilons=9)
+    assert streamed == complexity_profile(question.losses(table), n_epsilons=9)
+    # Also where hardly any sets fit into memory.
+    monkeypatch.setattr("taskspace.cover.thresholds.AT_ONCE", 2)
+    monkeypatch.setattr("taskspace._memory.available", lambda: 8 * 30 * 30 // 8 * 3)
+    assert table_profile(table, question, n_epsilons=9) == streamed
+
+
+def test_two_thousand_tolerances_within_the_time():
+    loss = random_loss(6, 400)
+    epsilons = np.linspace(0.0, 3.0, 2000)
+    began = time.perf_counter()
+    points = complexity_profile(loss, epsilons, time_limit=2.0)
+    assert time.perf_counter() - began < 2.0 + 3.0  # the last search may run over
+    assert len(points) == 2000
+    lower = [point.lower for point in points]
+    upper = [point.upper for point in points]
+    assert lower == sorted(lower, reverse=True)
+    assert upper == sorted(upper, reverse=True)
+    assert all(low <= up for low, up in zip(lower, upper, strict=True))
+    # The bounds that were not computed but follow are true.
+    for k in (1, 700, 1301, 1998):
+        (one,) = complexity_profile(loss, [epsilons[k]], time_limit=1.0)
+        assert one.lower <= upper[k]
+        assert lower[k] <= one.upper

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from taskspace._memory import size_in_bytes
 from taskspace.criteria import CRITERIA, judge_named
 from taskspace.questions import Question
 
@@ -15,6 +16,7 @@ __all__ = [
     "IgnoreOption",
     "JudgeOption",
     "LowerIsBetterOption",
+    "MemoryOption",
     "MissingOption",
     "SeedOption",
     "TargetsOption",
@@ -56,6 +58,15 @@ IgnoreOption = Annotated[
 ]
 MissingOption = Annotated[
     str, typer.Option(help="Empty cells of a matrix: error, not-served.")
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Memory that may be used, e.g. 4G; by default all that there is.",
+        metavar="SIZE",
+        parser=size_in_bytes,
+        show_default=False,
+    ),
 ]
 TrustOption = Annotated[
     bool,

@@ -1,5 +1,6 @@
 """`taskspace profile`: complexity against the tolerance."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from taskspace.cli.inputs import load_table
+from taskspace import _memory
+from taskspace._files import inside
+from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
+from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -15,6 +20,7 @@ from taskspace.cli.options import (
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MemoryOption,
     MissingOption,
     SeedOption,
     TargetsOption,
@@ -27,10 +33,17 @@ from taskspace.cli.output import (
     console,
     number,
     print_json,
+    progress_console,
     shown,
     stage_progress,
+    writable,
 )
-from taskspace.cover import complexity_profile
+from taskspace.cover import ProfilePoint, SmallestEpsilon, table_profile
+from taskspace.cover.answer import SCOPES
+from taskspace.cover.base import Clock
+from taskspace.cover.thresholds import TableLosses, default_epsilons
+from taskspace.performance import provenance_of
+from taskspace.questions import Question
 
 
 def profile(
@@ -55,6 +68,14 @@ def profile(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Also the smallest ε within which so many sources serve all.",
+            show_default=False,
+        ),
+    ] = None,
+    memory: MemoryOption = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -65,6 +86,9 @@ def profile(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
+    clock = Clock(time_limit)
+    _memory.limit(memory)
+    writable(plot)
     questions = [asked(criterion, judge, family, e) for e in epsilon or [0.0]]
     question = questions[0]
     with stage_progress() as report:
@@ -77,30 +101,85 @@ def profile(
             ignore=ignore,
             missing=missing,
         )
-        losses = question.losses(loaded.table)
         report("load", 1, 1)
-        points = complexity_profile(
-            losses,
+        left = clock.left
+        if compile_kernels(report, ["greedy", "search"]):
+            clock = Clock(left)
+        least = None
+        if budget is not None:
+            least = smallest(
+                loaded.table,
+                question,
+                budget,
+                time_limit=clock.left / 2,
+                seed=seed,
+                report=report,
+            )
+            chosen = epsilon or default_epsilons(
+                TableLosses(loaded.table, question),
+                n_epsilons,
+                allow_negative=question.rule.allows_negative_epsilon,
+            )
+            epsilon = [*map(float, chosen), least.upper]
+        points = table_profile(
+            loaded.table,
+            question,
             epsilon,
             n_epsilons=n_epsilons,
-            time_limit=time_limit,
+            time_limit=clock.left,
             seed=seed,
             progress=lambda p: report(
                 "search", int(p.seconds), int(time_limit), p.phase
             ),
         )
-    if plot is None and path.is_dir():
-        plot = path / "figures" / f"profile-{question.criterion}-{question.judge}"
-    figure = None
-    if plot is not None:
-        from taskspace.show.profile import save_profile  # matplotlib loads slowly
-
-        figure = save_profile(points, question, plot)
     if output == Format.JSON:
-        print_json([asdict(point) for point in points])
+        records = [asdict(point) for point in points]
+        for record in records:
+            if least is not None and record["epsilon"] == least.upper:
+                record["smallest_epsilon"] = smallest_record(least)
+        print_json(records)
+    else:
+        _print(points, question, path, loaded, least)
+    _draw(points, question, path, plot)
+
+
+def _draw(
+    points: Sequence[ProfilePoint], question: Question, path: Path, plot: Path | None
+) -> None:
+    """The picture; a run that cannot be written gets none, and the result is there."""
+    if plot is not None:
+        folder = plot.parent
+    elif path.is_dir():
+        folder = inside(path, path / "figures")
+        plot = folder / f"profile-{question.criterion}-{question.judge}"
+    else:
         return
+    from taskspace.show.profile import save_profile  # matplotlib loads slowly
+
+    try:
+        figure = save_profile(points, question, plot)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        progress_console.print(
+            f"No figure: {shown(folder)} cannot be written ({shown(reason)}). "
+            "Use --plot."
+        )
+    else:
+        progress_console.print(f"Figure {shown(figure)}")
+
+
+def _print(
+    points: Sequence[ProfilePoint],
+    question: Question,
+    path: Path,
+    loaded: TableInput,
+    least: SmallestEpsilon | None,
+) -> None:
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
+    if least is not None:
+        scope = SCOPES[provenance_of(loaded.table)]
+        console.print(smallest_sentence(least, scope))
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
         "each source",
@@ -117,8 +196,6 @@ def profile(
             number(point.n_uncoverable),
         )
     console.print(table)
-    if figure is not None:
-        console.print(f"Figure {shown(figure)}")
     middle = points[len(points) // 2]
     console.print(
         f"Next: taskspace cover {shown(path)} "

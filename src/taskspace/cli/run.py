@@ -6,16 +6,21 @@ from typing import Annotated
 
 import typer
 
-from taskspace.cli.options import TrustOption
+from taskspace import _memory
+from taskspace._files import checksum, read_sealed, write_sealed
+from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
+from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
     print_json,
+    progress_console,
     shown,
     stage_progress,
 )
 from taskspace.cli.summary import print_summary
+from taskspace.errors import DamagedFileError
 from taskspace.runs import (
     Experiment,
     RunResult,
@@ -23,6 +28,9 @@ from taskspace.runs import (
     load_experiment,
     run_experiment,
 )
+
+RECORD = "drawn.json"
+"""What was drawn, and from which results."""
 
 
 def run(
@@ -60,6 +68,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -69,11 +78,19 @@ def run(
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
+    _memory.limit(memory)
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
+        needed = method_kernels(loaded.cover.methods)
+        compile_kernels(report, [*system_kernels(loaded.built_system), *needed])
         result = run_experiment(
-            loaded, path, workers=workers, scheduler=scheduler, report=report
+            loaded,
+            path,
+            workers=workers,
+            scheduler=scheduler,
+            report=report,
+            say=progress_console.print,
         )
         report("draw", 0, 1)
         figures = draw(result)
@@ -86,12 +103,18 @@ def run(
                 "covers": result.results.to_dict()["covers"],
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
+                "trainings_kept": result.n_kept,
                 "failures": list(result.results.failures),
             }
         )
         return
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
+    if result.n_kept:
+        console.print(
+            f"Reused {result.n_kept:,} of {result.results.spent.trainings:,} trainings "
+            "that were in this run already."
+        )
     done = "read from" if result.reused else "in"
     print_summary(
         result.path,
@@ -111,16 +134,41 @@ def _default_directory(experiment: Experiment, changed: bool) -> Path:
 
 
 def draw(result: RunResult) -> list[Path]:
-    """The figures of a run, drawn where they are not there.
+    """The figures of a run, drawn where they are not there as they were drawn.
 
     Args:
         result: what was run.
     """
     folder = result.path / "figures"
-    stored = sorted(folder.glob("*.png"))
-    if result.reused and stored and not list(folder.glob(".partial-*")):
-        return stored
+    drawn = _drawn(result.path)
+    if drawn is not None:
+        return [file for file in drawn if file.suffix == ".png"]
     from taskspace.show import save_figures  # matplotlib takes a while to load
 
     store = RunStore.open(result.path)
-    return save_figures(store.experiment, result.results, store.system, folder)
+    (folder / RECORD).unlink(missing_ok=True)
+    figures = save_figures(store.experiment, result.results, store.system, folder)
+    files = {file for figure in figures for file in folder.glob(f"{figure.stem}.*")}
+    record = {
+        "results": _checksum(result.path / "results.json"),
+        "files": {file.name: _checksum(file) for file in sorted(files)},
+    }
+    write_sealed(folder / RECORD, record)
+    return figures
+
+
+def _drawn(path: Path) -> list[Path] | None:
+    """The files of figures of these results, None if one is missing or damaged."""
+    folder = path / "figures"
+    try:
+        record = read_sealed(folder / RECORD)
+        files = {folder / Path(name).name: c for name, c in record["files"].items()}
+        if record["results"] != _checksum(path / "results.json"):
+            return None
+        return list(files) if all(_checksum(f) == c for f, c in files.items()) else None
+    except (DamagedFileError, OSError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _checksum(file: Path) -> str:
+    return checksum(file.read_bytes())

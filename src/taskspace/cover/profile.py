@@ -2,17 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock, Progress, ProgressCallback
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
+from taskspace.cover.thresholds import (
+    Losses,
+    MatrixLosses,
+    TableLosses,
+    Thresholds,
+    default_epsilons,
+)
+from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
-from taskspace.sets import TargetSets, pack
+from taskspace.questions import Question
+
+__all__ = ["Profile", "ProfilePoint", "complexity_profile", "table_profile"]
+
+GREEDY_SHARE = 0.5
+"""Part of the time after which greedy leaves the rest to searches and proofs."""
+
+GRACE = 1.0
+"""Seconds that greedy may always take: most profiles are whole by then."""
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -21,7 +41,8 @@ class ProfilePoint:
 
     Args:
         epsilon: the tolerance.
-        greedy: size of greedy's cover; None where some target has no source.
+        greedy: size of greedy's cover; None where some target has no source, and where
+            there was no time for it.
         lower: no cover of all targets is smaller; None where there is no cover.
         upper: size of the best cover found; None where there is no cover.
         n_uncoverable: targets that no source serves within epsilon.
@@ -38,6 +59,28 @@ class ProfilePoint:
         return asdict(self)
 
 
+class Profile(list[ProfilePoint]):
+    """The points of a complexity profile, ascending in epsilon: a list."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a tolerance; sizes are missing where there is no cover."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {"epsilon": [point.epsilon for point in self]}
+        for name in ("greedy", "lower", "upper", "n_uncoverable"):
+            columns[name] = pd.array([getattr(p, name) for p in self], "Int64")
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
+        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven"
+        table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
+        return f"{title}\n{table}" if self else title
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self).splitlines()[0], self.to_frame())
+
+
 def complexity_profile(
     loss: Any,
     epsilons: Sequence[float] | None = None,
@@ -46,13 +89,14 @@ def complexity_profile(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> list[ProfilePoint]:
+) -> Profile:
     """Smallest cover of all targets at many tolerances.
 
-    The ends of the range are solved first and then the middles. A cover at one
-    tolerance is a cover at every larger one, and a lower bound there is one at every
-    smaller one, so that what lies between equal numbers needs no search, and `lower`
-    and `upper` never grow with epsilon.
+    The ends of the range come first and then the middles, first by greedy and then by
+    searches with proofs. A cover at one tolerance is a cover at every larger one, and
+    a lower bound there is one at every smaller one, so that what lies between equal
+    numbers needs no search, tolerances for which there is no time have bounds all the
+    same, and `lower` and `upper` never grow with epsilon.
 
     Args:
         loss: loss matrix `(source, target)`, xarray or NumPy; may hold infinities.
@@ -60,21 +104,62 @@ def complexity_profile(
             others, as `floor` does; by default spread from the smallest one at which
             a cover exists to the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
-        time_limit: seconds for all together.
+        time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
         progress: called after each tolerance; `best` and `lower_bound` are its own.
 
     Returns:
         One point for each tolerance, ascending.
     """
-    clock = Clock(time_limit)
-    matrix = _as_loss(loss)
     criterion = getattr(loss, "attrs", {}).get("criterion")
     signed = (
         criterion is not None and criterion_named(criterion).allows_negative_epsilon
     )
+    clock = Clock(time_limit)
+    losses = MatrixLosses(loss)
+    return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+
+
+def table_profile(
+    table: xr.Dataset,
+    question: Question,
+    epsilons: Sequence[float] | None = None,
+    *,
+    n_epsilons: int = 20,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> Profile:
+    """`complexity_profile` of a table, never holding all losses at once.
+
+    Args:
+        table: a performance table, in memory or opened from a store.
+        question: criterion and judge; its tolerance does not matter.
+        epsilons: as for `complexity_profile`, like everything that follows.
+        n_epsilons: how many tolerances, where they are not given.
+        time_limit: seconds for all together; greedy at both ends is there all the same.
+        seed: of the random choices.
+        progress: called after each tolerance.
+
+    Returns:
+        One point for each tolerance, ascending.
+    """
+    signed = question.rule.allows_negative_epsilon
+    clock, losses = Clock(time_limit), TableLosses(table, question)
+    return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+
+
+def _profile(
+    losses: Losses,
+    epsilons: Sequence[float] | None,
+    n_epsilons: int,
+    signed: bool,
+    seed: int,
+    clock: Clock,
+    progress: ProgressCallback | None,
+) -> Profile:
     if epsilons is None:
-        values = default_epsilons(matrix, n_epsilons, allow_negative=signed)
+        values = default_epsilons(losses, n_epsilons, allow_negative=signed)
     else:
         values = np.unique(np.asarray(epsilons, np.float64))
         low = -np.inf if signed else 0.0
@@ -83,72 +168,9 @@ def complexity_profile(
                 f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
                 f"one, but got {list(epsilons)}."
             )
-    profile = _Profile(matrix, values, seed, clock, progress)
+    profile = _Profile(losses, values, seed, clock, progress)
     profile.solve()
     return profile.points()
-
-
-def default_epsilons(
-    loss: NDArray[np.float64], n_epsilons: int, *, allow_negative: bool = False
-) -> NDArray[np.float64]:
-    """Tolerances over the range where the complexity goes from its largest to 1.
-
-    Values of the loss matrix itself, because between two of them the complexity
-    cannot change: spread evenly in logarithm as far as they are positive, or evenly
-    where negative ones have a meaning.
-
-    Args:
-        loss: loss matrix `(source, target)`.
-        n_epsilons: how many at most.
-        allow_negative: whether a tolerance below zero has a meaning.
-    """
-    if n_epsilons < 2:
-        raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
-    if loss.size == 0:
-        return np.zeros(1)
-    low = float(loss.min(0).max())
-    low = low if allow_negative else max(0.0, low)
-    high = float(loss.max(1).min())
-    if not np.isfinite(low):
-        raise InvalidInputError(
-            "Every target must have a source of finite loss, but "
-            f"{int(np.isinf(loss.min(0)).sum())} have none. Give epsilons to profile "
-            "the others."
-        )
-    inside = np.unique(loss[(loss >= low) & (loss <= high) & np.isfinite(loss)])
-    if not allow_negative:
-        inside = inside[inside >= 0]
-    if len(inside) <= n_epsilons:
-        return inside if len(inside) else np.array([low])
-    if allow_negative:
-        wanted = np.linspace(inside[0], inside[-1], n_epsilons)
-        return np.unique(inside[np.searchsorted(inside, wanted, side="right") - 1])
-    floor = max(inside[1] if inside[0] <= 0 else inside[0], 1e-3 * inside[-1])
-    wanted = np.geomspace(floor, inside[-1], n_epsilons - 1)
-    # geomspace rounds: a trifle more, relative, keeps the values that it means.
-    at = np.searchsorted(inside, wanted * (1 + 1e-12), side="right") - 1
-    return np.unique(np.concatenate([inside[:1], inside[np.maximum(at, 0)]]))
-
-
-def _as_loss(loss: Any) -> NDArray[np.float64]:
-    if hasattr(loss, "dims"):
-        if set(loss.dims) != {"source", "target"}:
-            raise InvalidInputError(
-                f"loss must have the dims (source, target), but got {loss.dims}."
-            )
-        loss = loss.transpose("source", "target").values
-    matrix = np.asarray(loss)
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
-        raise InvalidInputError(
-            "loss must be a matrix of numbers (source, target), but got "
-            f"{matrix.dtype} of shape {matrix.shape}."
-        )
-    if np.isnan(matrix).any():
-        raise InvalidInputError(
-            f"loss must hold no NaN, but got {int(np.isnan(matrix).sum())}. "
-            "A failed transfer is a loss of inf."
-        )
-    return matrix
 
 
 class _Profile:
@@ -156,68 +178,68 @@ class _Profile:
 
     def __init__(
         self,
-        loss: NDArray[np.float64],
+        losses: Losses,
         epsilons: NDArray[np.float64],
         seed: int,
         clock: Clock,
         progress: ProgressCallback | None,
     ):
-        self.loss, self.epsilons, self.seed = loss, epsilons, seed
+        self.epsilons, self.seed = epsilons, seed
         self.clock, self.progress = clock, progress
-        best_loss = loss.min(0, initial=np.inf)
-        self.n_uncoverable = [int((best_loss > e).sum()) for e in epsilons]
-        self.feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
+        self.sets = Thresholds(losses, epsilons)
+        best = np.sort(losses.best)
+        served = np.searchsorted(best, epsilons, side="right")
+        self.n_uncoverable = (len(best) - served).tolist()
         n = len(epsilons)
         self.greedy: list[int | None] = [None] * n
-        self.lower = [0] * n
-        self.upper = [loss.shape[0]] * n
-        self.n_open = len(self.feasible)
+        self.searched: set[int] = set()
+        self.lower = [min(1, losses.n_targets)] * n
+        self.upper = [min(losses.n_sources, losses.n_targets)] * n
 
     def solve(self) -> None:
-        if not self.feasible:
-            return
-        first, last = self.feasible[0], self.feasible[-1]
-        self._solve_one(last)
-        if first < last:
-            self._solve_one(first)
-            self._solve_between(first, last)
+        feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
+        order = _ends_then_middles(feasible)
+        until = self.clock.seconds + max(GRACE, GREEDY_SHARE * self.clock.left)
+        for place, k in enumerate(order):
+            if place >= 2 and self.clock.seconds > until:
+                break
+            self._by_greedy(k, order[place + 1 :])
+        while self.clock.left > 0:
+            # What neighbours have settled gives its time to the others.
+            still = [k for k in order if self.lower[k] < self.upper[k]]
+            still = [k for k in still if k not in self.searched]
+            if not still:
+                break
+            self._by_search(still)
 
-    def _solve_between(self, low: int, high: int) -> None:
-        if high - low < 2:
-            return
-        middle = (low + high) // 2
-        self._solve_one(middle)
-        self._solve_between(low, middle)
-        self._solve_between(middle, high)
-
-    def _solve_one(self, k: int) -> None:
-        sets = self._sets(k)
-        greedy = greedy_cover(sets)
+    def _by_greedy(self, k: int, coming: Sequence[int]) -> None:
+        greedy = greedy_cover(self.sets.at(k, coming))
         self.greedy[k] = greedy.size
         self._learn(k, greedy.lower_bound, greedy.size)
-        if self.lower[k] < self.upper[k]:
-            share = self.clock.left / self.n_open
-            best = minimum_cover(sets, time_limit=share, seed=self.seed)
-            self._learn(k, best.lower_bound, best.size)
-        self.n_open -= 1
+
+    def _by_search(self, still: Sequence[int]) -> None:
+        k, *coming = still
+        self.searched.add(k)
+        sets = self.sets.at(k, coming)
+        share = max(0.0, self.clock.left) / len(still)
+        best = minimum_cover(sets, time_limit=share, seed=self.seed)
+        self._learn(k, best.lower_bound, best.size)
+
+    def _learn(self, k: int, lower: float, upper: int) -> None:
+        for i in range(k, -1, -1):
+            if self.lower[i] >= lower and i < k:
+                break
+            self.lower[i] = max(self.lower[i], int(lower))
+        for i in range(k, len(self.upper)):
+            if self.upper[i] <= upper and i > k:
+                break
+            self.upper[i] = min(self.upper[i], upper)
         if self.progress is not None:
             record = self.upper[k], self.lower[k], f"epsilon={self.epsilons[k]:g}"
             self.progress(Progress(self.clock.seconds, *record))
 
-    def _sets(self, k: int) -> TargetSets:
-        epsilon = self.epsilons[k]
-        rows = range(0, max(1, len(self.loss)), 1024)
-        blocks = (self.loss[r : r + 1024] <= epsilon for r in rows)
-        return pack(blocks, n_targets=self.loss.shape[1])
-
-    def _learn(self, k: int, lower: float, upper: int) -> None:
-        for i in range(k + 1):
-            self.lower[i] = max(self.lower[i], int(lower))
-        for i in range(k, len(self.upper)):
-            self.upper[i] = min(self.upper[i], upper)
-
-    def points(self) -> list[ProfilePoint]:
-        return [
+    def points(self) -> Profile:
+        return Profile(
             ProfilePoint(
                 float(epsilon), self.greedy[k], self.lower[k], self.upper[k], 0
             )
@@ -226,4 +248,20 @@ class _Profile:
             for k, (epsilon, missing) in enumerate(
                 zip(self.epsilons, self.n_uncoverable, strict=True)
             )
-        ]
+        )
+
+
+def _ends_then_middles(places: Sequence[int]) -> list[int]:
+    """The last, the first, the middle, the middles of both halves, and so on."""
+    if len(places) < 2:
+        return list(places)
+    order, intervals = [places[-1], places[0]], [(0, len(places) - 1)]
+    while intervals:
+        halves = []
+        for low, high in intervals:
+            if high - low >= 2:
+                middle = (low + high) // 2
+                order.append(places[middle])
+                halves += [(low, middle), (middle, high)]
+        intervals = halves
+    return order

@@ -43,6 +43,7 @@ __all__ = [
     "Work",
     "assemble",
     "best_known",
+    "contiguous",
     "kept_variables",
     "table_notes",
 ]
@@ -212,10 +213,7 @@ class Ledger:
     @property
     def evaluated(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table."""
-        found = np.zeros(self.n_sources, bool)
-        for block, rows in enumerate(self.storage.blocks("evaluate")):
-            found[rows] = self.storage.has("evaluate", block)
-        return found
+        return self.storage.known()
 
     @property
     def pending(self) -> NDArray[np.bool_]:
@@ -301,9 +299,7 @@ def assemble(
         how many sources there would be with all of them.
     """
     numbers = np.flatnonzero(known)
-    # Stretches of neighbours: one read each, one in all for a finished ledger.
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    blocks = [storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts]
+    blocks = [storage.read_policies(rows) for rows in contiguous(numbers)]
     steps = [block.trained.environment_steps for block in blocks]
     works = ~np.concatenate([block.failed for block in blocks])
     if not works.any():
@@ -330,6 +326,16 @@ def assemble(
     if table.sizes["source"] < n_planned:
         table = table.assign_attrs(n_planned=n_planned)
     return table
+
+
+def contiguous(numbers: NDArray[np.int64]) -> list[slice]:
+    """Ascending numbers as stretches of neighbours: one read each.
+
+    Args:
+        numbers: which sources.
+    """
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return [slice(int(p[0]), int(p[-1]) + 1) for p in parts if len(p)]
 
 
 def table_notes(task: Task, kind: str) -> dict[str, Any]:

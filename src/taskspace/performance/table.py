@@ -220,7 +220,11 @@ def table_from_matrix(
 
 
 def row_blocks(table: xr.Dataset) -> Iterator[slice]:
-    """Stretches of sources that are small enough to hold at once."""
+    """Stretches of sources that are small enough to hold at once.
+
+    Args:
+        table: a performance table, `performance` itself or its reductions.
+    """
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     per_row = n_targets
     if "performance" in table:

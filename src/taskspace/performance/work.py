@@ -42,7 +42,7 @@ class TrainedBlock:
     home: NDArray[np.float64]
     failed: NDArray[np.bool_]
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "TrainedBlock":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "TrainedBlock":
         """Some of the sources.
 
         Args:
@@ -222,6 +222,10 @@ class Storage(Protocol):
         """
         ...
 
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        ...
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""
         ...
@@ -252,20 +256,38 @@ class MemoryStorage:
             self._blocks.append(slice(start, stop))
 
     def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources, the same for both stages."""
+        """The stretches of sources, the same for both stages.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+        """
         del stage
         return self._blocks
 
     def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is there."""
+        """Whether a block is there.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+            block: place of the block among `blocks(stage)`.
+        """
         return block in (self._trained if stage == "train" else self._rows)
 
     def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Keep a block of policies."""
+        """Keep a block of policies.
+
+        Args:
+            block: place of the block among `blocks("train")`.
+            done: the policies of its sources.
+        """
         self._trained[block] = done
 
     def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources."""
+        """Policies of a stretch of sources.
+
+        Args:
+            rows: the sources, which must all be trained.
+        """
         parts = []
         for block, stretch in enumerate(self._blocks):
             first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
@@ -275,16 +297,32 @@ class MemoryStorage:
         return TrainedBlock.concatenate(parts)
 
     def write_rows(self, block: int, done: Rows) -> None:
-        """Keep a block of the table."""
+        """Keep a block of the table.
+
+        Args:
+            block: place of the block among `blocks("evaluate")`.
+            done: the variables of its sources.
+        """
         self._rows[block] = done
 
     def read_rows(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Variables of all evaluated blocks, joined along `source`."""
+        """Variables of all evaluated blocks, joined along `source`.
+
+        Args:
+            names: names of the variables.
+        """
         order = sorted(self._rows)
         return {
             name: np.concatenate([self._rows[b].variables[name] for b in order])
             for name in names
         }
+
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        found = np.zeros(self._blocks[-1].stop if self._blocks else 0, bool)
+        for block in self._rows:
+            found[self._blocks[block]] = True
+        return found
 
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""

@@ -1,18 +1,21 @@
 """Who does the work: this process, processes of this machine, or a Dask cluster."""
 
 import contextlib
+import importlib.util
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, final
 
 from taskspace.errors import MissingExtraError, RunStoreError
 
-__all__ = ["Here", "engine"]
+__all__ = ["Engine", "engine"]
 
 # Libraries read these when they are imported, so they must be set before a start.
 ONE_THREAD = {
@@ -21,45 +24,136 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "NPROC": "1",  # XLA's pool of threads
 }
+CONNECT_WAIT = 10.0
 SCHEDULER_WAIT = 20.0
+"""Seconds that a scheduler may take to answer, and be without any worker."""
+
+KEPT = "Everything finished is kept: run the same command to go on"
 
 
-class Here(Executor):
+class Engine(ABC):
+    """An executor, how much it can take, and what its failures mean.
+
+    Args:
+        executor: takes the work.
+    """
+
+    def __init__(self, executor: Executor):
+        self.executor = executor
+
+    @property
+    @abstractmethod
+    def n_workers(self) -> int:
+        """How many pieces of work are done at the same time, now."""
+
+    @property
+    def at_once(self) -> int:
+        """How many pieces of work to hand out at a time, so that nobody waits."""
+        return 2 * self.n_workers
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if the work in hand will not be done by anyone."""
+
+    @abstractmethod
+    def why(self, error: BaseException) -> str:
+        """What an exception of a piece of work says of the workers, `""` if nothing.
+
+        Args:
+            error: what the piece of work, or handing it out, raised.
+        """
+
+
+@contextlib.contextmanager
+def engine(
+    workers: int,
+    scheduler: str | None,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[Engine]:
+    """Who does the work, ready to take it.
+
+    Args:
+        workers: processes of this machine; 0 works in this one.
+        scheduler: address of a Dask scheduler, or `"local"` to start one.
+        say: told what a person may want to know, e.g. where a dashboard is.
+    """
+    if scheduler is not None:
+        with _dask(scheduler, max(1, workers), say or (lambda _: None)) as found:
+            yield found
+    elif workers == 0:
+        yield _InProcess(_Here())
+    else:
+        with _processes(workers) as found:
+            yield found
+
+
+# --- this process -----------------------------------------------------------------
+
+
+class _Here(Executor):
     """Does each piece at once, in this process."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it now.
-
-        Args:
-            fn: what to do.
-            args: its arguments.
-            kwargs: its named arguments.
-        """
+        """Do it now."""
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
 
+@final
+class _InProcess(Engine):
+    """One worker: this process."""
+
+    @property
+    def n_workers(self) -> int:
+        """This process alone."""
+        return 1
+
+    @property
+    def at_once(self) -> int:
+        """What is done is written before the next piece is begun."""
+        return 1
+
+    def check(self) -> None:
+        """Nothing can be lost."""
+
+    def why(self, error: BaseException) -> str:
+        """Errors are those of the work itself."""
+        del error
+        return ""
+
+
+# --- processes of this machine ----------------------------------------------------
+
+
+@final
+class _Processes(Engine):
+    """A pool of processes."""
+
+    def __init__(self, executor: Executor, workers: int):
+        super().__init__(executor)
+        self._workers = workers
+
+    @property
+    def n_workers(self) -> int:
+        """How many processes there are."""
+        return self._workers
+
+    def check(self) -> None:
+        """A pool notices by itself when a process ends."""
+
+    def why(self, error: BaseException) -> str:
+        """Whether a process ended before its work was done."""
+        if not isinstance(error, BrokenProcessPool):
+            return ""
+        return (
+            "A worker process ended before its work was done (was it killed, or out "
+            f"of memory?). {KEPT}, perhaps with fewer --workers."
+        )
+
+
 @contextlib.contextmanager
-def engine(workers: int, scheduler: str | None) -> Iterator[tuple[Executor, int]]:
-    """An executor, and how many pieces of work to hand it at a time.
-
-    Args:
-        workers: processes of this machine; 0 works in this one.
-        scheduler: address of a Dask scheduler, or `"local"` to start one.
-    """
-    if scheduler is not None:
-        with _dask(scheduler, max(1, workers)) as found:
-            yield found
-    elif workers == 0:
-        yield Here(), 1
-    else:
-        with _processes(workers) as pool:
-            yield pool, 2 * workers
-
-
-@contextlib.contextmanager
-def _processes(workers: int) -> Iterator[Executor]:
+def _processes(workers: int) -> Iterator[Engine]:
     flags = os.environ.get("XLA_FLAGS", "")
     threads = ONE_THREAD | {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false"}
     before = {name: os.environ.get(name) for name in threads}
@@ -69,7 +163,7 @@ def _processes(workers: int) -> Iterator[Executor]:
         workers, mp_context=spawn, initializer=_follow_parent, initargs=(os.getpid(),)
     )
     try:
-        yield pool
+        yield _Processes(pool, workers)
     except BaseException:
         # Whatever ended the work: the processes must not outlive it.
         for process in list((pool._processes or {}).values()):
@@ -98,29 +192,102 @@ def _follow_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+# --- a Dask cluster ---------------------------------------------------------------
+
+
+@final
+class _Dask(Engine):
+    """Workers of a scheduler; they may come and go."""
+
+    def __init__(self, client: Any, address: str):
+        super().__init__(client.get_executor(pure=False))
+        self._client, self._address = client, address
+        self._without: float | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Threads of all workers that are there now."""
+        return max(1, self._threads())
+
+    def _threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except Exception as error:  # whatever a broken connection raises
+            raise RunStoreError(self._gone()) from error
+
+    def check(self) -> None:
+        """The scheduler must answer, and not be without workers for long."""
+        if self._client.status != "running":
+            raise RunStoreError(self._gone())
+        if self._threads():
+            self._without = None
+        elif self._without is None:
+            self._without = time.monotonic()
+        elif time.monotonic() - self._without > SCHEDULER_WAIT:
+            raise RunStoreError(
+                f"The Dask scheduler at {self._address} has lost all its workers "
+                f"(waited {SCHEDULER_WAIT:g} s). {KEPT}."
+            )
+
+    def why(self, error: BaseException) -> str:
+        """Whether workers, or the scheduler, went away."""
+        from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
+
+        if isinstance(error, KilledWorker):
+            return (
+                "Several Dask workers ended while they did the same piece of work (out "
+                f"of memory?). {KEPT}, perhaps on workers with more memory."
+            )
+        if isinstance(error, CancelledError | CommClosedError | TimeoutError):
+            return self._gone()
+        return ""
+
+    def _gone(self) -> str:
+        return f"The Dask scheduler at {self._address} has gone away. {KEPT}."
+
+
 @contextlib.contextmanager
-def _dask(address: str, workers: int) -> Iterator[tuple[Executor, int]]:
+def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[Engine]:
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingExtraError("Running on a Dask scheduler", "dask") from error
     with contextlib.ExitStack() as stack:
         if address == "local":
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1)
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
+                env=ONE_THREAD,
+            )
             stack.enter_context(cluster)
             address = cluster.scheduler_address
+            say(f"Dashboard: {_dashboard(cluster.dashboard_link)}")
         try:
-            client = stack.enter_context(Client(address, timeout=10))
+            client = stack.enter_context(Client(address, timeout=CONNECT_WAIT))
+        except (OSError, ValueError) as error:
+            raise RunStoreError(
+                f"There is no Dask scheduler at {address} that answers within "
+                f"{CONNECT_WAIT:g} s ({_first_line(error)}). Start one with: dask "
+                "scheduler"
+            ) from error
+        try:
             client.wait_for_workers(1, timeout=SCHEDULER_WAIT)
         except TimeoutError as error:
             raise RunStoreError(
-                f"The Dask scheduler at {address} does not answer or has no worker "
-                f"(waited {SCHEDULER_WAIT:g} s). Start one with: dask worker {address}"
+                f"The Dask scheduler at {address} has no worker (waited "
+                f"{SCHEDULER_WAIT:g} s). Start one with: dask worker {address}"
             ) from error
-        except (OSError, ValueError) as error:
-            raise RunStoreError(
-                f"There is no Dask scheduler at {address}: {error}."
-            ) from error
-        threads: Any = client.nthreads()
-        n_threads = sum(threads.values())
-        yield client.get_executor(), 2 * n_threads
+        yield _Dask(client, address)
+
+
+def _dashboard(link: str) -> str:
+    """The page of a scheduler; the one with plots needs another package."""
+    if importlib.util.find_spec("bokeh"):
+        return link
+    return link.removesuffix("status") + "info/main/workers.html"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from taskspace.cover import METHODS
 from taskspace.errors import (
@@ -19,15 +20,19 @@ from taskspace.errors import (
 )
 from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
 from taskspace.runs.answers import Report, answer, cover_settings
-from taskspace.runs.engines import engine
+from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import Kept
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
-from taskspace.runs.results import Results
+from taskspace.runs.results import Results, Scores
 from taskspace.runs.store import RunStore
 
 __all__ = ["RunResult", "run_experiment", "task_of"]
+
+CHECKED = 5.0
+"""Seconds without a result after which workers are looked for."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class RunResult:
         results: what is in `results.json`.
         reused: nothing had to be computed.
         mended: what was damaged and computed again, a clause each.
+        n_kept: trainings taken over from the smaller space that the run had before.
     """
 
     path: Path
@@ -47,6 +53,7 @@ class RunResult:
     results: Results
     reused: bool
     mended: tuple[str, ...] = ()
+    n_kept: int = 0
 
 
 def run_experiment(
@@ -56,6 +63,7 @@ def run_experiment(
     workers: int | None = None,
     scheduler: str | None = None,
     report: Report | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Run an experiment into a directory, or finish or mend one that is there.
 
@@ -66,7 +74,8 @@ def run_experiment(
             processors for simulated systems, 0 for exact ones (whose kernels use
             all processors by themselves).
         scheduler: address of a Dask scheduler, or `"local"` to start one here.
-        report: told about progress.
+        report: told about progress, and what each worker does.
+        say: told, once, what a person may want to know: where a dashboard is.
 
     Returns:
         The results, which are also in `results.json`.
@@ -82,12 +91,15 @@ def run_experiment(
         system = store.experiment.built_system
         if workers is None:
             workers = 0 if system.fills_processors else os.cpu_count() or 1
-        store.forget_failures()
+        store.trainings.forget_failures()
         mended = store.forget_damaged()
         ledger = store.ledger()
+        kept = Kept.load(store.path)
+        mended += [kept.damage] if kept.damage else []
+        n_kept = _fill(ledger, kept)
         if ledger.ask():
-            with engine(workers, scheduler) as (executor, at_once):
-                _work_off(ledger, store.experiment, executor, at_once, report)
+            with engine(workers, scheduler, say) as crew:
+                _work_off(ledger, store.experiment, crew, report, kept)
         if not store.has_best_known():
             store.write_best_known(*ledger.best_known())
         stored = store.path / "results.json"
@@ -95,7 +107,9 @@ def run_experiment(
         if known is not None and not mended and _answers(known, store.experiment):
             seconds = time.perf_counter() - began
             return RunResult(store.path, seconds, known, True)
-        failures = tuple(store.failures())
+        failures = tuple(store.trainings.failures())
+        if not failures:
+            Kept.remove(store.path)
         results = answer(
             store.table(),
             store.experiment,
@@ -103,10 +117,14 @@ def run_experiment(
             solved_return=system.solved_return,
             known=None if mended or failures else known,
         )
-        results = replace(results, failures=failures)
+        results = replace(
+            results,
+            failures=failures,
+            scores=_beside_ignorance(results.scores, ledger),
+        )
         results.save(stored)
     seconds = time.perf_counter() - began
-    return RunResult(store.path, seconds, results, False, tuple(mended))
+    return RunResult(store.path, seconds, results, False, tuple(mended), n_kept)
 
 
 def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
@@ -124,7 +142,7 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
     task = replace(task_of(text, code), keep=keep)
     try:
         return task.do(work)
-    except TaskspaceError:
+    except (TaskspaceError, MemoryError):
         raise
     except Exception as error:
         if work.stage == "train":
@@ -179,12 +197,20 @@ class Failed:
     reasons: dict[int, str]
 
 
+def _fill(ledger: Ledger, kept: Kept) -> int:
+    """Take over what was kept; how many trainings that saves."""
+    n_sources = 0
+    for work in ledger.ask():
+        if work.stage == "train" and kept.block is not None:
+            here = kept.has(work.contexts)
+            n_sources += int(here.sum())
+            if here.all():
+                ledger.tell(work, kept.of(work.contexts))
+    return n_sources * ledger.task.trainer.n_policies
+
+
 def _work_off(
-    ledger: Ledger,
-    experiment: Experiment,
-    executor: Executor,
-    at_once: int,
-    report: Report,
+    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report, kept: Kept
 ) -> None:
     """Hand out whatever can be done until nothing is left.
 
@@ -194,43 +220,89 @@ def _work_off(
     text, code, keep = experiment.to_toml(), experiment.code, ledger.task.keep
     running: dict[Future[Any], Work] = {}
     begun: set[tuple[str, int]] = set()
-    for stage in ("train", "evaluate"):
-        report(stage, *ledger.done(stage))
 
-    def waiting() -> Iterator[Work]:
-        for work in ledger.ask():
-            if (work.stage, work.block) not in begun:
-                yield work
+    def waiting() -> list[Work]:
+        asked = ledger.ask()
+        return [work for work in asked if (work.stage, work.block) not in begun]
+
+    def tell_all() -> None:
+        in_hand = list(running.values())[: crew.n_workers]
+        for stage in ("train", "evaluate"):
+            report(stage, *ledger.done(stage), _in_words(in_hand, stage))
 
     try:
-        while (queue := list(waiting())) or running:
-            for work in queue[: at_once - len(running)]:
+        while (queue := waiting()) or running:
+            for work in queue[: max(0, crew.at_once - len(running))]:
                 begun.add((work.stage, work.block))
-                future = executor.submit(do_work, text, code, keep, ledger.give(work))
+                report(work.stage, *ledger.done(work.stage), _in_words([work]))
+                given = kept.rest(ledger.give(work))
+                future = crew.executor.submit(do_work, text, code, keep, given)
                 running[future] = work
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                work = running.pop(future)
-                _tell(ledger, work, future.result())
-                report(work.stage, *ledger.done(work.stage))
-    except BrokenProcessPool as error:
-        raise RunStoreError(
-            "A worker process ended before its work was done (was it killed, or out "
-            "of memory?). Everything finished is kept: run the same command to go on, "
-            "perhaps with fewer --workers."
-        ) from error
+            tell_all()
+            done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
+            # What is finished first: an error must not take it along.
+            for future in sorted(done, key=_failed):
+                _tell(ledger, running.pop(future), future.result(), kept)
+            if not done:
+                crew.check()
+        tell_all()
+    except BaseException as error:
+        if why := crew.why(error):
+            raise RunStoreError(why) from error
+        raise
     finally:
         for future in running:
             future.cancel()
 
 
-def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> None:
-    storage = ledger.storage
-    if isinstance(done, Failed):
-        assert isinstance(storage, RunStore)
-        storage.write_failures(work, done.parts, done.reasons)
-    else:
+def _failed(future: Future[Any]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
+    """What the workers do, the sources of each."""
+    return ", ".join(
+        f"sources {work.rows.start:,}–{work.rows.stop - 1:,}"
+        if work.rows.stop - work.rows.start > 1
+        else f"source {work.rows.start:,}"
+        for work in pieces
+        if stage in (None, work.stage)
+    )
+
+
+def _tell(
+    ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed", kept: Kept
+) -> None:
+    if isinstance(done, TrainedBlock):
+        ledger.tell(work, kept.whole(work, done))
+    elif isinstance(done, Rows):
         ledger.tell(work, done)
+    else:
+        storage = ledger.storage
+        assert isinstance(storage, RunStore)
+        rest = np.flatnonzero(~kept.has(work.contexts))
+        reasons = {int(rest[place]): why for place, why in done.reasons.items()}
+        storage.trainings.write_failures(work, kept.join(work, done.parts), reasons)
+
+
+def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
+    """The scores beside those of policies that know nothing, for learned ones."""
+    system, targets = ledger.task.system, ledger.task.targets
+    if not system.n_episodes:
+        return scores
+    from taskspace.systems.baselines import baseline_performance  # loads JAX
+
+    found = baseline_performance(system, targets)
+    if found is None:
+        return scores
+    ignorant = np.maximum(found.random, found.zero)
+    best = ledger.storage.top()[found.rows]
+    return replace(
+        scores,
+        ignorant=(float(ignorant.min()), float(ignorant.max())),
+        n_no_better=int((best <= ignorant).sum()),
+        n_tried=len(ignorant),
+    )
 
 
 def _known(path: Path) -> Results | None:

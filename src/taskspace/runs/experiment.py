@@ -205,7 +205,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                values[key] = {"id": name, **_plain(built.settings())}
+                settings = _plain(built.settings())
+                # TOML has no word for "none": a setting left out means the same.
+                given = {k: v for k, v in settings.items() if v is not None}
+                values[key] = {"id": name, **given}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
@@ -223,8 +226,7 @@ class Experiment:
         }
         if self.select is not None:
             values["select"] = self.select.to_dict()
-        values = _plain(values)
-        return {key: value for key, value in values.items() if value is not None}
+        return _plain(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -336,7 +338,12 @@ def load_experiment(
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as plain values, or a sentence about what is wrong with it."""
+    """TOML as plain values, or a sentence about what is wrong with it.
+
+    Args:
+        text: the text.
+        origin: where it is from, for the sentence.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -440,6 +447,7 @@ def _build(
     name = settings.pop("id", None)
     if is_reference(name):
         return build_object(kind, name, settings, base, code)
+    make: Any
     if kind == "system" and is_gymnasium(name):
         make = partial(gymnasium_system, name.removeprefix("gymnasium:"))
         known = list(inspect.signature(make).parameters)
@@ -468,9 +476,9 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers."""
+    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):

@@ -19,12 +19,10 @@ manifest. The table of a built-in exact system that would be large is not stored
 computed from the policies as it is read, which is faster.
 """
 
-import io
-import json
 import os
-import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,7 +35,6 @@ from taskspace._files import (
     checksum,
     clean_leftovers,
     read_sealed,
-    replacing,
     write_atomically,
     write_sealed,
 )
@@ -48,18 +45,21 @@ from taskspace.performance.ledger import (
     Stage,
     Task,
     TrainedBlock,
-    Work,
     assemble,
+    contiguous,
     table_notes,
 )
 from taskspace.performance.table import DIMS
-from taskspace.policies import POLICY_KINDS, Policy
+from taskspace.policies import Policy
 from taskspace.runs import chunks
+from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import not_there, set_aside
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
     as_text,
+    check_manifest,
     check_ours,
     difference,
     from_text,
@@ -68,7 +68,7 @@ from taskspace.runs.manifest import (
     stored_kinds,
 )
 from taskspace.runs.objects import Code
-from taskspace.trainers import Trained
+from taskspace.runs.trainings import Trainings
 
 __all__ = ["RunStore"]
 
@@ -94,7 +94,8 @@ class RunStore:
     ):
         self.path, self.experiment, self.layout = path, experiment, layout
         self.notes, self.system = notes, system
-        self._seen: set[tuple[Stage, int]] = set()
+        self._blocks = Blocks(path, layout, self.resume_command)
+        self.trainings = Trainings(self._blocks, experiment)
 
     # --- making and opening -------------------------------------------------------
 
@@ -107,7 +108,8 @@ class RunStore:
 
         Args:
             path: the directory.
-            experiment: what to run; a directory with other data is refused.
+            experiment: what to run; a directory with other data is refused, unless
+                this one only adds contexts: then its policies are kept.
         """
         path = Path(path)
         experiment = experiment.resolved()
@@ -115,17 +117,14 @@ class RunStore:
         store = cls._new(path, experiment)
         there = read_manifest(path)
         if there is not None and there["data"] != store._manifest()["data"]:
-            what = difference(there["data"], store._manifest()["data"])
-            raise RunStoreError(
-                f"{path} holds another experiment: {what}. Nothing was changed. "
-                "Choose another directory with --out."
-            )
+            store._take_over(there)
+            there = None
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
         stored = None if there is None else Layout.from_dict(there["layout"])
         if stored is not None and stored.serves(store.layout):
-            store.layout = stored
+            store = cls(path, experiment, stored, store.notes, store.system)
         else:
             # Other reductions are wanted, or the manifest was lost: policies stay.
             for block in (path / "blocks").glob("table-*.json"):
@@ -136,6 +135,38 @@ class RunStore:
         write_atomically(path / "experiment.toml", experiment.to_toml())
         write_sealed(path / "manifest.json", store._manifest())
         return store
+
+    def _take_over(self, there: dict[str, Any]) -> None:
+        """Keep the policies of a run with fewer contexts; refuse any other one.
+
+        Args:
+            there: its manifest.
+        """
+        here = self._manifest()["data"]
+        what = difference(there["data"], here)
+        spaces = ("space", "targets")
+        if all(there["data"][k] == here[k] for k in here if k not in spaces):
+            given = {key: there["data"][key] for key in spaces}
+            old = replace(self.experiment, **given)
+            lost = not_there(old, self.experiment)
+            what = f"{what}; {lost}" if lost else ""
+        else:
+            old = self.experiment
+        if what:
+            raise RunStoreError(
+                f"{self.path} holds another experiment: {what}. Nothing was changed. "
+                "Contexts can be added to it, but none taken away. Choose another "
+                "directory with --out."
+            )
+        layout = Layout.from_dict(there["layout"])
+        before = RunStore(self.path, old, layout, self.notes, self.system)
+        contexts = old.built_system.contexts(old.sources)
+        set_aside(self.path, before.trainings, contexts)
+        # Whatever is removed first, nothing that was trained is lost from here on.
+        for file in ("results.json", "best_known.json", "blocks", "table.zarr"):
+            _remove(self.path / file)
+        for file in (self.path / "policies").glob("block-*.npz"):
+            file.unlink()
 
     @classmethod
     def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
@@ -194,6 +225,7 @@ class RunStore:
         try:
             manifest = read_manifest(path, strict=True)
             assert manifest is not None
+            check_manifest(manifest)
             folders = tuple(path / folder for folder in manifest["modules"])
             text = (path / "experiment.toml").read_text(encoding="utf-8")
             if checksum(text.encode()) != manifest["experiment"]:
@@ -203,11 +235,14 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, *folders), checks_types=True),
+                code=Code(trust, (path, path.parent, *folders), checks_types=True),
             )
             layout = Layout.from_dict(manifest["layout"])
+            spaces = experiment.sources, experiment.target_space
+            if (layout.n_sources, layout.n_targets) != tuple(s.size for s in spaces):
+                raise ValueError("the manifest is not of this experiment")
             return cls(path, experiment, layout, manifest["notes"], manifest["system"])
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
             raise RunStoreError(
                 f"{path} is damaged: its manifest or experiment cannot be read "
                 f"({error}). {mend}"
@@ -230,9 +265,7 @@ class RunStore:
         Args:
             stage: `"train"` or `"evaluate"`.
         """
-        if stage == "evaluate" and self.layout.is_computed:
-            return []
-        return self.layout.blocks(stage)
+        return self._blocks.stretches(stage)
 
     def has(self, stage: Stage, block: int) -> bool:
         """Whether a block is finished and all there.
@@ -241,56 +274,7 @@ class RunStore:
             stage: `"train"` or `"evaluate"`.
             block: its number.
         """
-        if (stage, block) in self._seen:
-            return True
-        if self._missing(stage, block):
-            return False
-        self._seen.add((stage, block))
-        return True
-
-    def _missing(self, stage: Stage, block: int) -> str:
-        """What is not there of a block, `""` if all is."""
-        try:
-            record = self._record(stage, block)
-        except DamagedFileError as error:
-            return str(error)
-        for name, facts in record["files"].items():
-            file = self.path / name
-            if not file.is_file() or file.stat().st_size != facts["bytes"]:
-                return f"{name} is missing or cut short"
-        return ""
-
-    def _record(self, stage: Stage, block: int) -> dict[str, Any]:
-        return read_sealed(self._marker(stage, block))
-
-    def _marker(self, stage: Stage, block: int) -> Path:
-        name = "train" if stage == "train" else "table"
-        return self.path / "blocks" / f"{name}-{block:05d}.json"
-
-    def _seal(self, stage: Stage, block: int, files: Mapping[Path, str], **more: Any):
-        record = {
-            "files": {
-                str(file.relative_to(self.path)): {
-                    "bytes": file.stat().st_size,
-                    "crc32c": seal,
-                }
-                for file, seal in files.items()
-            },
-            **more,
-        }
-        write_sealed(self._marker(stage, block), record)
-
-    def forget(self, stage: Stage, block: int) -> None:
-        """Have a block computed again.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-            block: its number.
-        """
-        self._seen.discard((stage, block))
-        self._marker(stage, block).unlink(missing_ok=True)
-
-    # --- policies -----------------------------------------------------------------
+        return self._blocks.has(stage, block)
 
     def write_policies(self, block: int, done: TrainedBlock) -> None:
         """Store what training gave for a block of sources.
@@ -299,21 +283,7 @@ class RunStore:
             block: number of the block.
             done: policies, counts and scores at home.
         """
-        policies = done.trained.policies
-        header = {"kind": policies.kind, "settings": policies.settings()}
-        arrays = {f"policy_{k}": v for k, v in policies.arrays().items()}
-        arrays |= {f"log_{k}": v for k, v in done.trained.log.items()}
-        file = self._policy_file(block)
-        with replacing(file) as temporary, temporary.open("wb") as out:
-            np.savez(
-                out,
-                allow_pickle=False,
-                header=np.array(json.dumps(header)),
-                home=done.home,
-                environment_steps=done.trained.environment_steps,
-                **arrays,
-            )
-        self._seal("train", block, {file: checksum(file.read_bytes())})
+        self.trainings.write(block, done)
 
     def read_policies(self, rows: slice) -> TrainedBlock:
         """Policies of a stretch of sources, and their J at home.
@@ -321,138 +291,7 @@ class RunStore:
         Args:
             rows: the sources.
         """
-        parts = []
-        for block, stretch in enumerate(self.layout.blocks("train")):
-            first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
-            if first < stop:
-                inside = slice(first - stretch.start, stop - stretch.start)
-                parts.append(self._read_policy_file(block)[inside])
-        return TrainedBlock.concatenate(parts)
-
-    def _policy_file(self, block: int) -> Path:
-        return self.path / "policies" / f"block-{block:05d}.npz"
-
-    def _read_policy_file(self, block: int) -> TrainedBlock:
-        file = self._policy_file(block)
-        stretch = self.layout.blocks("train")[block]
-        failures = self._failures(block)
-        if len(failures) == stretch.stop - stretch.start:
-            return self._like().blank(len(failures))
-        data = self._checked("train", block, file)
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                header = json.loads(str(arrays["header"]))
-                kind: type[Policy] = POLICY_KINDS[header["kind"]]
-                groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
-                for name in arrays.files:
-                    group, _, rest = name.partition("_")
-                    if group in groups and rest:
-                        groups[group][rest] = arrays[name]
-                trained = Trained(
-                    kind.from_arrays(groups["policy"], header["settings"]),
-                    arrays["environment_steps"],
-                    groups["log"],
-                )
-                failed = np.zeros(len(arrays["home"]), bool)
-                failed[[int(place) for place in failures]] = True
-                return TrainedBlock(trained, arrays["home"], failed)
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise self._damaged(f"{file.name} cannot be read ({error})") from error
-
-    # --- trainings that failed ----------------------------------------------------
-
-    def write_failures(
-        self,
-        work: Work,
-        parts: Sequence[TrainedBlock | None],
-        reasons: Mapping[int, str],
-    ) -> None:
-        """Store a block of which some trainings failed; the next call tries again.
-
-        Args:
-            work: what was asked.
-            parts: what the others gave, None where one failed.
-            reasons: why, by place in the block.
-        """
-        there = [part for part in parts if part is not None]
-        if there:
-            blank = there[0].blank(1)
-            whole = TrainedBlock.concatenate([part or blank for part in parts])
-            self.write_policies(work.block, whole)
-            record = self._record("train", work.block)
-        else:
-            record = {"files": {}}
-        record["failures"] = {str(place): why for place, why in reasons.items()}
-        write_sealed(self._marker("train", work.block), record)
-
-    def _failures(self, block: int) -> dict[str, str]:
-        try:
-            return self._record("train", block).get("failures", {})
-        except DamagedFileError as error:
-            raise self._damaged(str(error)) from error
-
-    def _like(self) -> TrainedBlock:
-        """Policies of any block that was trained, to make blanks like them."""
-        reasons = []
-        for block, stretch in enumerate(self.layout.blocks("train")):
-            if not self.has("train", block):
-                continue
-            failures = self._failures(block)
-            if len(failures) < stretch.stop - stretch.start:
-                return self._read_policy_file(block)
-            reasons += failures.values()
-        raise RunStoreError(f"No source of {self.path} could be trained: {reasons[0]}.")
-
-    def failures(self) -> list[dict[str, Any]]:
-        """Trainings that failed: number of the source, context, seed and reason."""
-        found = []
-        for block, stretch in enumerate(self.layout.blocks("train")):
-            for place, reason in self._failures(block).items():
-                number = stretch.start + int(place)
-                found.append(
-                    {
-                        "source": number,
-                        "context": self.experiment.sources.context(number),
-                        "seed": self.experiment.seed,
-                        "reason": reason,
-                    }
-                )
-        return found
-
-    def forget_failures(self) -> None:
-        """Have failed trainings tried again, and what rests on them."""
-        for block, stretch in enumerate(self.layout.blocks("train")):
-            if not self._marker("train", block).exists():
-                continue
-            try:
-                if not self._record("train", block).get("failures"):
-                    continue
-            except DamagedFileError:
-                continue
-            self.forget("train", block)
-            (self.path / "best_known.json").unlink(missing_ok=True)
-            for other, rows in enumerate(self.blocks("evaluate")):
-                if rows.start < stretch.stop and stretch.start < rows.stop:
-                    self.forget("evaluate", other)
-
-    def _checked(self, stage: Stage, block: int, file: Path) -> bytes:
-        """The bytes of a file of a block, compared with its record."""
-        try:
-            facts = self._record(stage, block)["files"][
-                str(file.relative_to(self.path))
-            ]
-            data = file.read_bytes()
-        except (OSError, KeyError, DamagedFileError) as error:
-            raise self._damaged(f"{file.relative_to(self.path)}: {error}") from error
-        if checksum(data) != facts["crc32c"]:
-            name = file.relative_to(self.path)
-            raise self._damaged(f"the checksum of {name} does not fit")
-        return data
-
-    def _damaged(self, what: str) -> RunStoreError:
-        return RunStoreError(
-            f"{self.path} is damaged: {what}. Mend it with: {self.resume_command}"
-        )
+        return self.trainings.read(rows)
 
     # --- table --------------------------------------------------------------------
 
@@ -470,7 +309,7 @@ class RunStore:
             data = chunks.encode(values, self.layout.chunk(name), name)
             write_atomically(file, data)
             files[file] = checksum(data)
-        self._seal("evaluate", block, files, top=as_text(done.top.tolist()))
+        self._blocks.seal("evaluate", block, files, top=as_text(done.top.tolist()))
 
     def _chunk_file(self, name: str, block: int) -> Path:
         index = [str(block)] + ["0"] * (len(DIMS[name]) - 1)
@@ -483,11 +322,11 @@ class RunStore:
             name: the variable.
             block: number of the block.
         """
-        data = self._checked("evaluate", block, self._chunk_file(name, block))
+        data = self._blocks.checked("evaluate", block, self._chunk_file(name, block))
         try:
             values = chunks.decode(data, self.layout.chunk(name), name)
         except (RuntimeError, ValueError) as error:
-            raise self._damaged(f"block {block} of {name} ({error})") from error
+            raise self._blocks.damaged(f"block {block} of {name} ({error})") from error
         rows = self.layout.blocks("evaluate")[block]
         return values[: rows.stop - rows.start]
 
@@ -505,6 +344,23 @@ class RunStore:
         done = [block for block in range(n_blocks) if self.has("evaluate", block)]
         return chunks.stored_variables(self, done, names)
 
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table; a computed one needs policies."""
+        stage: Stage = "train" if self.layout.is_computed else "evaluate"
+        found = np.zeros(self.layout.n_sources, bool)
+        for block, rows in enumerate(self.layout.blocks(stage)):
+            found[rows] = self.has(stage, block)
+        return found
+
+    def table_policies(self) -> Policy:
+        """The policies of the sources that the table has, in its order."""
+        parts = [
+            block[~block.failed]
+            for rows in contiguous(np.flatnonzero(self.known()))
+            for block in [self.read_policies(rows)]
+        ]
+        return TrainedBlock.concatenate(parts).trained.policies
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target, over the finished blocks."""
         if self.layout.is_computed:
@@ -513,7 +369,7 @@ class RunStore:
             return np.max([best[rows].values.max(0) for rows in stretches], axis=0)
         blocks = range(len(self.layout.blocks("evaluate")))
         seen = [
-            self._record("evaluate", block)["top"]
+            self._blocks.record("evaluate", block)["top"]
             for block in blocks
             if self.has("evaluate", block)
         ]
@@ -529,40 +385,32 @@ class RunStore:
         record = {"kind": kind, "best_known": as_text(values.tolist())}
         write_sealed(self.path / "best_known.json", record)
 
+    def _read_best_known(self) -> tuple[NDArray[np.float64], str]:
+        file = self.path / "best_known.json"
+        record = read_sealed(file)
+        try:
+            values, kind = from_text(record["best_known"]), record["kind"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{file} holds no reference: {error}.") from error
+        if values.shape != (self.layout.n_targets,) or not isinstance(kind, str):
+            raise DamagedFileError(f"{file} is of another table.")
+        return values, kind
+
     def has_best_known(self) -> bool:
         """Whether the reference of regret is there and whole."""
         try:
-            read_sealed(self.path / "best_known.json")
+            self._read_best_known()
         except DamagedFileError:
             return False
         return True
 
     def is_complete(self) -> bool:
         """Whether every block is there, and the reference of regret."""
-        return self.has_best_known() and not self.unfinished()
-
-    def unfinished(self) -> list[str]:
-        """What is missing or cut short, a clause each."""
-        found = []
-        for stage in ("train", "evaluate"):
-            for block in range(len(self.blocks(stage))):
-                missing = self._missing(stage, block)
-                if missing:
-                    found.append(f"block {block} to {stage}: {missing}")
-        return found
+        return self.has_best_known() and not self._blocks.unfinished()
 
     def damages(self) -> list[str]:
         """Everything that is missing or not what was written; reads every file."""
-        found = self.unfinished()
-        for stage in ("train", "evaluate"):
-            for block in range(len(self.blocks(stage))):
-                if self._missing(stage, block):
-                    continue
-                for name in self._record(stage, block)["files"]:
-                    try:
-                        self._checked(stage, block, self.path / name)
-                    except RunStoreError:
-                        found.append(f"block {block} to {stage}: {name} is damaged")
+        found = self._blocks.damages()
         for name in ("best_known.json", "results.json"):
             try:
                 read_sealed(self.path / name)
@@ -571,25 +419,12 @@ class RunStore:
         return found
 
     def forget_damaged(self) -> list[str]:
-        """Have everything that is damaged computed again.
+        """Have every block that is damaged computed again.
 
         Returns:
             What was damaged, a clause each.
         """
-        found = []
-        for stage in ("train", "evaluate"):
-            for block in range(len(self.blocks(stage))):
-                if not self._marker(stage, block).exists():
-                    continue
-                try:
-                    if missing := self._missing(stage, block):
-                        raise self._damaged(missing)
-                    for name in self._record(stage, block)["files"]:
-                        self._checked(stage, block, self.path / name)
-                except RunStoreError as error:
-                    found.append(f"block {block} to {stage}: {error}")
-                    self.forget(stage, block)
-        return found
+        return self._blocks.forget_damaged()
 
     def table(self) -> xr.Dataset:
         """The performance table; large variables are read as they are needed.
@@ -598,21 +433,16 @@ class RunStore:
         with the note `n_planned`.
         """
         try:
-            record = read_sealed(self.path / "best_known.json")
-            reference, kind = from_text(record["best_known"]), record["kind"]
+            reference, kind = self._read_best_known()
         except DamagedFileError as error:
             if (self.path / "best_known.json").exists() or self.layout.is_computed:
-                raise self._damaged(str(error)) from error
+                raise self._blocks.damaged(str(error)) from error
             reference, kind = None, "best of the table so far"
-        missing = self.unfinished()
+        missing = self._blocks.unfinished()
         if reference is not None and missing:
-            raise self._damaged(missing[0])
+            raise self._blocks.damaged(missing[0])
         notes = {**self.notes, "best_known_kind": kind}
-        known = np.zeros(self.layout.n_sources, bool)
-        for block, rows in enumerate(self.blocks("evaluate")):
-            known[rows] = self.has("evaluate", block)
-        if self.layout.is_computed:
-            known[:] = True
+        known = self.known()
         if not known.any():
             raise RunStoreError(
                 f"{self.path} is not finished: no source is evaluated yet. Go on with: "
@@ -641,6 +471,13 @@ class RunStore:
             return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:

@@ -6,6 +6,7 @@ The package can be called: `taskspace.select(...)` is `taskspace.select.select(.
 import sys
 from types import ModuleType
 
+from taskspace._lazy import callable_package
 from taskspace.select.base import Candidates, Known, Offer, Selector, known
 from taskspace.select.loop import Journal, Options, Selection
 from taskspace.select.result import Budget, SelectResult
@@ -34,3 +35,5 @@ class _Callable(ModuleType):
 
 # `ts.select(...)` works whether or not someone imported this package before.
 sys.modules[__name__].__class__ = _Callable
+
+callable_package(__name__, "select")

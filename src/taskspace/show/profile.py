@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from taskspace._files import write_atomically
-from taskspace.cover import ProfilePoint, complexity_profile
+from taskspace.cover import ProfilePoint, table_profile
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
@@ -30,9 +30,7 @@ def complexity(
         time_limit: seconds for all tolerances together.
         seed: of the searches.
     """
-    points = complexity_profile(
-        question.losses(table), time_limit=time_limit, seed=seed
-    )
+    points = table_profile(table, question, time_limit=time_limit, seed=seed)
     return draw_profile(points, _title(question))
 
 

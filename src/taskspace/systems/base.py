@@ -48,7 +48,11 @@ class ContextAxis:
         return f"{words} [{self.unit}]" if self.unit else words
 
     def allows(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which values are finite and within the bounds of the physics."""
+        """Which values are finite and within the bounds of the physics.
+
+        Args:
+            values: values of this axis.
+        """
         above = values > self.low if self.low_open else values >= self.low
         return above & (values <= self.high) & np.isfinite(values)
 
@@ -178,6 +182,30 @@ class System(ABC):
         del contexts
         return None
 
+    def within_regret(
+        self,
+        policies: Policy,
+        contexts: NDArray[np.float64],
+        reference: NDArray[np.float64],
+        epsilon: float,
+    ) -> NDArray[np.uint64] | None:
+        """Bits of the targets where `reference − J <= epsilon`, a row a source.
+
+        Target `t` is bit `t % 64` of word `t // 64`; exactly the bits that
+        `performance` would give, only faster.
+
+        Args:
+            policies: a stack with leading dims `(source, policy)`, one policy each.
+            contexts: full context rows, shape `(target, len(axes))`.
+            reference: J to compare with, one a target, finite.
+            epsilon: the tolerance, `>= 0`.
+
+        Returns:
+            Shape `(source, ceil(target / 64))`; None where a system has no faster way.
+        """
+        del policies, contexts, reference, epsilon
+        return None
+
     def settings(self) -> dict[str, Any]:
         """The fields of the system, as plain values for a manifest."""
         if not is_dataclass(self):
@@ -214,7 +242,12 @@ class System(ABC):
 
 
 def gap(home: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[np.float64]:
-    """J(source, π) − J(target, π), with equal scores (also −inf) having no gap."""
+    """J(source, π) − J(target, π), with equal scores (also −inf) having no gap.
+
+    Args:
+        home: J(source, π).
+        away: J(target, π), of a shape that broadcasts with `home`.
+    """
     with np.errstate(invalid="ignore"):
         return np.where(home == away, 0.0, home - away)
 

@@ -129,6 +129,28 @@ class MassSpringDamper(LinearSystem):
         over_rows(kernel, len(gains))
         return reduced
 
+    def within_regret(
+        self,
+        policies: Policy,
+        contexts: NDArray[np.float64],
+        reference: NDArray[np.float64],
+        epsilon: float,
+    ) -> NDArray[np.uint64] | None:
+        """Bits of the targets where `reference − J <= epsilon`, without storing J."""
+        if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
+            return None
+        gains = np.ascontiguousarray(self.gains(policies).gain[:, 0, 0, :])
+        columns = np.ascontiguousarray(contexts.T)
+        weights = (self.position_weight, self.velocity_weight, self.input_weight)
+        words = np.zeros((len(gains), -(-len(contexts) // 64)), np.uint64)
+
+        def kernel(first: int, stop: int) -> None:
+            some = gains[first:stop], words[first:stop]
+            _serve(some[0], columns, weights, reference, epsilon, some[1])
+
+        over_rows(kernel, len(gains))
+        return words
+
     def _cost(
         self, gain: NDArray[np.float64], contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
@@ -207,3 +229,72 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
                 best[s, first + t] = -low
                 gap_worst[s, first + t] = most
                 gap_best[s, first + t] = least
+
+
+# A trifle more than the costs can err by rounding: all their terms are positive.
+SLACK = 1 + 1e-9
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _serve(gains, contexts, weights, reference, epsilon, words):
+    """Set the bits of the targets where `reference + cost <= epsilon`.
+
+    Most targets are far from the sources that would serve them: a first look without a
+    division passes over them, with some slack.
+    """
+    n_targets = contexts.shape[1]
+    for first in range(0, n_targets, CHUNK):
+        stop = min(first + CHUNK, n_targets)
+        k, c, m = (
+            contexts[0, first:stop],
+            contexts[1, first:stop],
+            contexts[2, first:stop],
+        )
+        best = reference[first:stop]
+        most = 2 * SLACK * (epsilon - best)
+        for s in range(len(gains)):
+            g0, g1 = gains[s]
+            if not _may_serve(g0, g1, k, c, m, weights, most):
+                continue
+            for at in range(0, stop - first, 64):
+                to = min(at + 64, stop - first)
+                few = k[at:to], c[at:to], m[at:to]
+                if _may_serve(g0, g1, few[0], few[1], few[2], weights, most[at:to]):
+                    words[s, (first + at) // 64] = _word(
+                        g0, g1, few[0], few[1], few[2], weights, best[at:to], epsilon
+                    )
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _word(g0, g1, k, c, m, weights, best, epsilon):
+    """The bits of up to 64 targets, by the same operations as in `_reduce_sources`."""
+    q_position, q_velocity, r = weights
+    q11 = q_position + r * g0 * g0
+    both = q11 + (q_velocity + r * g1 * g1)
+    word = np.uint64(0)
+    for t in range(len(k)):
+        a = g0 + k[t]
+        b = g1 + c[t]
+        d = g0 * c[t] - g1 * k[t]
+        half = 0.5 / (a * b)
+        held = q_position * b * b + q_velocity * a * a + r * d * d
+        total = (held + m[t] * (a * both + m[t] * q11)) * half
+        if (a > 0) & (b > 0) & (best[t] + total <= epsilon):
+            word |= np.uint64(1) << np.uint64(t)
+    return word
+
+
+@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _may_serve(g0, g1, k, c, m, weights, most):
+    """Whether some cost may be below half of `most`; a product, not a quotient."""
+    q_position, q_velocity, r = weights
+    q11 = q_position + r * g0 * g0
+    both = q11 + (q_velocity + r * g1 * g1)
+    hits = 0
+    for t in range(len(k)):
+        a = g0 + k[t]
+        b = g1 + c[t]
+        d = g0 * c[t] - g1 * k[t]
+        held = q_position * b * b + q_velocity * a * a + r * d * d
+        hits += held + m[t] * (a * both + m[t] * q11) <= most[t] * (a * b)
+    return hits > 0

@@ -5,11 +5,11 @@ as much. Half of the machine's memory is the limit for the numbers of one file.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from taskspace import _memory
 from taskspace._words import data_size
 from taskspace.errors import InvalidInputError
 
@@ -23,10 +23,7 @@ MAX_METADATA_BYTES = 2**24
 
 def memory_limit() -> int:
     """Bytes that the numbers of one file may take: half of the memory."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, OSError, ValueError):
-        return 2**32
+    return _memory.available() // 2
 
 
 def check_bytes(n_bytes: int, origin: str) -> None:

@@ -1,0 +1,60 @@
+"""Where compiled kernels are kept when the usual places cannot be written."""
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+__all__ = ["keep_kernels_somewhere"]
+
+
+def keep_kernels_somewhere() -> None:
+    """Name a folder for Numba's cache if it would find none, and fail, by itself.
+
+    Numba keeps compiled functions beside their source or in the user's cache; where
+    neither can be written (a read-only installation and home) importing a kernel is an
+    error. A folder of the user's own below the temporary directory will do: never one
+    that others can write, because what is in it is run.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    beside = Path(__file__).parent / "__pycache__"
+    if _is_writable(beside) or _is_writable(_users_cache()):
+        return
+    try:
+        folder = _private_folder()
+    except OSError:
+        return  # Numba will say what is wrong
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if "numba" in sys.modules:  # it has read the variable already
+        sys.modules["numba"].config.CACHE_DIR = str(folder)
+
+
+def _users_cache() -> Path:
+    known = os.environ.get("XDG_CACHE_HOME")
+    return Path(known) if known else Path(os.path.expanduser("~")) / ".cache"
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _private_folder() -> Path:
+    """A folder that only this user can write, the same one the next time."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"taskspace-kernels-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    facts = folder.lstat()
+    if (
+        stat.S_ISDIR(facts.st_mode)
+        and facts.st_uid == user
+        and not facts.st_mode & 0o077
+    ):
+        return folder
+    return Path(tempfile.mkdtemp(prefix="taskspace-kernels-"))
