@@ -312,8 +312,8 @@ def test_workers_end_with_their_parent(tmp_path):
         "import time, os, sys\n"
         "from taskspace.runs.engines import engine\n"
         "if __name__ == '__main__':\n"
-        "    with engine(2, None) as (pool, n):\n"
-        "        list(pool.map(abs, range(4)))\n"
+        "    with engine(2, None) as found:\n"
+        "        list(found.executor.map(abs, range(4)))\n"
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
     )

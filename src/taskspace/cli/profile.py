@@ -115,13 +115,12 @@ def profile(
                 seed=seed,
                 report=report,
             )
-            if epsilon is None:
-                epsilon = default_epsilons(
-                    TableLosses(loaded.table, question),
-                    n_epsilons,
-                    allow_negative=question.rule.allows_negative_epsilon,
-                ).tolist()
-            epsilon = [*epsilon, least.upper]
+            chosen = epsilon or default_epsilons(
+                TableLosses(loaded.table, question),
+                n_epsilons,
+                allow_negative=question.rule.allows_negative_epsilon,
+            )
+            epsilon = [*map(float, chosen), least.upper]
         points = table_profile(
             loaded.table,
             question,

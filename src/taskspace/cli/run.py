@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from taskspace import _memory
+from taskspace._files import checksum, read_sealed, write_sealed
 from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
 from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
@@ -19,6 +20,7 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cli.summary import print_summary
+from taskspace.errors import DamagedFileError
 from taskspace.runs import (
     Experiment,
     RunResult,
@@ -26,6 +28,9 @@ from taskspace.runs import (
     load_experiment,
     run_experiment,
 )
+
+RECORD = "drawn.json"
+"""What was drawn, and from which results."""
 
 
 def run(
@@ -129,16 +134,41 @@ def _default_directory(experiment: Experiment, changed: bool) -> Path:
 
 
 def draw(result: RunResult) -> list[Path]:
-    """The figures of a run, drawn where they are not there.
+    """The figures of a run, drawn where they are not there as they were drawn.
 
     Args:
         result: what was run.
     """
     folder = result.path / "figures"
-    stored = sorted(folder.glob("*.png"))
-    if result.reused and stored and not list(folder.glob(".partial-*")):
-        return stored
+    drawn = _drawn(result.path)
+    if drawn is not None:
+        return [file for file in drawn if file.suffix == ".png"]
     from taskspace.show import save_figures  # matplotlib takes a while to load
 
     store = RunStore.open(result.path)
-    return save_figures(store.experiment, result.results, store.system, folder)
+    (folder / RECORD).unlink(missing_ok=True)
+    figures = save_figures(store.experiment, result.results, store.system, folder)
+    files = {file for figure in figures for file in folder.glob(f"{figure.stem}.*")}
+    record = {
+        "results": _checksum(result.path / "results.json"),
+        "files": {file.name: _checksum(file) for file in sorted(files)},
+    }
+    write_sealed(folder / RECORD, record)
+    return figures
+
+
+def _drawn(path: Path) -> list[Path] | None:
+    """The files of figures of these results, None if one is missing or damaged."""
+    folder = path / "figures"
+    try:
+        record = read_sealed(folder / RECORD)
+        files = {folder / Path(name).name: c for name, c in record["files"].items()}
+        if record["results"] != _checksum(path / "results.json"):
+            return None
+        return list(files) if all(_checksum(f) == c for f, c in files.items()) else None
+    except (DamagedFileError, OSError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _checksum(file: Path) -> str:
+    return checksum(file.read_bytes())

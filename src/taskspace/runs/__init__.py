@@ -7,6 +7,7 @@ from taskspace.runs.experiment import (
     load_experiment,
 )
 from taskspace.runs.opened import OpenedRun, open_run
+from taskspace.runs.selection import SelectionRun, run_selection
 from taskspace.runs.store import RunStore
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "OpenedRun",
     "RunResult",
     "RunStore",
+    "SelectionRun",
     "builtin_experiments",
     "load_experiment",
     "open_run",
     "run_experiment",
+    "run_selection",
 ]

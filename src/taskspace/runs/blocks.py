@@ -208,8 +208,12 @@ def _is_record(value: Any) -> bool:
         return False
     return all(
         isinstance(facts, dict)
-        and {"bytes", "crc32c"} <= facts.keys()
+        and isinstance(facts.get("bytes"), int)
+        and isinstance(facts.get("crc32c"), str)
         and PurePosixPath(name).parts[:1] in FOLDERS
         and ".." not in PurePosixPath(name).parts
         for name, facts in value["files"].items()
-    ) and isinstance(value.get("failures", {}), dict)
+    ) and all(
+        place.isdecimal() and isinstance(why, str)
+        for place, why in dict(value.get("failures") or {}).items()
+    )

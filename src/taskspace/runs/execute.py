@@ -29,7 +29,7 @@ from taskspace.runs.objects import Code
 from taskspace.runs.results import Results, Scores
 from taskspace.runs.store import RunStore
 
-__all__ = ["RunResult", "run_experiment"]
+__all__ = ["RunResult", "run_experiment", "task_of"]
 
 CHECKED = 5.0
 """Seconds without a result after which workers are looked for."""
@@ -139,7 +139,7 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
     Returns:
         Its result, or the exception that ended a training.
     """
-    task = replace(_task(text, code), keep=keep)
+    task = replace(task_of(text, code), keep=keep)
     try:
         return task.do(work)
     except (TaskspaceError, MemoryError):
@@ -151,8 +151,13 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _task(text: str, code: Code) -> Task:
-    """The task of an experiment, built once a process."""
+def task_of(text: str, code: Code) -> Task:
+    """The task of an experiment, built once a process.
+
+    Args:
+        text: the experiment as TOML.
+        code: what it may import, and from where.
+    """
     experiment = Experiment.from_toml(text, code=code)
     system = experiment.built_system
     targets = system.contexts(experiment.target_space)

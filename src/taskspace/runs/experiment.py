@@ -29,6 +29,7 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
+from taskspace.runs.select_spec import SelectSpec
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
@@ -36,6 +37,7 @@ from taskspace.trainers import TRAINERS, Trainer
 __all__ = [
     "CriterionSpec",
     "Experiment",
+    "SelectSpec",
     "builtin_experiments",
     "load_experiment",
 ]
@@ -117,6 +119,7 @@ class Experiment:
         criteria: what to cover for.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
+        select: how to choose what to train, if the file says so.
         code: whether code that it names may be imported, and from where.
     """
 
@@ -128,6 +131,7 @@ class Experiment:
     criteria: tuple[CriterionSpec, ...]
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
+    select: SelectSpec | None = None
     code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
@@ -220,6 +224,8 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
+        if self.select is not None:
+            values["select"] = self.select.to_dict()
         return _plain(values)
 
     def to_toml(self) -> str:
@@ -263,7 +269,7 @@ class Experiment:
         seed = values["seed"]
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
-        for key in ("system", "space", "trainer", "targets", "cover"):
+        for key in ("system", "space", "trainer", "targets", "cover", "select"):
             if not isinstance(values.get(key, {}), Mapping):
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
@@ -284,6 +290,7 @@ class Experiment:
             criteria=tuple(_criterion(spec) for spec in criteria),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=_cover(values.get("cover", {})),
+            select=_select(values["select"]) if "select" in values else None,
             code=Code() if code is None else code,
         )
 
@@ -408,6 +415,11 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
         epsilon=tuple(float(value) for value in epsilons),
         judge=judge_named(spec.get("judge", "worst"), spec.get("family")),
     )
+
+
+def _select(spec: Mapping[str, Any]) -> SelectSpec:
+    _check_keys("[select]", spec, [f.name for f in fields(SelectSpec)])
+    return SelectSpec(**spec)
 
 
 def _cover(spec: Mapping[str, Any]) -> CoverSpec:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from taskspace._files import replacing
 from taskspace.errors import DamagedFileError
@@ -38,7 +38,7 @@ def not_there(old: Experiment, new: Experiment) -> str:
         before, after = (system.contexts(getattr(e, kind)) for e in (old, new))
         extent = np.ptp(np.concatenate([before, after]), axis=0)
         scale = np.where(extent > 0, extent, 1.0)
-        far = cKDTree(after / scale).query(before / scale, p=np.inf)[0] > SAME
+        far = KDTree(after / scale).query(before / scale, p=np.inf)[0] > SAME
         if far.any():
             what = "sources" if kind == "sources" else "targets"
             return f"{int(far.sum())} of its {len(before)} {what} are not in this one"

@@ -10,21 +10,24 @@ from numpy.typing import NDArray
 
 from taskspace._files import read_sealed
 from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.performance.table import DIMS
 
 __all__ = [
     "FORMAT_VERSION",
     "as_text",
+    "check_manifest",
     "check_ours",
     "difference",
     "from_text",
     "is_run",
     "read_manifest",
+    "stored_kinds",
 ]
 
 FORMAT_VERSION = 2
 OUR_NAMES = {
     "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
-    "table.zarr", "blocks", "figures", ".lock",
+    "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
 }  # fmt: skip
 
 
@@ -36,6 +39,19 @@ def is_run(path: str | Path) -> bool:
     """
     path = Path(path)
     return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
+
+
+def stored_kinds(path: Path) -> list[str]:
+    """Where the policies of each source of a selection come from; none elsewhere.
+
+    Args:
+        path: the run directory.
+    """
+    if not (path / "selection.json").exists():
+        return []
+    sources = read_sealed(path / "selection.json")["sources"]
+    stored = [entry for entry in sources if "place" in entry]
+    return [entry["kind"] for entry in sorted(stored, key=lambda e: e["place"])]
 
 
 def check_ours(path: Path) -> None:
@@ -74,12 +90,48 @@ def read_manifest(path: Path, strict: bool = False) -> dict[str, Any] | None:
             _refuse_old(path)
             raise
         return None
+    if not isinstance(manifest, dict):
+        raise DamagedFileError(f"{path / 'manifest.json'} is not a manifest.")
     if manifest.get("version") != FORMAT_VERSION:
         raise RunStoreError(
             f"{path} has run format {manifest.get('version')}, this taskspace reads "
             f"{FORMAT_VERSION}. Use the taskspace that wrote it."
         )
     return manifest
+
+
+def check_manifest(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest that does not have what is read of it, of the right kind.
+
+    Args:
+        manifest: what `read_manifest` gave.
+    """
+    layout, notes, system = (manifest[key] for key in ("layout", "notes", "system"))
+    counts = {key: n for key, n in layout.items() if key.startswith("n_")}
+    steps = (layout["train_rows"], layout["table_rows"])
+    plain = str | int | float | None
+    solved = system["solved_return"]
+    axes = [(axis["name"], axis["label"], axis["unit"]) for axis in system["axes"]]
+    holds = (
+        all(_is_count(n) for n in [*counts.values(), *steps])
+        and min(counts["n_sources"], counts["n_targets"], *steps) > 0
+        and isinstance(layout["is_computed"], bool)
+        and len(layout["variables"]) > 0
+        and set(layout["variables"]) <= DIMS.keys()
+        and all(isinstance(value, plain) for value in notes.values())
+        and notes["provenance"] in ("exact", "sampled", "given")
+        and isinstance(notes["system"], str)
+        and _is_count(notes.get("n_episodes", 0))
+        and all(isinstance(word, str) for axis in axes for word in axis)
+        and (solved is None or type(solved) in (int, float))
+        and all(isinstance(folder, str) for folder in manifest["modules"])
+    )
+    if not holds:
+        raise ValueError("it holds values that no run has")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _old_format(path: Path) -> bool:

@@ -228,7 +228,7 @@ class Results:
         values = read_sealed(path)
         try:
             return cls.from_dict(values)
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(
                 f"{path} is not what this taskspace writes: {error!r}."
             ) from error

@@ -59,11 +59,13 @@ from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
     as_text,
+    check_manifest,
     check_ours,
     difference,
     from_text,
     is_run,
     read_manifest,
+    stored_kinds,
 )
 from taskspace.runs.objects import Code
 from taskspace.runs.trainings import Trainings
@@ -223,6 +225,7 @@ class RunStore:
         try:
             manifest = read_manifest(path, strict=True)
             assert manifest is not None
+            check_manifest(manifest)
             folders = tuple(path / folder for folder in manifest["modules"])
             text = (path / "experiment.toml").read_text(encoding="utf-8")
             if checksum(text.encode()) != manifest["experiment"]:
@@ -232,11 +235,14 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, *folders), checks_types=True),
+                code=Code(trust, (path, path.parent, *folders), checks_types=True),
             )
             layout = Layout.from_dict(manifest["layout"])
+            spaces = experiment.sources, experiment.target_space
+            if (layout.n_sources, layout.n_targets) != tuple(s.size for s in spaces):
+                raise ValueError("the manifest is not of this experiment")
             return cls(path, experiment, layout, manifest["notes"], manifest["system"])
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
             raise RunStoreError(
                 f"{path} is damaged: its manifest or experiment cannot be read "
                 f"({error}). {mend}"
@@ -244,6 +250,9 @@ class RunStore:
 
     def ledger(self) -> Ledger:
         """The ledger that this directory keeps; needs the system itself."""
+        if self.is_selection and (missing := self.unfinished()):
+            # Its sources have seeds and kinds of their own.
+            raise self._damaged(missing[0])
         task = _task(self.experiment, self.layout)
         spaces = self.experiment.sources, self.experiment.target_space
         return Ledger(task, *spaces, storage=self)
@@ -376,10 +385,21 @@ class RunStore:
         record = {"kind": kind, "best_known": as_text(values.tolist())}
         write_sealed(self.path / "best_known.json", record)
 
+    def _read_best_known(self) -> tuple[NDArray[np.float64], str]:
+        file = self.path / "best_known.json"
+        record = read_sealed(file)
+        try:
+            values, kind = from_text(record["best_known"]), record["kind"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{file} holds no reference: {error}.") from error
+        if values.shape != (self.layout.n_targets,) or not isinstance(kind, str):
+            raise DamagedFileError(f"{file} is of another table.")
+        return values, kind
+
     def has_best_known(self) -> bool:
         """Whether the reference of regret is there and whole."""
         try:
-            read_sealed(self.path / "best_known.json")
+            self._read_best_known()
         except DamagedFileError:
             return False
         return True
@@ -413,8 +433,7 @@ class RunStore:
         with the note `n_planned`.
         """
         try:
-            record = read_sealed(self.path / "best_known.json")
-            reference, kind = from_text(record["best_known"]), record["kind"]
+            reference, kind = self._read_best_known()
         except DamagedFileError as error:
             if (self.path / "best_known.json").exists() or self.layout.is_computed:
                 raise self._blocks.damaged(str(error)) from error
@@ -437,11 +456,19 @@ class RunStore:
             self.top() if reference is None else reference,
             notes,
             known,
+            stored_kinds(self.path)[: len(known)],
         )
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether the sources were chosen one after the other."""
+        return (self.path / "selection.json").exists()
 
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
+        if self.is_selection:
+            return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
 

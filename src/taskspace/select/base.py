@@ -47,7 +47,7 @@ class Known:
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
         """Targets that some evaluated source serves."""
-        return self.served.any(0)
+        return np.asarray(self.served.any(0))
 
 
 def known(ledger: Ledger, question: Question) -> Known:

@@ -212,19 +212,28 @@ def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:
     Returns:
         Numbers of candidates.
     """
-    matrix = serves.astype(np.float32)
-    degree = np.maximum(matrix.sum(0), 1.0)
+    by_target = np.ascontiguousarray(serves.T).astype(np.float32)
+    sizes = by_target.sum(0)
+    degree = np.maximum(by_target.sum(1), 1.0)
     plans = []
     for rarity in RARITIES:
         weight = degree**-rarity
-        left = matrix.any(0)
+        left = serves.any(0)
+        gains = (weight * left) @ by_target
         plan: list[int] = []
         while left.any():
-            best = int((matrix @ (weight * left)).argmax())
+            best = int(gains.argmax())
+            served = np.flatnonzero(serves[best] & left)
+            if not len(served):  # rounding left a gain where there is none
+                gains = (weight * left) @ by_target
+                gains[plan] = -1.0
+                best = int(gains.argmax())
+                served = np.flatnonzero(serves[best] & left)
             plan.append(best)
-            left &= ~serves[best]
+            left[served] = False
+            gains -= weight[served] @ by_target[served]
         count = serves[plan].sum(0)
-        for member in sorted(plan, key=lambda m: (matrix[m].sum(), m)):
+        for member in sorted(plan, key=lambda m: (sizes[m], m)):
             if (count[serves[member]] >= 2).all():
                 plan.remove(member)
                 count = count - serves[member]

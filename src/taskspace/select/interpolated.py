@@ -8,6 +8,7 @@ that none serves is trained for, and the polynomial is fitted again.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -189,7 +190,7 @@ def made_policies(
     ledger: Ledger,
     numbers: NDArray[np.int64],
     contexts: Array,
-    units_of,
+    units_of: Callable[[Array], Array],
 ) -> TrainedBlock:
     """Blends of some trained sources at other contexts, with their scores at home.
 
@@ -232,8 +233,9 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     """
     if not policies.is_smooth:
         raise InvalidInputError(
-            f"Policies must be smooth in the context to be blended, but {policies.kind} "
-            "is not known to be. Use another selector, or set is_smooth on your policy."
+            "Policies must be smooth in the context to be blended, but "
+            f"{policies.kind} is not known to be. Use another selector, or set "
+            "is_smooth on your policy."
         )
     varies = np.ptp(sources, axis=0) > 0
     here, there = 2 * sources[:, varies] - 1, 2 * wanted[:, varies] - 1
@@ -253,18 +255,31 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
         flat = values.reshape(len(here), -1).astype(np.float64)
         coefficients, *_ = np.linalg.lstsq(terms(here), flat, rcond=None)
         left = flat - terms(here) @ coefficients
-        out = terms(there) @ coefficients
+        out = _combined(terms(there), coefficients)
         if len(here) > 1:
-            radial = distances(here, here)
             # Linear radial functions never make a singular system of distinct points.
-            out = (
-                out
-                + distances(there, here) @ np.linalg.lstsq(radial, left, rcond=None)[0]
-            )
+            weights = np.linalg.lstsq(_apart(here, here), left, rcond=None)[0]
+            out = out + _combined(_apart(there, here), weights)
         return out.reshape(len(there), *values.shape[1:]).astype(values.dtype)
 
     arrays = {name: through(values) for name, values in policies.arrays().items()}
     return type(policies).from_arrays(arrays, policies.settings())
+
+
+def _combined(factors: Array, values: NDArray[np.floating]) -> Array:
+    """A matrix product whose rows do not depend, bit by bit, on the rows around."""
+    out = np.zeros((len(factors), values.shape[1]))
+    for column, row in zip(factors.T, values, strict=True):
+        out += column[:, None] * row
+    return out
+
+
+def _apart(some: Array, others: Array) -> Array:
+    """Distances, likewise row by row."""
+    square = np.zeros((len(some), len(others)))
+    for mine, theirs in zip(some.T, others.T, strict=True):
+        square += (mine[:, None] - theirs) ** 2
+    return np.sqrt(square)
 
 
 def frozen(network: Mlp, contexts: Array) -> Mlp:
@@ -290,6 +305,7 @@ def frozen(network: Mlp, contexts: Array) -> Mlp:
         )
     shape = (len(contexts), 1)
     bias = network.biases[0] + contexts.astype(first.dtype) @ first[n_seen:]
+    bias = bias.astype(first.dtype)
 
     def repeated(array: NDArray) -> NDArray:
         return np.broadcast_to(array, (*shape, *array.shape)).copy()

@@ -440,7 +440,7 @@ class Selection:
 
     def _to_retry(self, seen: Known) -> list[Array]:
         """Contexts to train once more: bad at home, uncovered, attempts left."""
-        if not self.options.retries:
+        if not self.options.retries or not self.ledger.n_sources:
             return []
         points, sources = self.ledger.target_space.points, self.ledger.sources
         found = []

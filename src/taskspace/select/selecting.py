@@ -8,7 +8,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover.bounds import lower_bounds
 from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
@@ -183,8 +182,10 @@ def conclude(
         sets = pack(np.zeros((1, len(covered)), bool))
     bound = 1
     if full_table is not None:
-        best = max(lower_bounds(question.sets(full_table)), key=lambda b: b.value)
-        bound = max(1, int(best.value))
+        whole = find_cover(
+            question.sets(full_table), "minimum", time_limit=cover_time_limit
+        )
+        bound = max(1, int(whole.lower_bound))
     failures = (
         [
             {
