@@ -118,7 +118,10 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         and isinstance(layout["is_computed"], bool)
         and len(layout["variables"]) > 0
         and set(layout["variables"]) <= DIMS.keys()
-        and all(isinstance(value, plain) for value in notes.values())
+        and all(
+            isinstance(value, plain) for name, value in notes.items() if name != "notes"
+        )
+        and all(isinstance(note, str) for note in notes.get("notes", []))
         and notes["provenance"] in ("exact", "sampled", "given")
         and isinstance(notes["system"], str)
         and _is_count(notes.get("n_episodes", 0))

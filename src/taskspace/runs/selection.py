@@ -41,7 +41,7 @@ from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
 from taskspace.runs.lock import locked
-from taskspace.runs.manifest import as_text, check_ours, difference, from_text
+from taskspace.runs.manifest import as_text, check_ours, difference
 from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
 from taskspace.runs.store import RunStore
@@ -122,10 +122,12 @@ def run_selection(
         )
         selector = make_selector(spec.selector, space, experiment.seed)
         text, keep = experiment.to_toml(), ledger.task.keep
-        with engine(workers, scheduler) as (executor, _):
+        with engine(workers, scheduler) as crew:
 
             def submit(work: Work) -> "Future[Done]":
-                return executor.submit(do_selected, text, experiment.code, keep, work)
+                return crew.executor.submit(
+                    do_selected, text, experiment.code, keep, work
+                )
 
             selection = Selection(
                 ledger,
@@ -136,7 +138,12 @@ def run_selection(
                 journal=journal,
                 progress=progress,
             )
-            reason = selection.run()
+            try:
+                reason = selection.run()
+            except Exception as error:
+                if why := crew.why(error):
+                    raise RunStoreError(why) from error
+                raise
         limit = experiment.cover.time_limit
         result = conclude(selection, reason, full_table, limit)
         journal.finish(result)
@@ -185,6 +192,7 @@ class _Directory:
             table_rows=1,
             variables=task.keep,
         )
+        self._notes, self._about = notes, about
         self._store = RunStore(path, experiment, layout, notes, about)
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
@@ -270,8 +278,7 @@ class _Directory:
         store = self._store
         block = store.read_policies(slice(place, place + 1))
         variables = {n: store.read_chunk(n, place) for n in store.layout.variables}
-        top = from_text(read_sealed(store._marker("evaluate", place))["top"])
-        return block, Rows(variables, top)
+        return block, Rows(variables, store.block_top(place))
 
     def _again(self, entry: dict[str, Any], past: Past, before: list[Past]) -> Done:
         """A damaged source: trained, or made, as it was the first time."""
@@ -348,8 +355,11 @@ class _Directory:
         }
         write_sealed(self.path / "selection.json", record)
 
-    def _grow(self, n_sources: int) -> None:
-        self._store.layout = replace(self._store.layout, n_sources=n_sources)
+    def _grow(self, n_sources: int, experiment: Experiment | None = None) -> None:
+        """The same directory with room for so many sources."""
+        layout = replace(self._store.layout, n_sources=n_sources)
+        experiment = experiment or self._store.experiment
+        self._store = RunStore(self.path, experiment, layout, self._notes, self._about)
 
     def _write(self, place: int, done: tuple[TrainedBlock, Rows]) -> None:
         self._store.write_policies(place, done[0])
@@ -365,12 +375,13 @@ class _Directory:
         space = Points(
             self.ledger.target_space.names, [entry["context"] for entry in stored]
         )
-        self._store.experiment = replace(
+        trained = replace(
             self.experiment,
             space=space.to_dict(),
             targets=self.experiment.target_space.to_dict(),
             select=None,
-        ).resolved()
+        )
+        self._grow(len(stored), trained.resolved())
         reference, kind = self._reference()
         self._store.write_best_known(reference, kind)
         write_atomically(
@@ -394,7 +405,7 @@ class _Directory:
         """
         if result.table is None:
             return
-        self._store.notes["notes"] = [result.statement]
+        self._notes["notes"] = [result.statement]
         self._write_run()
         chunks.create_arrays(self.path / "table.zarr", self._store)
         results = answer(

@@ -250,9 +250,9 @@ class RunStore:
 
     def ledger(self) -> Ledger:
         """The ledger that this directory keeps; needs the system itself."""
-        if self.is_selection and (missing := self.unfinished()):
+        if self.is_selection and (missing := self._blocks.unfinished()):
             # Its sources have seeds and kinds of their own.
-            raise self._damaged(missing[0])
+            raise self._blocks.damaged(missing[0])
         task = _task(self.experiment, self.layout)
         spaces = self.experiment.sources, self.experiment.target_space
         return Ledger(task, *spaces, storage=self)
@@ -343,6 +343,14 @@ class RunStore:
         n_blocks = len(self.layout.blocks("evaluate"))
         done = [block for block in range(n_blocks) if self.has("evaluate", block)]
         return chunks.stored_variables(self, done, names)
+
+    def block_top(self, block: int) -> NDArray[np.float64]:
+        """Best J that the sources of a block reach at each target.
+
+        Args:
+            block: number of the block.
+        """
+        return from_text(self._blocks.record("evaluate", block)["top"])
 
     def known(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table; a computed one needs policies."""

@@ -19,7 +19,7 @@ __all__ = ["TransferModel", "fit_transfer"]
 
 # Degrees of g and A, by number of axes; while there are few rows, and then.
 FIRST_DEGREES = {1: (3, 2), 2: (3, 2), 3: (2, 1)}
-DEGREES = {1: (5, 4), 2: (4, 3), 3: (3, 2), 4: (2, 2)}
+DEGREES = {1: (3, 2), 2: (4, 3), 3: (3, 2), 4: (2, 2)}
 FEW_ROWS = 2
 # Pull of the coefficients towards "g is the context, A is constant", in cells.
 PRIOR = 1.0
