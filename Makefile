@@ -18,6 +18,7 @@ run: $(VENV)/.base ## the mass-spring-damper at full size, into runs/msd-lqr and
 	$(BIN)/taskspace run msd
 
 test: $(VENV)/.dev ## the test suite
+	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest -n 2
 
 test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
