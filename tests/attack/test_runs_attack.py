@@ -312,8 +312,8 @@ def test_workers_end_with_their_parent(tmp_path):
         "import time, os, sys\n"
         "from taskspace.runs.engines import engine\n"
         "if __name__ == '__main__':\n"
-        "    with engine(2, None) as (pool, n):\n"
-        "        list(pool.map(abs, range(4)))\n"
+        "    with engine(2, None) as crew:\n"
+        "        list(crew.executor.map(abs, range(4)))\n"
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
     )
@@ -325,7 +325,7 @@ def test_workers_end_with_their_parent(tmp_path):
     children = psutil.Process(parent.pid).children(recursive=True)
     assert len(children) >= 2
     parent.kill()
-    parent.wait()
+    parent.communicate()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
 
