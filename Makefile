@@ -8,15 +8,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-lowest check format bench lock clean
+.PHONY: help run test test-slow test-lowest check format bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(VENV)/.base ## the paper's first experiment at full size, into runs/msd
+run: $(VENV)/.base ## the mass-spring-damper at full size, into runs/msd-lqr and runs/msd
+	$(BIN)/taskspace run msd-lqr
 	$(BIN)/taskspace run msd
 
 test: $(VENV)/.dev ## the test suite
+	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest -n 2
 
 test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
@@ -42,6 +44,13 @@ format: $(VENV)/.dev ## format the code and mend what the linter can
 
 bench: $(VENV)/.bench ## all benchmarks, each printing ratios to named peers
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+browser: ## Chromium for the tests of the page (Debian, as root)
+	command -v chromium && command -v chromedriver || \
+	  (apt-get update && apt-get install --yes chromium chromium-driver)
+
+page-types: ## check the types of the page's modules (needs npm and a network)
+	npx --yes --package typescript@7.0.2 tsc -p src/taskspace/show/page/web
 
 lock: ## renew requirements.lock and requirements.hashes from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock # the oldest Python: it needs most

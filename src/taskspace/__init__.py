@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from taskspace.performance import table_from_matrix as table_from_matrix
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
+    from taskspace.runs import open_run as open_run
+    from taskspace.select import Budget as Budget
+    from taskspace.select import SelectResult as SelectResult
+    from taskspace.select import select as select
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
@@ -95,6 +99,8 @@ _HOMES = {
         "write_matrix",
     ),
     "taskspace.questions": ("Question",),
+    "taskspace.runs": ("open_run",),
+    "taskspace.select": ("Budget", "SelectResult", "select"),
     "taskspace.spaces": (
         "Axis",
         "Grid",

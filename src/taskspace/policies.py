@@ -22,6 +22,8 @@ class Policy(ABC):
     """One policy, or a stack of policies with leading dims `(source, policy)`."""
 
     kind: ClassVar[str]
+    is_smooth: ClassVar[bool] = False
+    """Whether policies of near contexts may be blended, array by array."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -69,6 +71,7 @@ class LinearGain(Policy):
 
     gain: NDArray[np.float64]
     kind: ClassVar[str] = "linear-gain"
+    is_smooth: ClassVar[bool] = True
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The gains."""

@@ -136,13 +136,13 @@ def test_the_gate_finds_a_planted_contradiction(low):
 
 
 def test_the_gate_is_run_by_certify(monkeypatch):
-    from taskspace.certificates import engine
+    from taskspace.certificates import geometry
 
     table = random_table(2, failures=False)
     wrong = Certificate(
         "x", True, "proof", "", {}, "", (Bound("upper", 0, "nodes", "table"),)
     )
-    monkeypatch.setattr(engine, "volume_bounds", lambda *a, **k: [wrong])
+    monkeypatch.setattr(geometry, "volume_bounds", lambda *a, **k: [wrong])
     with pytest.raises(ContradictionError, match="'x' that 0 suffice"):
         ask(table, "signed", "worst")
 

@@ -312,20 +312,21 @@ def test_workers_end_with_their_parent(tmp_path):
         "import time, os, sys\n"
         "from taskspace.runs.engines import engine\n"
         "if __name__ == '__main__':\n"
-        "    with engine(2, None) as crew:\n"
-        "        list(crew.executor.map(abs, range(4)))\n"
+        "    with engine(2, None) as found:\n"
+        "        list(found.executor.map(abs, range(4)))\n"
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
     )
     file = tmp_path / "parent.py"
     file.write_text(code)
-    parent = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    assert parent.stdout.readline().strip() == "ready"
-    children = psutil.Process(parent.pid).children(recursive=True)
-    assert len(children) >= 2
-    parent.kill()
-    parent.communicate()
+    with subprocess.Popen(
+        [sys.executable, file], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline().strip() == "ready"
+        children = psutil.Process(parent.pid).children(recursive=True)
+        assert len(children) >= 2
+        parent.kill()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
 

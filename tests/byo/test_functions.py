@@ -1,12 +1,22 @@
 """Plain functions and lists of policies, equal to the same problem built in."""
 
+import os
+import time
+from concurrent.futures import wait
+from functools import partial
+
 import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.policies import LinearGain
-from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
+from taskspace.systems import (
+    ContextAxis,
+    FunctionSystem,
+    PythonPolicies,
+    parallel,
+)
 from tests.byo import own
 
 SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
@@ -50,6 +60,83 @@ def test_lambdas_travel_to_processes():
         for workers in (0, 2)
     )  # fmt: skip
     np.testing.assert_array_equal(here["performance"], there["performance"])
+
+
+def where_am_i(context, policy):
+    """The process that works, and a little time."""
+    time.sleep(0.02)
+    return float(os.getpid())
+
+
+def test_processes_are_kept(monkeypatch):
+    """The second call starts no process, and little work does not wait for one."""
+    arguments = where_am_i, [0.0] * 40, ts.Grid(x=(0.0, 1.0, 2))
+
+    def workers():
+        table = ts.evaluate_policies(*arguments, workers=2)
+        return set(table["performance"].values.ravel().tolist()) - {os.getpid()}
+
+    parallel._stop_all()
+    ts.evaluate_policies(*arguments, workers=2)
+    wait(parallel._kept[0].started)
+    first = workers()
+    assert len(first) == 2
+    assert workers() == first
+    # A module that has changed on disk needs new processes.
+    files = parallel._code_on_disk()
+    monkeypatch.setattr(
+        parallel, "_code_on_disk", lambda: files | {"tests.byo.own": -1}
+    )
+    monkeypatch.setitem(parallel._kept[0].files, "tests.byo.own", 0)
+    kept = parallel._kept[0]
+    workers()
+    assert parallel._kept[0] is not kept
+
+
+def test_work_begins_before_the_processes_do(monkeypatch):
+    """As long as no process has started, this one works; at the end it has all."""
+    parallel._stop_all()
+    slow = "time.sleep(3)"
+    monkeypatch.setattr(parallel, "_begin", partial(exec, f"import time; {slow}"))
+    table = ts.evaluate_policies(
+        where_am_i, [0.0] * 10, ts.Grid(x=(0.0, 1.0, 2)), workers=2
+    )
+    parallel._stop_all()
+    assert set(table["performance"].values.ravel().tolist()) == {os.getpid()}
+
+
+class Odd(Exception):
+    """An error that cannot be unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def odd(context, policy):
+    raise Odd("this", "that")
+
+
+def zero_division(context, policy):
+    return 1 / context["x"]
+
+
+def missing(context, policy):
+    raise MissingExtraError("This", "rl")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "says"),
+    [
+        (odd, TaskspaceError, "Odd: this and that"),
+        (missing, MissingExtraError, "needs the extra 'rl'"),
+        (zero_division, ZeroDivisionError, "division by zero"),
+    ],
+)
+def test_errors_cross_the_border_of_processes(function, kind, says):
+    ts.evaluate_policies(where_am_i, [0.0] * 2, SPACE_X, workers=2)
+    wait(parallel._kept[0].started)  # so that it is they who meet the error
+    with pytest.raises(kind, match=says):
+        ts.evaluate_policies(function, [0.0] * 4, SPACE_X, workers=2)
 
 
 def test_families_may_have_different_sizes():

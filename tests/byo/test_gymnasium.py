@@ -6,7 +6,16 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
-from taskspace.systems import ContextAxis, GymnasiumSystem, PythonPolicies
+from taskspace.runs import run_experiment
+from taskspace.runs.experiment import Experiment, load_experiment
+from taskspace.runs.store import RunStore
+from taskspace.systems import (
+    ContextAxis,
+    GymnasiumSystem,
+    PythonPolicies,
+    gymnasium_system,
+)
+from taskspace.systems.episodic import FIRST_TRAINING
 from taskspace.systems.gymnasium_axes import READY
 from taskspace.testing import dead_axes, environment_outcomes, never_alive
 from taskspace.trainers.sb3 import mlp_from_sb3
@@ -131,6 +140,118 @@ def test_processes_give_the_same_returns():
     expected = system.returns(policies, contexts)
     assert expected.shape == (3, 1, 3, 3)
     np.testing.assert_array_equal(shared.returns(policies, contexts), expected)
+
+
+def test_by_name_with_axes_from_plain_values():
+    system = gymnasium_system("Pendulum-v1")
+    assert system.id == "gymnasium:Pendulum-v1"
+    assert [a.name for a in system.axes][:2] == ["mass", "length"]
+    # Own axes: a list, a default value, a table; defaults are read where left out.
+    named = gymnasium_system("Pendulum-v1", axes=["g", "m"], horizon=30, n_episodes=2)
+    assert [(a.name, a.default) for a in named.axes] == [("g", 10.0), ("m", 1.0)]
+    table = gymnasium_system(
+        "Pendulum-v1", axes={"gravity": {"attribute": "g", "low": 0.0}, "m": 1.0},
+        horizon=30, n_episodes=2,
+    )  # fmt: skip
+    policies = LinearGain(np.array([[[[0.0, 5.0, 1.0]]]]))
+    contexts = np.array([[4.0, 2.0], [10.0, 1.0]])
+    expected = GymnasiumSystem(
+        "Pendulum-v1", [ContextAxis("g", 10.0), ContextAxis("m", 1.0)],
+        horizon=30, n_episodes=2,
+    ).performance(policies, contexts)  # fmt: skip
+    for one in (named, table):
+        np.testing.assert_array_equal(one.performance(policies, contexts), expected)
+        # What is written down builds the same system again.
+        again = gymnasium_system("Pendulum-v1", **one.settings())
+        assert again.axes == one.axes
+        assert again.settings() == one.settings()
+        np.testing.assert_array_equal(again.performance(policies, contexts), expected)
+    # Names of ready axes keep their meaning: no dead mass of a cart.
+    ready = gymnasium_system("CartPole-v1", axes={"cart_mass": 2.0})
+    assert ready.axes[1].default == 2.0
+    assert ready.axes[1].unit == "kg"
+    assert gymnasium_system("CartPole-v1", **ready.settings()).axes == ready.axes
+    assert dead_axes(environment_outcomes(ready.environment), ready.axes) == []
+
+
+def test_mistakes_by_name():
+    with pytest.raises(InvalidInputError, match="registered id"):
+        gymnasium_system("my_module:Env-v0")
+    with pytest.raises(UnknownNameError, match="Did you mean 'masscart'"):
+        gymnasium_system("CartPole-v1", axes=["mass_cart"])
+    with pytest.raises(UnknownNameError, match="key of the axis g"):
+        gymnasium_system("Pendulum-v1", axes={"g": {"lowest": 1.0}})
+    with pytest.raises(InvalidInputError, match="must be a default value or a table"):
+        gymnasium_system("Pendulum-v1", axes={"g": "ten"})
+    with pytest.raises(InvalidInputError, match="needs a default"):
+        gymnasium_system("Pendulum-v1", axes=["action_space"])
+    with pytest.raises(InvalidInputError, match="return_range"):
+        gymnasium_system("Pendulum-v1", return_range=[0.0, -1.0])
+
+
+EXPERIMENT = """
+name = "swing"
+seed = 0
+[system]
+id = "gymnasium:Pendulum-v1"
+horizon = 20
+n_episodes = 2
+[system.axes]
+gravity = {attribute = "g", default = 10.0, unit = "m/s²", low = 0.0}
+[space]
+gravity = [5.0, 15.0, 2]
+[trainer]
+id = "sb3"
+n_policies = 1
+total_steps = 64
+evaluate_every = 64
+n_evaluation_episodes = 1
+options = {n_steps = 32, batch_size = 32, n_epochs = 1}
+[[criteria]]
+criterion = "regret"
+epsilon = [50.0]
+"""
+
+
+def test_an_experiment_names_an_environment(tmp_path):
+    pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
+    (tmp_path / "swing.toml").write_text(EXPERIMENT)
+    experiment = load_experiment(str(tmp_path / "swing.toml"))
+    built = experiment.built_system
+    assert isinstance(built, GymnasiumSystem)
+    assert built.axes[0].unit == "m/s²"
+    again = Experiment.from_toml(experiment.resolved().to_toml())
+    assert again.built_system.settings() == built.settings()
+    assert again.data_fingerprint == experiment.data_fingerprint
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(EXPERIMENT.replace("horizon = 20", "horizons = 20"))
+    with pytest.raises(UnknownNameError, match="Did you mean 'horizon'"):
+        load_experiment(str(wrong))
+    run = run_experiment(experiment, tmp_path / "run", workers=0)
+    assert run is not None
+    store = RunStore.open(tmp_path / "run")
+    assert store.table()["performance"].shape == (2, 1, 2)
+
+
+def test_training_is_judged_on_episodes_of_its_own(monkeypatch):
+    """Neither those of J nor those that judge: they would flatter the checkpoint."""
+    pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
+    played = []
+    system = GymnasiumSystem("CartPole-v1", n_episodes=3, horizon=20)
+    returns = GymnasiumSystem.returns
+
+    def spy(self, policies, contexts, *, episodes=None):
+        played.extend(self.episode_numbers(episodes).tolist())
+        return returns(self, policies, contexts, episodes=episodes)
+
+    monkeypatch.setattr(GymnasiumSystem, "returns", spy)
+    trainer = ts.trainers.Sb3(
+        n_policies=1, total_steps=32, evaluate_every=32, n_evaluation_episodes=4,
+        options={"n_steps": 32, "batch_size": 32, "n_epochs": 1},
+    )  # fmt: skip
+    row = np.array([[a.default for a in system.axes]])
+    trainer.train(system, row, seed=0)
+    assert set(played) == set(range(FIRST_TRAINING, FIRST_TRAINING + 4))
 
 
 def test_training_with_sb3_end_to_end():

@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import Certificate, MsdEnclosure, certify
+from taskspace.certificates import (
+    Certificate,
+    MsdEnclosure,
+    certified_cover,
+    certify,
+)
 from taskspace.certificates.grid import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import MassSpringDamper
@@ -20,6 +25,13 @@ from tests.certificates.worlds import (
 from tests.helpers import four_states
 
 SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
+
+
+def table_of(sources, targets):
+    """Table and policies of one LQR gain a source."""
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets)
+    return table, msd_family(sources)
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +146,12 @@ def test_known_constants_certify_other_systems():
     assert guess.kind == "estimate"
 
 
-def test_a_linear_family_is_certified_only_by_given_constants():
-    system = four_states()
-    space = ts.Grid(coupling=(0.1, 1.0, 6))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    result = certify(table, 0.5, system=system, policies=policies, time_limit=2)
+def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
+    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
+    table, policies = table_of(SPACE, SPACE)
+    result = certify(table, 0.5, system=MSD, policies=policies, time_limit=2)
     assert result["continuum cover"].kind == "estimate"
+    assert result["inner balls"].kind == "vacuous"
 
 
 @pytest.mark.parametrize("provenance", ["sampled", "given"])
@@ -210,13 +220,6 @@ def test_kinds_are_checked():
 # --- claims that were once false ----------------------------------------------------
 
 
-def table_of(sources, targets):
-    """Table and policies of one LQR gain a source."""
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets)
-    return table, msd_family(sources)
-
-
 @pytest.mark.parametrize(
     "sources",
     [
@@ -266,28 +269,36 @@ def test_sentences_speak_of_the_targets_that_are_served():
     assert "every target" not in text
 
 
-def test_bounds_say_which_sources_they_range_over(monkeypatch):
-    monkeypatch.setattr("taskspace.certificates.cells.MAX_CANDIDATES", 12)
+def test_bounds_say_which_sources_they_range_over():
     table, policies = table_of(SPACE, SPACE)
-    # The grid's own cover does not hold between nodes here, so candidates matter.
-    question = ts.Question("regret", epsilon=0.2)
+    question = ts.Question("regret", epsilon=0.5)
+    bounds = MsdEnclosure(MSD, policies, MSD.contexts(SPACE), criterion="regret")
+    # The candidates are a cover that is larger than needed: no fewer of them do.
+    whole = certified_cover(bounds, MSD, SPACE, 0.3, time_limit=4)
+    found = certified_cover(
+        bounds, MSD, SPACE, 0.5, candidates=whole.sources, time_limit=4
+    )
+    values = found.certificate.values
+    assert values["n_candidates"] == whole.size < values["n_sources"] == 100
+    assert values["lower_bound_scope"] == "all 100 sources"
+    assert values["lower_bound"] <= values["lower_bound_candidates"] <= found.size
+    assert found.lower_bound == values["lower_bound"]
+    assert values["optimal"] == (values["lower_bound"] >= found.size)
+    # The bound over all is true of all: as many serve every context.
+    best = certified_cover(bounds, MSD, SPACE, 0.5, time_limit=4)
+    assert best.certificate.holds
+    assert values["lower_bound"] <= best.size <= found.size
+    # And certify has both, with the bound of the grid, which is about all sources.
     result = certify(table, question, system=MSD, policies=policies, time_limit=4)
     values = result["continuum cover"].values
-    assert values["n_candidates"] < values["n_sources"] == 100
-    assert values["lower_bound_scope"] == "all 100 sources"
-    assert values["lower_bound"] <= values["lower_bound_candidates"]
-    assert values["optimal"] == (
-        result["continuum cover"].holds and values["lower_bound"] >= values["size"]
-    )
-    # The bound over all is true of all: no fewer of the 100 serve the nodes.
-    everyone = ts.minimum_cover(question.sets(table), time_limit=2)
-    assert values["grid_lower_bound"] == everyone.lower_bound
-    assert values["lower_bound"] >= everyone.lower_bound
+    assert values["lower_bound"] >= values["grid_lower_bound"]
+    assert values["lower_bound"] <= best.size
 
 
 @pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
 @pytest.mark.parametrize("rates", [2000.0, [2000.0, 2000.0]])
-def test_given_constants_work_for_linear_families(criterion, rates):
+def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates):
+    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
     system = four_states()
     space = ts.Grid(coupling=(0.1, 1.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)

@@ -1,5 +1,6 @@
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.certify import certify as certify_command
-from taskspace.errors import TaskspaceError
+from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show.certificates import (
     box_map,
@@ -143,3 +144,61 @@ def test_command_refuses_with_a_sentence(run, arguments, message):
     result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, TaskspaceError)
     assert message in str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "cartpole"
+    settings = [
+        "space.n=2",
+        "system.n_episodes=8",
+        "system.horizon=60",
+        "trainer.n_steps=4096",
+        "trainer.n_policies=1",
+        "cover.n_repeats=2",
+        "cover.time_limit=1",
+    ]
+    run_experiment(load_experiment("cartpole", settings), path)
+    return path
+
+
+@pytest.mark.slow
+def test_command_plays_a_simulated_cover_again(cartpole):
+    arguments = [str(cartpole), "--epsilon", "59", "--time-limit", "20"]
+    more = ["--max-episodes", "256", "--law", "uniform", "--draws", "40"]
+    result = CliRunner().invoke(app, [*arguments, *more, "--format", "json"])
+    assert result.exit_code == 0, result.output
+    found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
+    assert "proof" not in {c["kind"] for c in found.values()}
+    assert found["grid cover"]["scope"] == "the estimated table"
+    fresh = found["fresh episodes"]
+    assert fresh["kind"] == "confidence"
+    counts = [fresh["values"][f"n_{n}"] for n in ("certified", "refuted", "undecided")]
+    assert sum(counts) == 4
+    # 59 of 60 steps may be lost: any policy that stands for more than a step serves.
+    assert fresh["holds"]
+    assert fresh["values"]["confidence"] == 0.999
+    assert found["share of contexts"]["values"]["n_draws"] == 40
+    assert found["share of contexts"]["scope"].startswith("contexts and starts drawn")
+
+
+def test_command_never_calls_a_mean_a_proof():
+    file = Path(__file__).parents[2] / "examples" / "data" / "cartpole.npz"
+    short = ["--epsilon", "5", "--time-limit", "3", "--format", "json"]
+    for rates in ([], ["--rate", "1e6"]):
+        result = CliRunner().invoke(app, [str(file), *short, *rates])
+        assert result.exit_code == 0, result.output
+        found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
+        assert "proof" not in {c["kind"] for c in found.values()}
+        assert found["grid cover"]["scope"] == "the estimated table"
+    # The table shows slopes of 75 and more: 0.5 is refused, with two contexts.
+    result = CliRunner().invoke(app, [str(file), *short, "--rate", "0.5"])
+    assert isinstance(result.exception, InvalidInputError)
+    assert "0.5 does not: source" in str(result.exception)
+    assert str(result.exception).count("pole_length = ") == 2
+
+
+def test_command_wants_a_law_for_draws(run):
+    result = CliRunner().invoke(app, [str(run), "--epsilon", "1", "--draws", "10"])
+    assert isinstance(result.exception, TaskspaceError)
+    assert "--law uniform" in str(result.exception)

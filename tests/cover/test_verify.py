@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from taskspace.cover import (
     greedy_cover,
     local_cover,
     minimum_cover,
+    read_set_cover_file,
     verify_cover,
 )
 from taskspace.errors import InvalidInputError
@@ -161,3 +163,46 @@ def test_damaged_files_are_refused(tmp_path):
             Cover.load(path)
     with pytest.raises(InvalidInputError, match="reading it failed"):
         Cover.load(tmp_path / "nowhere.json")
+
+
+ASSETS = Path(__file__).parents[1] / "assets"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_covers_of_every_format_version_open_and_hold(version):
+    cover = Cover.load(ASSETS / f"cover-v{version}.json")
+    sets = read_set_cover_file(ASSETS / "setcover" / "sts9.txt").sets
+    assert (cover.size, cover.lower_bound, cover.optimal) == (5, 5, True)
+    assert (cover.prices is None) == (version == 1)
+    found = verify_cover(cover, sets)
+    assert found.holds
+    assert "searching through" in found.proven[0]
+    # Without the time for that, it says what is proven instead.
+    shown = verify_cover(cover, sets, effort=0)
+    assert shown.holds
+    ending = "no prices" if version == 1 else "3 is, by its prices"
+    assert shown.not_checked[0].endswith(ending)
+
+
+def test_prices_prove_bounds_of_parts_and_of_forced_sources():
+    """Four triangles need two each, one target has one source: 9, prices sum to 7."""
+    triangle = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], bool)
+    matrix = np.zeros((13, 13), bool)
+    matrix[:12, :12] = np.kron(np.eye(4, dtype=bool), triangle)
+    matrix[12, 12] = True
+    sets = pack(matrix)
+    cover = minimum_cover(sets)
+    assert (cover.lower_bound, cover.optimal) == (9, True)
+    found = verify_cover(cover, sets, effort=0)
+    assert found.not_checked == ()
+    assert "proven again by its prices" in found.proven[0]
+
+
+def test_saved_prices_are_of_moderate_size(tmp_path):
+    sets = pack(blobs(30))
+    cover = minimum_cover(sets, time_limit=2)
+    cover.save(tmp_path / "cover.json")
+    assert (tmp_path / "cover.json").stat().st_size < 60 * sets.n_targets
+    again = Cover.load(tmp_path / "cover.json")
+    assert again == cover
+    assert verify_cover(again, sets).proven or cover.lower_bound_kind == "exact"

@@ -11,6 +11,7 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.library import PolicyLibrary
+from taskspace.library.files import _digest
 from taskspace.policies import Mlp
 from taskspace.systems import PythonPolicies
 
@@ -195,3 +196,30 @@ def test_a_copied_folder_is_the_same(tmp_path):
     folder = grid_library().save(tmp_path / "lib")
     shutil.copytree(folder, tmp_path / "copy")
     same(PolicyLibrary.load(folder), PolicyLibrary.load(tmp_path / "copy"))
+
+
+def test_a_forged_tree_is_not_followed(tmp_path):
+    """A folder with right checksums and a tree that never ends must not hang."""
+    library = MAKERS["boxes"]()
+    arrays = library.regions.arrays()
+    loop = arrays["follow"].copy()
+    inner = np.flatnonzero(arrays["axis"] >= 0)
+    loop[inner[1]] = 0
+    for forged in (
+        arrays | {"follow": loop},
+        arrays | {"follow": arrays["follow"] + 10**6},
+        arrays | {"axis": np.where(arrays["axis"] >= 0, 7, -1)},
+        arrays | {"axis": np.abs(arrays["axis"])},
+        arrays | {"policy": arrays["policy"][:-1]},
+    ):
+        with pytest.raises(InvalidInputError, match="do not fit"):
+            type(library.regions).from_arrays(forged)
+    folder = library.save(tmp_path / "lib")
+    file = folder / "library.json"
+    record = json.loads(file.read_text())
+    record["files"]["../outside.npy"] = "0"
+    del record["checksum"]
+    record["checksum"] = _digest(record)
+    file.write_text(json.dumps(record))
+    with pytest.raises(InvalidInputError, match=r"names '\.\./outside\.npy'"):
+        PolicyLibrary.load(folder)

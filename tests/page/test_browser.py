@@ -32,6 +32,8 @@ def expected(table, criterion, judge, epsilon, sources):
     order = np.sort(sources).astype(int)
     served = (losses[order] <= epsilon).any(0)
     who = np.full(losses.shape[1], -1)
+    if not len(order):
+        return who
     who[served] = order[losses[order].argmin(0)[served]]
     return who
 
@@ -362,4 +364,36 @@ def test_a_large_table_keeps_only_some_rows(browser, tmp_path):
         who = expected(table, "regret", "worst", found["epsilon"], found["sources"])
         mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
         np.testing.assert_array_equal(mine, who)
+    assert browser.errors() == []
+
+
+def odd_tables():
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    system = ts.systems.MassSpringDamper()
+    flat = ts.Grid(k=(1.0, 1.0, 1), c=(0.1, 1.0, 4))
+    strip = ts.Grid(k=(0.1, 8.0, 9, "log"))
+    dots = ts.Points(["k", "c"], [[0.5, 1.0], [3.0, 0.2], [7.0, 7.0]])
+    return {
+        "one": ts.table_from_matrix([[3.0]]),
+        "all fail": ts.table_from_matrix(np.full((3, 4), -np.inf)),
+        "all alike": ts.table_from_matrix(np.full((5, 4), 7.0)),
+        "one value on an axis": ts.evaluate(system, trainer, flat, seed=0),
+        "one axis": ts.evaluate(system, trainer, strip, seed=0),
+        "points": ts.evaluate(system, trainer, dots, seed=0),
+    }
+
+
+@pytest.mark.parametrize("name", list(odd_tables()))
+def test_odd_tables_open(browser, tmp_path, name):
+    table = odd_tables()[name]
+    browser.show(build_page(table, time_limit=0.2, n_steps=8), tmp_path, "#p=0")
+    n_steps = browser.run("return taskspace.panels[0].view.layer.about.steps.length")
+    for step in range(n_steps):
+        browser.set(".epsilon", step)
+        found = browser.ask(VIEW)
+        who = expected(table, "regret", "worst", found["epsilon"], found["sources"])
+        assert found["served"] == (who >= 0).sum()
+    for mode in ("loss", "source"):
+        if browser.run("return !!document.querySelector('.mode')"):
+            browser.set(".mode", mode, "change")
     assert browser.errors() == []

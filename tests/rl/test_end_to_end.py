@@ -35,8 +35,14 @@ def test_small_run_and_its_repetition(tmp_path):
     home = np.stack([performance[i, :, i] for i in range(4)])
     np.testing.assert_allclose(table["home_performance"].values, home)
     assert (table["environment_steps"].values % 1024 == 0).all()
-    covers = result.results["covers"]
-    assert {"signed", "regret"} == {cover["criterion"] for cover in covers}
+    assert table.attrs["provenance"] == "sampled"
+    assert table.attrs["n_episodes"] == 4
+    np.testing.assert_allclose(
+        table["standard_error"].values, returns.astype(float).std(-1, ddof=1) / 2
+    )
+    found = result.results.to_dict()
+    asked = {cover["criterion"] for cover in found["covers"]}
+    assert asked == {"signed", "regret"}
     # The same experiment elsewhere ends in the same results.
     again = run_experiment(experiment, tmp_path / "again", workers=0)
-    assert json.dumps(again.results) == json.dumps(result.results)
+    assert json.dumps(again.results.to_dict()) == json.dumps(found)

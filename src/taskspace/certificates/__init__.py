@@ -6,8 +6,13 @@ from taskspace.certificates.balls import outer_radius as outer_radius
 from taskspace.certificates.base import Bound as Bound
 from taskspace.certificates.base import Certificate as Certificate
 from taskspace.certificates.cells import certified_cover as certified_cover
+from taskspace.certificates.chance import Law as Law
+from taskspace.certificates.chance import law_of as law_of
+from taskspace.certificates.chance import served_share as served_share
 from taskspace.certificates.claims import check_consistent as check_consistent
 from taskspace.certificates.claims import claim as claim
+from taskspace.certificates.confidence import BettingTests as BettingTests
+from taskspace.certificates.confidence import share_bound as share_bound
 from taskspace.certificates.continuum import ContinuumCover as ContinuumCover
 from taskspace.certificates.continuum import box_edges as box_edges
 from taskspace.certificates.continuum import certify_cover as certify_cover
@@ -20,6 +25,10 @@ from taskspace.certificates.enclosures import MsdEnclosure as MsdEnclosure
 from taskspace.certificates.enclosures import enclosure_for as enclosure_for
 from taskspace.certificates.engine import CertifyResult as CertifyResult
 from taskspace.certificates.engine import certify as certify
+from taskspace.certificates.fresh import FreshCheck as FreshCheck
+from taskspace.certificates.fresh import (
+    check_on_fresh_episodes as check_on_fresh_episodes,
+)
 from taskspace.certificates.grid import estimate_rates as estimate_rates
 from taskspace.certificates.grid import margin_rule as margin_rule
 from taskspace.certificates.grid import radius_rule as radius_rule

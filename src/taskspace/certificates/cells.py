@@ -244,8 +244,9 @@ class _Search:
             if not (low <= tight).any():
                 self.is_closed = True  # gaps that no candidate closes
                 break
-            self.wanted = np.concatenate([self.wanted, low <= tight], axis=1)
-            self.points = np.concatenate([self.points, low <= self.epsilon], axis=1)
+            wanted, points = low <= tight, low <= self.epsilon
+            self.wanted = np.concatenate((self.wanted, wanted), axis=1)
+            self.points = np.concatenate((self.points, points), axis=1)
         if self.holds and not self.is_optimal and clock.left > 0:
             self._raise_bound(clock)
 

@@ -73,7 +73,11 @@ class ContinuumCover:
         return len(self.sources)
 
     def share(self, status: int) -> float:
-        """Share of the volume of the box with this status."""
+        """Share of the volume of the box with this status.
+
+        Args:
+            status: one of the codes that `status` holds.
+        """
         return float(self.boxes.share[self.status == status].sum())
 
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:

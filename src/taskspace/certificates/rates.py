@@ -100,7 +100,12 @@ def _quotients(
 def distances(
     points: NDArray[np.float64], others: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Euclidean distances, dims `(point, other)`."""
+    """Euclidean distances, dims `(point, other)`.
+
+    Args:
+        points: one point a row.
+        others: one point a row, with the same columns.
+    """
     total = np.zeros((len(points), len(others)))
     for column in range(points.shape[1]):
         total += (points[:, None, column] - others[None, :, column]) ** 2
@@ -108,7 +113,11 @@ def distances(
 
 
 def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
-    """Contexts of both sides of a table, or a sentence about which is missing."""
+    """Contexts of both sides of a table, or a sentence about which is missing.
+
+    Args:
+        table: a performance table.
+    """
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None or sources.names != targets.names:
         raise InvalidInputError(

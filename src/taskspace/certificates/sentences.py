@@ -188,3 +188,67 @@ def hopeless_sentence(
         )
         why += f" {these} {share:.2%} of it."
     return why
+
+
+def fresh_sentence(
+    question: Question,
+    confidence: float,
+    *,
+    n_targets: int,
+    n_certified: int,
+    n_refuted: int,
+    n_undecided: int,
+    n_reassigned: int,
+    n_episodes: int,
+) -> str:
+    """What fresh episodes say of a cover.
+
+    Args:
+        question: what the cover answers.
+        confidence: that all of it is true.
+        n_targets: all targets.
+        n_certified: targets that are served.
+        n_refuted: targets that are not.
+        n_undecided: targets of which neither was shown.
+        n_reassigned: targets that another selected source serves.
+        n_episodes: how many were played.
+    """
+    what = question.rule.clause(question.epsilon)
+    share = f"confidence {100 * confidence:.6g} %, {n_episodes:,} fresh episodes"
+    if n_certified == n_targets:
+        why = f"Every one of the {n_targets:,} targets {what} ({share})."
+    else:
+        why = f"{count(n_certified, 'target', of=n_targets)} certainly so: {what}"
+        why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided."
+    if n_reassigned:
+        why += f" {count(n_reassigned, 'target')} of these by another selected source."
+    return why
+
+
+def share_sentence(
+    question: Question,
+    law: str,
+    *,
+    bound: float,
+    confidence: float,
+    n_draws: int,
+    n_failed: int,
+    of_what: str,
+) -> str:
+    """How large a share of contexts is served.
+
+    Args:
+        question: what they are asked.
+        law: how contexts are drawn.
+        bound: on the share, from below.
+        confidence: that the bound holds.
+        n_draws: contexts that were drawn.
+        n_failed: those that were not served.
+        of_what: `"contexts"`, or contexts and starts.
+    """
+    failed = "none failed" if not n_failed else f"{n_failed:,} failed"
+    return (
+        f"At least {100 * bound:.4g} % of {of_what} are served, drawn {law}: each "
+        f"{question.rule.clause(question.epsilon)} (confidence {100 * confidence:.6g} "
+        f"%; {n_draws:,} draws, {failed})."
+    )

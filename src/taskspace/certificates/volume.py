@@ -33,7 +33,12 @@ __all__ = [
 
 
 def ball_volume(n_dims: int, radius: float) -> float:
-    """Volume of a Euclidean ball."""
+    """Volume of a Euclidean ball.
+
+    Args:
+        n_dims: number of dimensions.
+        radius: radius of the ball.
+    """
     return math.pi ** (n_dims / 2) / math.gamma(n_dims / 2 + 1) * radius**n_dims
 
 

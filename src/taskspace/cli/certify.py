@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
@@ -11,6 +10,7 @@ from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -33,9 +33,10 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
     shown,
+    stage_progress,
 )
 from taskspace.cover.base import Clock
-from taskspace.trainers.base import Trained
+from taskspace.errors import InvalidInputError
 
 MARKS = {
     "proof": "green",
@@ -66,6 +67,37 @@ def certify(
             show_default=False,
         ),
     ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(help="Of statements from fresh episodes and from draws."),
+    ] = 0.999,
+    max_episodes: Annotated[
+        int,
+        typer.Option(
+            help="Fresh episodes for each source that is tried at a target, where the "
+            "system is played in episodes."
+        ),
+    ] = 4096,
+    law: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw contexts and bound the share that is served: uniform, "
+            "loguniform, or a CSV file of contexts.",
+            show_default=False,
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(help="How many contexts to draw.", show_default=False),
+    ] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            help="Draw until the bound on the share is above this (0.99 without "
+            "--draws).",
+            show_default=False,
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for the whole command.")
     ] = 20.0,
@@ -86,9 +118,15 @@ def certify(
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
 
     Where the system has bounds over boxes, the last line is about every context of
-    the box, not only the grid, by interval arithmetic.
+    the box, not only the grid, by interval arithmetic. Where it is played in episodes,
+    the cover is played again on episodes that its selection never saw.
     """
     clock = Clock(time_limit)
+    if law is None and (draws is not None or until is not None):
+        option = "--draws" if draws is not None else "--until"
+        raise InvalidInputError(
+            f"{option} says how often to draw contexts; say from what: --law uniform."
+        )
     _memory.limit(memory)
     question = asked(criterion, judge, family, epsilon)
     with progress_console.status("load") as status:
@@ -101,15 +139,26 @@ def certify(
             missing=missing,
             trust=trust,
         )
+    given, left = of_run(loaded), clock.left
+    needed = ["greedy", "search", *box_kernels(given.get("system"))]
+    with stage_progress() as report:
+        if compile_kernels(report, needed):
+            clock = Clock(left)
+    with progress_console.status("certify") as status:
         result = certify_table(
             loaded.table,
             question,
             radius=radius,
             rates=_rates(rate),
+            confidence=confidence,
+            max_episodes=max_episodes,
+            law=law,
+            draws=draws,
+            until=until,
             time_limit=clock.left,
             seed=seed,
             progress=status.update,
-            **of_run(loaded),
+            **given,
         )
         written = []
         if figures is not None:
@@ -146,17 +195,10 @@ def of_run(loaded: TableInput) -> dict[str, Any]:
     """System, policies and spaces of a run, of the sources that its table has."""
     if loaded.run is None:
         return {}
-    ledger = loaded.run.ledger()
-    known = np.flatnonzero(ledger.evaluated)
-    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
-    parts = [
-        loaded.run.read_policies(slice(int(s[0]), int(s[-1]) + 1)).trained
-        for s in stretches
-    ]
     return {
-        "system": ledger.task.system,
-        "policies": Trained.concatenate(parts).policies,
-        "targets": ledger.target_space,
+        "system": loaded.run.experiment.built_system,
+        "policies": loaded.run.table_policies(),
+        "targets": loaded.run.experiment.target_space,
     }
 
 

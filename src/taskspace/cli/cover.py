@@ -3,15 +3,25 @@
 import csv
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 import xarray as xr
+from numpy.typing import NDArray
 from rich.table import Table
 
 from taskspace import _memory
 from taskspace._files import write_atomically
-from taskspace.cli.inputs import load_set_cover, load_table
+from taskspace.cli.budget import (
+    cover_at,
+    smallest,
+    smallest_record,
+    smallest_sentence,
+)
+from taskspace.cli.inputs import is_set_cover, load_set_cover, load_table
+from taskspace.cli.kernels import compile_kernels, method_kernels
+from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -30,15 +40,17 @@ from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
+    figure_file,
     number,
     print_json,
     shown,
     stage_progress,
     writable,
 )
-from taskspace.cover import METHODS, CoverAnswer, find_cover
+from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Clock
+from taskspace.errors import InvalidInputError
 from taskspace.performance import target_space
 
 SHOWN_SOURCES = 12
@@ -49,7 +61,8 @@ def cover(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A run, a matrix file (with --epsilon), or a set-cover file."
+            help="A run or a matrix file (with --epsilon or --budget), or a "
+            "set-cover file."
         ),
     ],
     epsilon: Annotated[
@@ -73,6 +86,53 @@ def cover(
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
     ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Sources at most: as many targets as they serve within --epsilon, or "
+            "without it the smallest ε within which they serve all.",
+            show_default=False,
+        ),
+    ] = None,
+    include: Annotated[
+        str | None,
+        typer.Option(
+            help="Sources that must be in, for the smallest ε: a,b,3.",
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        str | None,
+        typer.Option(
+            help="Sources that must not be in, for the smallest ε.", show_default=False
+        ),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the targets that is enough, for greedy.", show_default=False
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the weight of each target, for greedy.",
+            show_default=False,
+        ),
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the cost of each source, for greedy, local, minimum.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw who serves whom here: .png, .pdf or .svg.", show_default=False
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(help="Write the cover here, for `taskspace verify`."),
@@ -95,15 +155,27 @@ def cover(
     """
     clock = Clock(time_limit)
     _memory.limit(memory)
-    question = None if epsilon is None else asked(criterion, judge, family, epsilon)
     for file in (save, assignment):
         writable(file)
+    figure_file(plot)
+    question = None
+    if epsilon is not None:
+        question = asked(criterion, judge, family, epsilon)
+    elif budget is not None and not is_set_cover(path):
+        question = asked(criterion, judge, family, 0.0)
+    seeks_epsilon = question is not None and epsilon is None
+    _check_options(
+        seeks_epsilon, method, {"share": share, "weights": weights, "costs": costs},
+        {"include": include, "exclude": exclude},
+    )  # fmt: skip
+    if plot is not None and question is None:
+        raise InvalidInputError("--plot needs a run or a matrix, not a set-cover file.")
     with stage_progress() as report:
         report("load", 0, 1)
-        table, costs, shape, notes = None, None, None, []
+        table, shape, notes, least = None, None, [], None
         if question is None:
-            instance = load_set_cover(path, unicost=unicost)
-            sets, costs = instance.sets, instance.costs
+            problem = load_set_cover(path, unicost=unicost)
+            sets, of_sources = problem.sets, problem.costs
         else:
             loaded = load_table(
                 path,
@@ -114,22 +186,56 @@ def cover(
                 missing=missing,
             )
             table, shape, notes = loaded.table, loaded.shape, loaded.notes
-            sets = question.sets(table)
+            sets, of_sources = None, None
         report("load", 1, 1)
-        found = find_cover(
-            sets,
-            method,
-            shape=shape,
-            costs=costs,
-            time_limit=clock.left,
-            seed=seed,
-            progress=lambda p: report(
-                "search",
-                int(p.seconds),
-                int(time_limit),
-                f"[{p.lower_bound:g}, {p.best:g}] {p.phase}",
-            ),
-        )
+        left = clock.left
+        names = method_kernels(["minimum" if seeks_epsilon else method])
+        if compile_kernels(report, names):
+            clock = Clock(left)
+        of_targets = None
+        if seeks_epsilon:
+            assert question is not None
+            assert table is not None
+            assert budget is not None
+            least = smallest(
+                table,
+                question,
+                budget,
+                include=source_places(include, table),
+                exclude=source_places(exclude, table),
+                time_limit=clock.left,
+                seed=seed,
+                report=report,
+            )
+            question = question.at(least.upper)
+            found = cover_at(least, question, table)
+        else:
+            if question is not None and table is not None:
+                sets = question.sets(table)
+            assert sets is not None
+            if costs is not None:
+                labels = source_names(table) if table is not None else None
+                of_sources = load_numbers(costs, labels, sets.n_sources, "source")
+            if weights is not None:
+                labels = target_names(table) if table is not None else None
+                of_targets = load_numbers(weights, labels, sets.n_targets, "target")
+            found = find_cover(
+                sets,
+                method,
+                shape=shape,
+                costs=of_sources,
+                share=share,
+                target_weights=of_targets,
+                budget=budget,
+                time_limit=clock.left,
+                seed=seed,
+                progress=lambda p: report(
+                    "search",
+                    int(p.seconds),
+                    int(time_limit),
+                    f"[{p.lower_bound:g}, {p.best:g}] {p.phase}",
+                ),
+            )
     answer = CoverAnswer(found)
     if question is not None and table is not None:
         answer = CoverAnswer.of(found, question, table)
@@ -145,40 +251,113 @@ def cover(
                 "ignore": ignore,
                 "missing": missing,
                 "unicost": unicost,
+                "costs": None if costs is None else str(costs),
+                "weights": None if weights is None else str(weights),
             },
         )
     if assignment is not None:
         write_atomically(assignment, _assignment_csv(answer, table))
+    if plot is not None and table is not None:
+        from taskspace.show.maps import map as draw_map  # matplotlib loads slowly
+
+        draw_map(table, found, question).savefig(plot, dpi=200)
+    served_weight = None if of_targets is None else _served_share(found, of_targets)
     if output == Format.JSON:
-        print_json(answer.record())
+        record = answer.record()
+        if least is not None:
+            record["smallest_epsilon"] = smallest_record(least)
+        if served_weight is not None:
+            record["weight_coverage"] = served_weight
+        print_json(record)
     else:
         for note in notes:
             console.print(f"Note: {shown(note)}")
-        _show(answer, table, path, save)
+        if least is not None:
+            console.print(smallest_sentence(least, answer.scope))
+        if served_weight is not None:
+            console.print(f"{100 * served_weight:.4g} % of the weight is served.")
+        _show(
+            answer,
+            table,
+            path,
+            save,
+            weighted=weights is not None,
+            suggests=least is None and budget is None,
+        )
+        if plot is not None:
+            console.print(f"Figure {shown(plot)}")
     if require_full and found.coverage < 1.0:
         raise typer.Exit(3)
+
+
+def _check_options(
+    seeks_epsilon: bool, method: str, given: dict[str, Any], forced: dict[str, Any]
+) -> None:
+    """Refuse options that the question asked would leave without effect."""
+    if seeks_epsilon:
+        if method not in ("greedy", "minimum"):
+            raise InvalidInputError(
+                f"The smallest ε is found by minimum covers, so --method {method} "
+                "needs --epsilon."
+            )
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidInputError(
+                    f"--{name} needs --epsilon: the smallest ε is that of all targets, "
+                    "each counted alike."
+                )
+        return
+    for name, value in forced.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"--{name} is for the smallest ε of a table: give --budget and leave "
+                "--epsilon out."
+            )
+
+
+def _served_share(found: Cover, weights: NDArray[np.float64]) -> float:
+    total = weights.sum()
+    return float(weights[found.assignment >= 0].sum() / total) if total else 1.0
 
 
 def _label(names: list[str] | None, place: int) -> str:
     return shown(names[place]) if names else f"{place:,}"
 
 
+def _claim(found: Cover, scope: str, weighted: bool) -> str:
+    """What is known of a cover beside its size."""
+    if found.coverage_bound is not None:
+        if found.optimal:
+            return f"proven that no {found.size} sources serve more{scope}"
+        unit = " of the weight" if weighted else ""
+        return (
+            f"no {found.size} sources serve more than "
+            f"{100 * found.coverage_bound:.4g} %{unit}{scope}"
+        )
+    if found.optimal:
+        return f"proven optimal{scope}"
+    return (
+        rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
+        f"{found.lower_bound_kind} bound{scope}"
+    )
+
+
 def _show(
-    answer: CoverAnswer, table: xr.Dataset | None, path: Path, save: Path | None
+    answer: CoverAnswer,
+    table: xr.Dataset | None,
+    path: Path,
+    save: Path | None,
+    *,
+    weighted: bool,
+    suggests: bool,
 ) -> None:
     found, question = answer.cover, answer.question
     scope = f" {answer.scope}" if answer.scope else ""
-    if found.optimal:
-        exact = f"proven optimal{scope}"
-    else:
-        exact = (
-            rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
-            f"{found.lower_bound_kind} bound{scope}"
-        )
     some = "source" if found.size == 1 else "sources"
     console.print(
         f"[bold]{found.size} {some}[/bold] of {found.n_sources:,} cover "
-        f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: {exact}."
+        f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: "
+        f"{_claim(found, scope, weighted)}."
     )
     if question is not None:
         console.print(f"Asked: {question.statement}.")
@@ -203,7 +382,7 @@ def _show(
             f"Saved {shown(save)}; check it with: taskspace verify {shown(save)} "
             f"{shown(path)}"
         )
-    if found.method != "minimum" and not found.optimal:
+    if suggests and found.method != "minimum" and not found.optimal:
         options = f" {question_options(question)}" if question else ""
         console.print(f"Next: taskspace cover {shown(path)}{options} --method minimum")
 

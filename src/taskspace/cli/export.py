@@ -244,7 +244,7 @@ def _show(made: PolicyLibrary, to: Path, wanted: list[str], loaded: TableInput) 
         f"{made.regions.plural}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
     )
     if made.policies is None:
-        console.print("The library holds names: a matrix file has no policies.")
+        console.print("The library holds names: no policies came with this table.")
     view = Table("policy", "name", "used in")
     axes = list(made.entries[0].context)
     for axis in axes:

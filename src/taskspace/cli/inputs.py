@@ -15,7 +15,7 @@ from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.spaces import Grid
 
-__all__ = ["TableInput", "load_set_cover", "load_table"]
+__all__ = ["TableInput", "is_set_cover", "load_set_cover", "load_table"]
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,23 @@ def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:
         )
     problem = read_set_cover_file(path)
     return replace(problem, costs=None) if unicost else problem
+
+
+def is_set_cover(path: Path) -> bool:
+    """Whether a path holds a set-cover problem and no table.
+
+    Args:
+        path: any path.
+    """
+    _check_exists(path)
+    if path.is_dir() or is_archive(path):
+        return False
+    try:
+        read_set_cover_file(path)
+    except InvalidInputError:
+        # What is no table either is told so by `load_set_cover`.
+        return path.suffix.lower() not in MATRIX_SUFFIXES
+    return True
 
 
 def _check_exists(path: Path) -> None:

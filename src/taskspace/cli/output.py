@@ -29,6 +29,7 @@ __all__ = [
     "Format",
     "FormatOption",
     "console",
+    "figure_file",
     "number",
     "print_json",
     "progress_console",
@@ -106,6 +107,19 @@ def writable(path: Path | None) -> None:
         )
     if not os.access(folder, os.W_OK):
         raise InvalidInputError(f"{path} cannot be written: {folder} is read-only.")
+
+
+def figure_file(path: Path | None) -> None:
+    """Refuse a picture that cannot be written, before any work is done for it.
+
+    Args:
+        path: where a picture shall go; None for nowhere.
+    """
+    if path is not None and path.suffix not in (".png", ".pdf", ".svg"):
+        raise InvalidInputError(
+            f"A figure must end in .png, .pdf or .svg, but got {path.name}."
+        )
+    writable(path)
 
 
 @contextmanager

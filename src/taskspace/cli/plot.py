@@ -19,10 +19,10 @@ from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
+    figure_file,
     print_json,
     progress_console,
     shown,
-    writable,
 )
 from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
@@ -71,11 +71,7 @@ def plot(
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)
     file = out or Path(f"{kind}.png")
-    if file.suffix not in (".png", ".pdf", ".svg"):
-        raise InvalidInputError(
-            f"A figure must end in .png, .pdf or .svg, but got {file.name}."
-        )
-    writable(file)
+    figure_file(file)
     with progress_console.status("load") as status:
         loaded = load_table(
             path, lower_is_better=lower_is_better, contexts=contexts, trust=trust

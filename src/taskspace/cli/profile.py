@@ -10,7 +10,9 @@ from rich.table import Table
 
 from taskspace import _memory
 from taskspace._files import inside
+from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
 from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -36,8 +38,11 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
-from taskspace.cover import ProfilePoint, table_profile
+from taskspace.cover import ProfilePoint, SmallestEpsilon, table_profile
+from taskspace.cover.answer import SCOPES
 from taskspace.cover.base import Clock
+from taskspace.cover.thresholds import TableLosses, default_epsilons
+from taskspace.performance import provenance_of
 from taskspace.questions import Question
 
 
@@ -63,6 +68,13 @@ def profile(
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Also the smallest ε within which so many sources serve all.",
+            show_default=False,
+        ),
+    ] = None,
     memory: MemoryOption = None,
     plot: Annotated[
         Path | None,
@@ -90,6 +102,25 @@ def profile(
             missing=missing,
         )
         report("load", 1, 1)
+        left = clock.left
+        if compile_kernels(report, ["greedy", "search"]):
+            clock = Clock(left)
+        least = None
+        if budget is not None:
+            least = smallest(
+                loaded.table,
+                question,
+                budget,
+                time_limit=clock.left / 2,
+                seed=seed,
+                report=report,
+            )
+            chosen = epsilon or default_epsilons(
+                TableLosses(loaded.table, question),
+                n_epsilons,
+                allow_negative=question.rule.allows_negative_epsilon,
+            )
+            epsilon = [*map(float, chosen), least.upper]
         points = table_profile(
             loaded.table,
             question,
@@ -102,9 +133,13 @@ def profile(
             ),
         )
     if output == Format.JSON:
-        print_json([asdict(point) for point in points])
+        records = [asdict(point) for point in points]
+        for record in records:
+            if least is not None and record["epsilon"] == least.upper:
+                record["smallest_epsilon"] = smallest_record(least)
+        print_json(records)
     else:
-        _print(points, question, path, loaded)
+        _print(points, question, path, loaded, least)
     _draw(points, question, path, plot)
 
 
@@ -134,10 +169,17 @@ def _draw(
 
 
 def _print(
-    points: Sequence[ProfilePoint], question: Question, path: Path, loaded: TableInput
+    points: Sequence[ProfilePoint],
+    question: Question,
+    path: Path,
+    loaded: TableInput,
+    least: SmallestEpsilon | None,
 ) -> None:
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
+    if least is not None:
+        scope = SCOPES[provenance_of(loaded.table)]
+        console.print(smallest_sentence(least, scope))
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
         "each source",

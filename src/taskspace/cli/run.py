@@ -8,6 +8,7 @@ import typer
 
 from taskspace import _memory
 from taskspace._files import checksum, read_sealed, write_sealed
+from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
 from taskspace.cli.options import MemoryOption, TrustOption
 from taskspace.cli.output import (
     Format,
@@ -81,6 +82,8 @@ def run(
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
+        needed = method_kernels(loaded.cover.methods)
+        compile_kernels(report, [*system_kernels(loaded.built_system), *needed])
         result = run_experiment(
             loaded,
             path,
@@ -100,12 +103,18 @@ def run(
                 "covers": result.results.to_dict()["covers"],
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
+                "trainings_kept": result.n_kept,
                 "failures": list(result.results.failures),
             }
         )
         return
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
+    if result.n_kept:
+        console.print(
+            f"Reused {result.n_kept:,} of {result.results.spent.trainings:,} trainings "
+            "that were in this run already."
+        )
     done = "read from" if result.reused else "in"
     print_summary(
         result.path,

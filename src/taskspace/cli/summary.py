@@ -147,6 +147,16 @@ def _print_scores(scores: Scores) -> None:
         f"Scores J at home: {number(home[0])} to {number(home[1])}; the best known at "
         f"the targets: {number(best[0])} to {number(best[1])}."
     )
+    if scores.ignorant is not None:
+        low, high = scores.ignorant
+        says = f"A policy that knows nothing scores {number(low)} to {number(high)}"
+        if scores.n_no_better:
+            console.print(
+                f"[red]![/red] {says}, and at {scores.n_no_better} of {scores.n_tried} "
+                "targets tried no policy here does better: it may have learned nothing."
+            )
+        else:
+            console.print(f"{says}.")
     for axis in scores.dead_axes:
         console.print(
             f"[red]![/red] No performance changes along {shown(axis)}: the axis is "

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from taskspace.cli.inputs import load_set_cover, load_table
+from taskspace.cli.numbers import load_numbers
 from taskspace.cli.output import Format, FormatOption, console, print_json, shown
 from taskspace.cover import Cover, verify_cover
+from taskspace.cover.answer import source_names, target_names
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
@@ -37,8 +39,8 @@ def verify(
         return
     claim = Cover.load(cover)
     question = json.loads(cover.read_text()).get("question") or {}
-    sets, costs = _sets(path, question)
-    found = verify_cover(claim, sets, costs)
+    sets, costs, weights = _sets(path, question)
+    found = verify_cover(claim, sets, costs, target_weights=weights)
     if output == Format.JSON:
         print_json(
             {
@@ -89,21 +91,30 @@ def _verify_run(path: Path, output: Format) -> None:
 
 
 def _sets(path: Path, question: dict[str, Any]) -> Any:
-    """The sets and costs that the question is about."""
+    """The sets, costs and target weights that the question is about."""
     try:
+        costs = weights = names = None
         if question["epsilon"] is None:
             problem = load_set_cover(path, unicost=question["unicost"])
-            return problem.sets, problem.costs
-        contexts = question["contexts"]
-        loaded = load_table(
-            path,
-            lower_is_better=question["lower_is_better"],
-            contexts=None if contexts is None else Path(contexts),
-            targets=question.get("targets"),
-            ignore=question.get("ignore"),
-            missing=question.get("missing", "error"),
-        )
-        return Question.from_dict(question).sets(loaded.table), None
+            sets, costs = problem.sets, problem.costs
+        else:
+            contexts = question["contexts"]
+            loaded = load_table(
+                path,
+                lower_is_better=question["lower_is_better"],
+                contexts=None if contexts is None else Path(contexts),
+                targets=question.get("targets"),
+                ignore=question.get("ignore"),
+                missing=question.get("missing", "error"),
+            )
+            sets = Question.from_dict(question).sets(loaded.table)
+            names = source_names(loaded.table), target_names(loaded.table)
+        of_sources, of_targets = names or (None, None)
+        if file := question.get("costs"):
+            costs = load_numbers(Path(file), of_sources, sets.n_sources, "source")
+        if file := question.get("weights"):
+            weights = load_numbers(Path(file), of_targets, sets.n_targets, "target")
+        return sets, costs, weights
     except (KeyError, TypeError) as error:
         raise InvalidInputError(
             "The cover file does not say which question it answers (it has no "

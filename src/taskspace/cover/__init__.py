@@ -9,6 +9,8 @@ from taskspace.cover.baselines import uniform_grids as uniform_grids
 from taskspace.cover.bounds import BOUND_KINDS as BOUND_KINDS
 from taskspace.cover.bounds import LowerBound as LowerBound
 from taskspace.cover.bounds import lower_bounds as lower_bounds
+from taskspace.cover.budget import SmallestEpsilon as SmallestEpsilon
+from taskspace.cover.budget import smallest_epsilon as smallest_epsilon
 from taskspace.cover.curve import CoverageCurve as CoverageCurve
 from taskspace.cover.curve import coverage_curve as coverage_curve
 from taskspace.cover.files import SetCoverProblem as SetCoverProblem
@@ -19,9 +21,11 @@ from taskspace.cover.methods import METHODS as METHODS
 from taskspace.cover.methods import CoverMethod as CoverMethod
 from taskspace.cover.methods import find_cover as find_cover
 from taskspace.cover.minimum import minimum_cover as minimum_cover
+from taskspace.cover.profile import Profile as Profile
 from taskspace.cover.profile import ProfilePoint as ProfilePoint
 from taskspace.cover.profile import complexity_profile as complexity_profile
 from taskspace.cover.profile import table_profile as table_profile
+from taskspace.cover.proof import PriceProof as PriceProof
 from taskspace.cover.verify import CoverRefutedError as CoverRefutedError
 from taskspace.cover.verify import Verification as Verification
 from taskspace.cover.verify import verify_cover as verify_cover

@@ -3,15 +3,19 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
 
 from taskspace._files import plain
 from taskspace.cover.base import Cover
+from taskspace.cover.views import html_view, listed
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["SCOPES", "CoverAnswer", "source_names", "target_names"]
 
@@ -23,7 +27,7 @@ SCOPES = {
 """What must be said beside "proven", by the provenance of the numbers."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CoverAnswer:
     """What a cover says about a table, for programs and for people.
 
@@ -95,6 +99,42 @@ class CoverAnswer:
     def scope(self) -> str:
         """What must be said beside "proven": nothing for exact numbers."""
         return "" if self.question is None else SCOPES[self.provenance]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a selected source: its name, its context, how many it serves.
+
+        Who serves each target is `cover.to_frame()`.
+        """
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {"source": self.cover.sources}
+        if self.names is not None:
+            columns["name"] = self.names
+        columns["n_served"] = [
+            int((self.cover.assignment == s).sum()) for s in self.cover.sources
+        ]
+        for axis in self.contexts[0] if self.contexts else ():
+            name = axis if axis not in columns else f"context {axis}"
+            columns[name] = [context[axis] for context in self.contexts or ()]
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        lines = []
+        if self.question is not None:
+            lines.append(f"Asked: {self.question.statement}")
+        lines.append(repr(self.cover))
+        if self.names is not None:
+            lines.append(f"  named: {listed(self.names)}")
+        if self.question is not None:
+            lines.append(
+                f"  worst {self.question.criterion} served "
+                f"{self.worst_loss:.4g}, worst regret {self.worst_regret:.4g}, "
+                f"{self.provenance} numbers"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self), self.to_frame())
 
     def record(self) -> dict[str, Any]:
         """One flat JSON record: the cover, its question, and what it leaves."""

@@ -5,15 +5,19 @@ import time
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.proof import PriceProof
+from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
@@ -39,7 +43,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cover:
     """A selection of sources, who serves whom, and what is proven about it.
 
@@ -162,6 +166,31 @@ class Cover:
                 f"{record.get('version')!r}. Use the taskspace that wrote it."
             )
         return cls.from_dict(record)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a target: `target`, and `source`, missing where none serves it."""
+        import pandas as pd  # loads slowly
+
+        source = pd.array(self.assignment, "Int64")
+        source[self.assignment < 0] = pd.NA
+        return pd.DataFrame({"target": range(self.n_targets), "source": source})
+
+    def __repr__(self) -> str:
+        proven = "proven optimal" if self.optimal else "not proven optimal"
+        cost = "" if self.cost == self.size else f", cost {self.cost:.8g}"
+        lines = [
+            f"Cover by {self.method}: {self.size:,} of {self.n_sources:,} sources "
+            f"serve {100 * self.coverage:.4g} % of {self.n_targets:,} targets{cost}",
+            f"  {proven}, lower bound {self.lower_bound:.8g} "
+            f"({self.lower_bound_kind}); {self.stop_reason}, {self.seconds:.3g} s",
+            f"  sources: {listed(self.sources.tolist())}",
+        ]
+        if len(self.uncoverable):
+            lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self), self.to_frame())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cover):

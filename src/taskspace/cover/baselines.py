@@ -85,7 +85,13 @@ def random_cover(sets: TargetSets, seed: int) -> Cover:
 
 
 def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
-    """The order in which the given repeat of a random selection draws sources."""
+    """The order in which the given repeat of a random selection draws sources.
+
+    Args:
+        n_sources: number of sources.
+        seed: of the draw.
+        repeat: number of the repeat.
+    """
     return np.random.default_rng([seed, repeat]).permutation(n_sources)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from taskspace.cover.base import Clock
 from taskspace.cover.costs import scale_costs
@@ -111,6 +110,10 @@ def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     """Targets of which no source serves two: each needs a source of its own.
 
     The price of such a target is the cost of the cheapest source that serves it.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
     """
     inverse = sets.inverse
     order = np.argsort(inverse.sizes, kind="stable")
@@ -122,6 +125,10 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     """Raise one price after the other as far as the costs allow.
 
     The best of two orders: fewest sources first, and last.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
     """
     zero = np.zeros(sets.n_targets)
     units, shift = certified_prices(sets, costs, zero)
@@ -137,7 +144,14 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
 def polished_bound(
     sets: RunSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
 ) -> PriceBound:
-    """Bound of prices scaled to feasibility and then raised where there is room."""
+    """Bound of prices scaled to feasibility and then raised where there is room.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        prices: numbers `>= 0`, one for each target; their scale does not matter.
+        kind: the name of the bound.
+    """
     units, shift = certified_prices(sets, costs, prices)
     order = np.argsort(sets.inverse.sizes, kind="stable")
     units = ascend(sets, costs, units, shift, order)
@@ -151,7 +165,15 @@ def ascend(
     shift: int,
     order: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Feasible integer prices raised, in the given order of targets, to the limit."""
+    """Feasible integer prices raised, in the given order of targets, to the limit.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        units: feasible prices in units of `2**-shift`.
+        shift: of the unit.
+        order: targets in the order in which their prices are raised.
+    """
     slack = cost_units(costs, shift) - run_loads(sets, units)
     return _ascend(*sets.inverse.arrays, slack, units.copy(), order)
 
@@ -162,7 +184,14 @@ def lp_prices(
     """Dual prices of the covering LP by SciPy's interior point, None if out of time.
 
     x has no upper bound: with `x <= 1` the row duals alone would not be feasible.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        time_limit: seconds.
     """
+    from scipy import optimize  # loads slowly, and few covers need it
+
     result = optimize.linprog(
         costs,
         A_ub=-cover_matrix(sets),

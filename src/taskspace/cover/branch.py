@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from taskspace.cover.base import Clock
 from taskspace.cover.bounds import polished_bound
@@ -123,6 +122,8 @@ def _solve_lp(
     core: Core, clock: Clock
 ) -> tuple[NDArray[np.float64], PriceBound] | None:
     """A solution of the covering LP, and the bound that its prices prove."""
+    from scipy import optimize  # loads slowly, and few covers need it
+
     result = optimize.linprog(
         core.costs / core.costs.min(),
         A_ub=-cover_matrix(core.sets),

@@ -55,6 +55,9 @@ class Costs:
 
         An `int` where all given costs are integers, else the largest float that is
         not above it: a bound stays a bound, and equal amounts stay equal.
+
+        Args:
+            amount: in `unit`s, without rounding.
         """
         exact = Fraction(amount) * self.unit
         return int(exact) if self._is_integer else round_down(exact)
@@ -174,12 +177,21 @@ def _checked(costs: ArrayLike, n_sources: int) -> NDArray[np.float64]:
 
 
 def has_whole_costs(costs: NDArray[np.float64]) -> bool:
-    """Whether every cost is an integer, so that bounds may be rounded up."""
+    """Whether every cost is an integer, so that bounds may be rounded up.
+
+    Args:
+        costs: cost of each source.
+    """
     return bool((costs == np.floor(costs)).all() and costs.sum() < _MAX_WHOLE)
 
 
 def total_cost(costs: NDArray[np.float64], sources: ArrayLike) -> Exact:
-    """Cost of a selection, without rounding; an `int` where all costs are integers."""
+    """Cost of a selection, without rounding; an `int` where all costs are integers.
+
+    Args:
+        costs: cost of each source, scaled.
+        sources: the selection.
+    """
     chosen = costs[np.asarray(sources, np.int64)]
     if has_whole_costs(costs):
         return int(chosen.sum())
@@ -187,6 +199,10 @@ def total_cost(costs: NDArray[np.float64], sources: ArrayLike) -> Exact:
 
 
 def round_down(exact: Exact) -> float:
-    """The largest float that is not above a number."""
+    """The largest float that is not above a number.
+
+    Args:
+        exact: the number.
+    """
     nearest = float(exact)
     return nearest if nearest <= exact else math.nextafter(nearest, -math.inf)

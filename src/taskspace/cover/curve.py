@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.baselines import random_order, served_counts, uniform_grids
 from taskspace.cover.greedy import greedy_sources
+from taskspace.cover.views import html_view
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import TargetSets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CURVE_METHODS = ("greedy", "uniform", "random")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CoverageCurve:
     """Share of all targets served, by the number of selected sources.
 
@@ -49,6 +54,29 @@ class CoverageCurve:
     def mean(self) -> NDArray[np.float64]:
         """The mean coverage, another name for `coverage`."""
         return self.coverage
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a number of sources, with all coverages."""
+        import pandas as pd  # loads slowly
+
+        names = ("n_sources", "coverage", "low", "high", "minimum", "maximum")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
+
+    def __repr__(self) -> str:
+        repeats = f", mean of {self.n_repeats:,} repeats" if self.n_repeats > 1 else ""
+        lines = [f"CoverageCurve by {self.method}{repeats}"]
+        for share in (0.5, 0.9, 1.0):
+            # The last one is coverage of all that can be served, as counted.
+            wanted = share * self.max_coverage if share < 1 else self.max_coverage
+            met = self.n_sources[self.coverage >= wanted * (1 - 1e-12)]
+            what = f"{100 * wanted:.4g} % of the targets"
+            lines.append(
+                f"  {what}: {met[0]:,} sources" if len(met) else f"  {what}: not met"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self), self.to_frame())
 
 
 def coverage_curve(

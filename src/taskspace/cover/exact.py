@@ -10,6 +10,7 @@ every source outside a reference cover R, up inside it. Then for every cover X
 so if no cover is cheaper than R after rounding, none is cheaper before.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from taskspace.cover.base import Clock
 from taskspace.cover.branch import branch_and_bound
@@ -155,7 +155,7 @@ def _solve_rounded(
     shift = limit.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
     scaled = np.ldexp(costs, shift)
     unit = 1 / Fraction(2) ** shift
-    best, best_cost = None, math.inf
+    best, best_cost = None, Fraction(total_cost(costs, np.arange(len(costs)))) + 1
     reference, lower = None, Fraction(0)
     start, forbidden = question.start, []
     for _ in range(_MAX_ROUNDS):
@@ -166,16 +166,13 @@ def _solve_rounded(
             goal = int(units[reference].sum())
             anchor = Fraction(total_cost(costs, reference))
 
-        def valid(bound: int, anchor=anchor, goal=goal, limit=best_cost) -> Exact:
-            # Every cover that is forbidden costs at least as much as the best one.
-            return min(anchor + (bound - goal) * unit, limit)
-
+        valid = functools.partial(_valid_bound, anchor, goal, unit, best_cost)
         found = solve(
             question._replace(
                 units=units,
                 forbidden=forbidden,
                 start=start,
-                on_bound=lambda bound, valid=valid: tell(valid(bound)),
+                on_bound=lambda bound, valid=valid: tell(valid(bound)),  # this round's
             )
         )
         lower = max(lower, valid(found.bound))
@@ -191,6 +188,21 @@ def _solve_rounded(
         if not found.is_closed or lower >= best_cost or question.clock.left <= 0:
             break
     return ExactResult(best, lower)
+
+
+def _valid_bound(
+    anchor: Fraction, goal: int, unit: Fraction, best_cost: Fraction, bound: int
+) -> Fraction:
+    """What a bound on rounded costs says of true ones.
+
+    Args:
+        anchor: true cost of the reference.
+        goal: its rounded cost.
+        unit: of rounded costs.
+        best_cost: every cover that is forbidden costs at least this.
+        bound: on rounded costs.
+    """
+    return min(anchor + (bound - goal) * unit, best_cost)
 
 
 def _branch(question: _Question) -> _Found:
@@ -278,6 +290,8 @@ def search_milp(
     """
     if sets.n_targets == 0:
         return np.zeros(0, np.int64)
+    from scipy import optimize  # loads slowly, and few covers need it
+
     result = optimize.milp(
         costs / costs.min(),
         integrality=np.ones(sets.n_sources),

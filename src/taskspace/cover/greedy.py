@@ -148,7 +148,12 @@ def greedy_order(
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sources of greedy's cover of everything, in the order of selection."""
+    """Sources of greedy's cover of everything, in the order of selection.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+    """
     weights = np.ones(sets.n_targets, np.int64)
     n = sets.n_sources
     return greedy_order(sets, costs, weights, share=1.0, budget=n).sources

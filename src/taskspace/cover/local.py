@@ -8,6 +8,7 @@ contiguous.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -109,14 +110,55 @@ def local_cover(
 
 
 def is_too_large(sets: TargetSets) -> bool:
-    """Whether a search, which walks through every pair, would take too long."""
+    """Whether a search, which walks through every pair, would take too long.
+
+    Args:
+        sets: the targets that each source serves.
+    """
     return int(sets.sizes.sum()) > MAX_PAIRS
 
 
 def greedy_instead(sets: TargetSets, costs: ArrayLike | None, method: str) -> Cover:
-    """Greedy's cover for data that are too large to search."""
+    """Greedy's cover for data that are too large to search.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, as given.
+        method: name of the method that asked.
+    """
     reason = "too large to search: this is greedy's cover"
     return replace(greedy_cover(sets, costs=costs), method=method, stop_reason=reason)
+
+
+class _Graph(NamedTuple):
+    """Who serves whom, as runs in both directions, and what sources cost."""
+
+    s_off: NDArray[np.int64]
+    s_sta: NDArray[np.int32]
+    s_sto: NDArray[np.int32]
+    t_off: NDArray[np.int64]
+    t_sta: NDArray[np.int32]
+    t_sto: NDArray[np.int32]
+    costs: NDArray[np.float64]
+
+
+class _State(NamedTuple):
+    """Where a search stands; its kernels change these arrays in place."""
+
+    fixed: NDArray[np.bool_]  # sources that alone serve some target: never removed
+    place: NDArray[np.int64]  # position among the members, -1 outside
+    members: NDArray[np.int64]
+    n_serving: NDArray[np.int64]  # members that serve a target
+    owner: NDArray[np.int64]  # xor of these members
+    weight: NDArray[np.int64]
+    score: NDArray[np.int64]  # gain outside, loss inside
+    stamp: NDArray[np.int64]  # step of the last change
+    may_enter: NDArray[np.bool_]
+    open: NDArray[np.int64]  # unserved targets
+    open_place: NDArray[np.int64]  # position among them, -1 if served
+    best: NDArray[np.int64]  # members of the best cover
+    counters: NDArray[np.int64]  # members, unserved, best members, steps, random state
+    cost: NDArray[np.float64]  # of the members, of the best
 
 
 class LocalSearch:
@@ -140,48 +182,45 @@ class LocalSearch:
         runs = sets.to_runs()
         if not sets.coverable.all():
             runs = runs.keep_targets(sets.coverable)
-        self._graph = (*runs.arrays, *runs.inverse.arrays)
-        self._costs = costs
+        self._graph = _Graph(*runs.arrays, *runs.inverse.arrays, costs)
         n, m = runs.n_sources, runs.n_targets
-        # Sources that alone serve some target are in every cover: never remove them.
         fixed = np.zeros(n, bool)
         alone = np.flatnonzero(runs.inverse.sizes == 1)
         fixed[runs.inverse.starts[runs.inverse.offsets[alone]]] = True
-        self._state = (
-            fixed,
-            np.full(n, -1, np.int64),  # position among the members, -1 outside
-            np.zeros(n, np.int64),  # members
-            np.zeros(m, np.int64),  # number of members that serve a target
-            np.zeros(m, np.int64),  # xor of these members
-            np.ones(m, np.int64),  # weights
-            runs.sizes.copy(),  # score: gain outside, loss inside
-            np.zeros(n, np.int64),  # step of the last change
-            np.ones(n, np.bool_),  # may enter
-            np.arange(m),  # unserved targets
-            np.arange(m),  # position among them, -1 if served
-            np.zeros(n, np.int64),  # best members
+        random_state = int(np.random.default_rng(seed).integers(1, 2**62))
+        self._state = _State(
+            fixed=fixed,
+            place=np.full(n, -1, np.int64),
+            members=np.zeros(n, np.int64),
+            n_serving=np.zeros(m, np.int64),
+            owner=np.zeros(m, np.int64),
+            weight=np.ones(m, np.int64),
+            score=runs.sizes.copy(),
+            stamp=np.zeros(n, np.int64),
+            may_enter=np.ones(n, np.bool_),
+            open=np.arange(m),
+            open_place=np.arange(m),
+            best=np.zeros(n, np.int64),
+            counters=np.array([0, m, 0, 0, random_state], np.int64),
+            cost=np.array([0.0, np.inf]),
         )
-        # members, unserved, best members, steps, random state
-        self._counters = np.array([0, m, 0, 0, 0], np.int64)
-        self._counters[4] = np.random.default_rng(seed).integers(1, 2**62)
-        self._cost = np.array([0.0, np.inf])  # of the members, of the best
         self._steps_per_chunk = 16
         self._begin(sets, start)
 
     @property
     def best(self) -> NDArray[np.int64]:
         """Sources of the best cover so far, ascending."""
-        return np.sort(self._state[-1][: self._counters[2]])
+        return np.sort(self._state.best[: self._state.counters[2]])
 
     @property
     def best_cost(self) -> float:
         """Cost of the best cover so far."""
-        return float(self._cost[1])
+        return float(self._state.cost[1])
 
     @property
     def n_steps(self) -> int:
         """Swaps made so far."""
-        return int(self._counters[3])
+        return int(self._state.counters[3])
 
     def run(
         self,
@@ -215,10 +254,7 @@ class LocalSearch:
             if clock.left <= 0:
                 return "time limit"
             before = clock.seconds
-            if not _search(
-                *self._graph, self._costs, *self._state, self._counters, self._cost,
-                steps, goal,
-            ):  # fmt: skip
+            if not _search(self._graph, self._state, steps, goal):
                 return "every source is needed"
             spent = max(clock.seconds - before, 1e-6)
             wanted = min(0.05, max(clock.left, 1e-3))
@@ -230,7 +266,7 @@ class LocalSearch:
 
     def _begin(self, sets: TargetSets, start: ArrayLike | None) -> None:
         n = sets.n_sources
-        order = greedy_sources(sets, self._costs)
+        order = greedy_sources(sets, self._graph.costs)
         if start is not None:
             given = np.unique(np.asarray(start, np.int64))
             if given.size and not (given[0] >= 0 and given[-1] < n):
@@ -239,14 +275,15 @@ class LocalSearch:
                     f"values from {given[0]} to {given[-1]}."
                 )
             complete = np.array_equal(sets.union(given), sets.coverable)
-            if complete and self._costs[given].sum() <= self._costs[order].sum():
+            costs = self._graph.costs
+            if complete and costs[given].sum() <= costs[order].sum():
                 order = given
-        state = *self._state, self._counters, self._cost
-        _install(*self._graph, self._costs, *state, order)
+        _install(self._graph, self._state, order)
 
 
 # --- compiled kernels -------------------------------------------------------------
 # s_: targets of a source, t_: sources of a target (offsets, starts, stops).
+# Arrays are taken out of their tuples first: loops run as fast as over plain arguments.
 
 
 @numba.njit(cache=True, nogil=True)
@@ -259,16 +296,22 @@ def _shift_scores(t_off, t_sta, t_sto, target, amount, score, may_enter):
 
 
 @numba.njit(cache=True, nogil=True)
-def _add(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-    place, members, count, owner, weight, score, stamp, may_enter, open_, open_place,
-    counters, cost, j,
-):  # fmt: skip
+def _add(graph, state, j):
+    s_off, s_sta, s_sto = graph.s_off, graph.s_sta, graph.s_sto
+    t_off, t_sta, t_sto = graph.t_off, graph.t_sta, graph.t_sto
+    place, members, count, owner = (
+        state.place,
+        state.members,
+        state.n_serving,
+        state.owner,
+    )
+    weight, score, may_enter = state.weight, state.score, state.may_enter
+    open_, open_place, counters = state.open, state.open_place, state.counters
     gain = score[j]
     place[j] = counters[0]
     members[counters[0]] = j
     counters[0] += 1
-    cost[0] += costs[j]
+    state.cost[0] += graph.costs[j]
     for r in range(s_off[j], s_off[j + 1]):
         for t in range(s_sta[r], s_sto[r]):
             count[t] += 1
@@ -283,22 +326,28 @@ def _add(
                 score[owner[t]] -= weight[t]
             owner[t] ^= j
     score[j] = gain
-    stamp[j] = counters[3]
+    state.stamp[j] = counters[3]
 
 
 @numba.njit(cache=True, nogil=True)
-def _remove(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-    place, members, count, owner, weight, score, stamp, may_enter, open_, open_place,
-    counters, cost, j,
-):  # fmt: skip
+def _remove(graph, state, j):
+    s_off, s_sta, s_sto = graph.s_off, graph.s_sta, graph.s_sto
+    t_off, t_sta, t_sto = graph.t_off, graph.t_sta, graph.t_sto
+    place, members, count, owner = (
+        state.place,
+        state.members,
+        state.n_serving,
+        state.owner,
+    )
+    weight, score, may_enter = state.weight, state.score, state.may_enter
+    open_, open_place, counters = state.open, state.open_place, state.counters
     loss = score[j]
     counters[0] -= 1
     last = members[counters[0]]
     members[place[j]] = last
     place[last] = place[j]
     place[j] = -1
-    cost[0] -= costs[j]
+    state.cost[0] -= graph.costs[j]
     for r in range(s_off[j], s_off[j + 1]):
         for t in range(s_sta[r], s_sto[r]):
             count[t] -= 1
@@ -311,15 +360,17 @@ def _remove(
             elif count[t] == 1:
                 score[owner[t]] += weight[t]
     score[j] = loss
-    stamp[j] = counters[3]
+    state.stamp[j] = counters[3]
     may_enter[j] = False
 
 
 @numba.njit(cache=True, nogil=True)
-def _cheapest_member(fixed, members, n_members, costs, score, stamp, newer_than):
+def _cheapest_member(graph, state, newer_than):
     """Member whose removal loses least weight per cost; oldest first on ties."""
+    fixed, members, costs = state.fixed, state.members, graph.costs
+    score, stamp = state.score, state.stamp
     best = -1
-    for k in range(n_members):
+    for k in range(state.counters[0]):
         j = members[k]
         if fixed[j] or stamp[j] >= newer_than:
             continue
@@ -334,8 +385,11 @@ def _cheapest_member(fixed, members, n_members, costs, score, stamp, newer_than)
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_entrant(t_off, t_sta, t_sto, target, costs, score, stamp, may_enter, limit):
+def _best_entrant(graph, state, target, limit):
     """Source for a target with the largest gain per cost; oldest first on ties."""
+    t_off, t_sta, t_sto = graph.t_off, graph.t_sta, graph.t_sto
+    costs, score, stamp = graph.costs, state.score, state.stamp
+    may_enter = state.may_enter
     best = -1
     for r in range(t_off[target], t_off[target + 1]):
         for j in range(t_sta[r], t_sto[r]):
@@ -350,64 +404,47 @@ def _best_entrant(t_off, t_sta, t_sto, target, costs, score, stamp, may_enter, l
 
 
 @numba.njit(cache=True, nogil=True)
-def _keep_best(members, best_members, counters, cost, costs):
-    best_members[: counters[0]] = members[: counters[0]]
+def _keep_best(graph, state):
+    members, counters, cost = state.members, state.counters, state.cost
+    state.best[: counters[0]] = members[: counters[0]]
     counters[2] = counters[0]
     # Summed afresh, so that differences of floats do not pile up.
     cost[0] = 0.0
     for k in range(counters[0]):
-        cost[0] += costs[members[k]]
+        cost[0] += graph.costs[members[k]]
     cost[1] = cost[0]
 
 
 @numba.njit(cache=True, nogil=True)
-def _install(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-    fixed, place, members, count, owner, weight, score, stamp, may_enter,
-    open_, open_place, best_members, counters, cost, order,
-):  # fmt: skip
+def _install(graph, state, order):
     for j in order:
-        _add(
-            s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-            place, members, count, owner, weight, score, stamp, may_enter,
-            open_, open_place, counters, cost, j,
-        )  # fmt: skip
-    _keep_best(members, best_members, counters, cost, costs)
+        _add(graph, state, j)
+    _keep_best(graph, state)
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-    fixed, place, members, count, owner, weight, score, stamp, may_enter,
-    open_, open_place, best_members, counters, cost, n_steps, goal,
-):  # fmt: skip
+def _search(graph, state, n_steps, goal):
     """Make swaps; False if nothing can be removed at all."""
+    t_off, t_sta, t_sto = graph.t_off, graph.t_sta, graph.t_sto
+    weight, score, open_ = state.weight, state.score, state.open
+    counters, cost = state.counters, state.cost
+    # 1e-12, relative: less than what sums of floats may be off by is no gain.
     for _ in range(n_steps):
         counters[3] += 1
         step = counters[3]
         while counters[1] == 0:
             # A first visit here in a step always has a cheaper cover than the best.
             if cost[0] < cost[1] * (1 - 1e-12) or counters[0] < counters[2]:
-                _keep_best(members, best_members, counters, cost, costs)
+                _keep_best(graph, state)
                 if cost[1] <= goal:
                     return True
-            j = _cheapest_member(
-                fixed, members, counters[0], costs, score, stamp, step + 1
-            )
+            j = _cheapest_member(graph, state, step + 1)
             if j < 0:
                 return False
-            _remove(
-                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-                place, members, count, owner, weight, score, stamp, may_enter,
-                open_, open_place, counters, cost, j,
-            )  # fmt: skip
-        j = _cheapest_member(fixed, members, counters[0], costs, score, stamp, step - 1)
+            _remove(graph, state, j)
+        j = _cheapest_member(graph, state, step - 1)
         if j >= 0:
-            _remove(
-                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-                place, members, count, owner, weight, score, stamp, may_enter,
-                open_, open_place, counters, cost, j,
-            )  # fmt: skip
+            _remove(graph, state, j)
         while counters[1] > 0:
             # xorshift64 on a positive int64 kept in the counters
             x = np.uint64(counters[4])
@@ -417,16 +454,10 @@ def _search(
             counters[4] = np.int64(x)
             t = open_[np.int64((x >> np.uint64(11)) % np.uint64(counters[1]))]
             limit = cost[1] * (1 - 1e-12) - cost[0]
-            j = _best_entrant(
-                t_off, t_sta, t_sto, t, costs, score, stamp, may_enter, limit
-            )
+            j = _best_entrant(graph, state, t, limit)
             if j < 0:
                 break
-            _add(
-                s_off, s_sta, s_sto, t_off, t_sta, t_sto, costs,
-                place, members, count, owner, weight, score, stamp, may_enter,
-                open_, open_place, counters, cost, j,
-            )  # fmt: skip
+            _add(graph, state, j)
             for k in range(counters[1]):
                 weight[open_[k]] += 1
                 t = open_[k]

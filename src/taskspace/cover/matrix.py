@@ -7,7 +7,11 @@ from taskspace.sets import RunSets
 
 
 def cover_matrix(sets: RunSets) -> sparse.csr_array:
-    """The constraints `A x >= 1` of the covering problem, targets x sources."""
+    """The constraints `A x >= 1` of the covering problem, targets x sources.
+
+    Args:
+        sets: the targets that each source serves.
+    """
     inverse = sets.inverse
     lengths = inverse.stops - inverse.starts
     ends = np.cumsum(lengths, dtype=np.int64)

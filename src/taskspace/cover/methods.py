@@ -40,11 +40,12 @@ class CoverMethod:
 
 
 _SEARCH = ("costs", "time_limit", "seed", "progress")
+_GREEDY = ("costs", "share", "target_weights", "budget")
 
 METHODS: dict[str, CoverMethod] = {
     method.name: method
     for method in (
-        CoverMethod("greedy", greedy_cover, ("costs",), True, True, False, "#0072B2"),
+        CoverMethod("greedy", greedy_cover, _GREEDY, True, True, False, "#0072B2"),
         CoverMethod("local", local_cover, _SEARCH, False, True, False, "#CC79A7"),
         CoverMethod("minimum", minimum_cover, _SEARCH, False, True, False, "#E69F00"),
         CoverMethod("uniform", uniform_cover, ("shape",), True, False, True, "#D55E00"),
@@ -60,6 +61,9 @@ def find_cover(
     *,
     shape: Sequence[int] | None = None,
     costs: ArrayLike | None = None,
+    share: float | None = None,
+    target_weights: ArrayLike | None = None,
+    budget: int | None = None,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
@@ -71,6 +75,9 @@ def find_cover(
         method: one of `METHODS`.
         shape: points on each axis of the source grid, for `uniform`.
         costs: cost of each source, for `greedy`, `local` and `minimum`.
+        share: share of the targets that is enough, for `greedy`.
+        target_weights: weight of each target, for `greedy`.
+        budget: sources to take at most, for `greedy`.
         time_limit: seconds for `local` and `minimum`.
         seed: for `local`, `minimum` and `random`.
         progress: called now and then by `local` and `minimum`.
@@ -83,14 +90,25 @@ def find_cover(
             f"method={method!r} needs sources on a grid, but these are a plain list. "
             f"Use {', '.join(m for m in METHODS if not METHODS[m].needs_grid)}."
         )
-    if costs is not None and "costs" not in chosen.takes:
-        able = ", ".join(m.name for m in METHODS.values() if "costs" in m.takes)
-        raise InvalidInputError(f"method={method!r} knows no costs. Use {able}.")
-    options = {
+    asked = {
+        name: value
+        for name, value in (
+            ("costs", costs),
+            ("share", share),
+            ("target_weights", target_weights),
+            ("budget", budget),
+        )
+        if value is not None
+    }
+    for name in asked:
+        if name not in chosen.takes:
+            able = ", ".join(m.name for m in METHODS.values() if name in m.takes)
+            raise InvalidInputError(f"method={method!r} knows no {name}. Use {able}.")
+    always = {
         "shape": shape,
-        "costs": costs,
         "time_limit": time_limit,
         "seed": seed,
         "progress": progress,
     }
-    return chosen.find(sets, **{name: options[name] for name in chosen.takes})
+    options = {name: value for name, value in always.items() if name in chosen.takes}
+    return chosen.find(sets, **options, **asked)

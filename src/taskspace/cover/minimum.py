@@ -196,7 +196,9 @@ class CoreSearch:
         # Steps are cheap on small cores: make more of them there.
         first_steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // n_pairs))
         early = Clock(clock.left * (0.4 if small else 0.5))
-        for k in range(_N_ROUNDS if small else 30):
+        # Where costs are no integers, prices nearly never meet the optimum exactly.
+        n_rounds = (_N_ROUNDS if self.is_whole else 2) if small else 30
+        for k in range(n_rounds):
             if self.is_solved or early.left <= 0:
                 break
             report("local search")

@@ -53,7 +53,12 @@ def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
 
 
 def exact_loads(runs: RunSets, weights: NDArray[Any]) -> NDArray[Any]:
-    """For each source the weight of its targets, without rounding."""
+    """For each source the weight of its targets, without rounding.
+
+    Args:
+        runs: the targets that each source serves.
+        weights: weight of each target, integers.
+    """
     if weights.dtype == np.int64:
         return run_loads(runs, weights)
     prefix = np.concatenate([[0], np.cumsum(weights, dtype=object)])

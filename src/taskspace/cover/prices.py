@@ -61,6 +61,11 @@ def price_total(
     """Bound of feasible prices `units / 2**shift`, without rounding.
 
     Rounded up to an integer where all costs are integers.
+
+    Args:
+        units: feasible prices in units of `2**-shift`.
+        shift: of the unit.
+        costs: cost of each source, scaled.
     """
     total = int(units.sum()) / Fraction(2) ** shift
     return math.ceil(total) if has_whole_costs(costs) else total
@@ -69,7 +74,13 @@ def price_total(
 def certified_prices(
     sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], int]:
-    """Feasible integer prices in units of `2**-shift`, and the shift."""
+    """Feasible integer prices in units of `2**-shift`, and the shift.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        prices: numbers `>= 0`, one for each target; their scale does not matter.
+    """
     runs = sets.to_runs()
     limits = _price_limits(sets, costs)
     shift = _price_shift(limits, costs)
@@ -110,20 +121,35 @@ def _price_shift(limits: NDArray[np.float64], costs: NDArray[np.float64]) -> int
 
 
 def cost_units(costs: NDArray[np.float64], shift: int) -> NDArray[np.int64]:
-    """Costs in units of `2**-shift`, rounded down; at most the sum of all prices."""
+    """Costs in units of `2**-shift`, rounded down; at most the sum of all prices.
+
+    Args:
+        costs: cost of each source, scaled.
+        shift: of the unit; may be negative.
+    """
     with np.errstate(over="ignore"):
         return np.minimum(np.floor(np.ldexp(costs, shift)), _TOP).astype(np.int64)
 
 
 def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
-    """For each source the sum of the prices of its targets; exact for integers."""
+    """For each source the sum of the prices of its targets; exact for integers.
+
+    Args:
+        runs: the targets that each source serves.
+        prices: one number for each target.
+    """
     prefix = np.zeros(runs.n_targets + 1, prices.dtype)
     np.cumsum(prices, out=prefix[1:])
     return sum_runs(*runs.arrays, prefix)
 
 
 def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
-    """Coverable targets over the largest set: the same price for every target."""
+    """Coverable targets over the largest set: the same price for every target.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+    """
     return certified_bound(sets, costs, np.ones(sets.n_targets), "size")
 
 
@@ -134,6 +160,11 @@ def greedy_dual_bound(
 
     The price sums to greedy's cost; instead of dividing by the worst case
     H(max|S|), it is divided by the load that really occurs.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        sources: greedy's selection, in its order.
     """
     prices = np.zeros(sets.n_targets)
     for source in sources:
@@ -145,7 +176,11 @@ def greedy_dual_bound(
 
 
 def best_bound(bounds: list[PriceBound]) -> PriceBound:
-    """The largest of some bounds, the first of equals."""
+    """The largest of some bounds, the first of equals.
+
+    Args:
+        bounds: at least one.
+    """
     return max(bounds, key=lambda bound: bound.value)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -18,17 +18,21 @@ from taskspace.cover.thresholds import (
     Thresholds,
     default_epsilons,
 )
+from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 
-__all__ = ["ProfilePoint", "complexity_profile", "table_profile"]
+__all__ = ["Profile", "ProfilePoint", "complexity_profile", "table_profile"]
 
 GREEDY_SHARE = 0.5
 """Part of the time after which greedy leaves the rest to searches and proofs."""
 
 GRACE = 1.0
 """Seconds that greedy may always take: most profiles are whole by then."""
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,28 @@ class ProfilePoint:
         return asdict(self)
 
 
+class Profile(list[ProfilePoint]):
+    """The points of a complexity profile, ascending in epsilon: a list."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a tolerance; sizes are missing where there is no cover."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {"epsilon": [point.epsilon for point in self]}
+        for name in ("greedy", "lower", "upper", "n_uncoverable"):
+            columns[name] = pd.array([getattr(p, name) for p in self], "Int64")
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
+        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven"
+        table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
+        return f"{title}\n{table}" if self else title
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self).splitlines()[0], self.to_frame())
+
+
 def complexity_profile(
     loss: Any,
     epsilons: Sequence[float] | None = None,
@@ -63,7 +89,7 @@ def complexity_profile(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> list[ProfilePoint]:
+) -> Profile:
     """Smallest cover of all targets at many tolerances.
 
     The ends of the range come first and then the middles, first by greedy and then by
@@ -103,7 +129,7 @@ def table_profile(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> list[ProfilePoint]:
+) -> Profile:
     """`complexity_profile` of a table, never holding all losses at once.
 
     Args:
@@ -131,7 +157,7 @@ def _profile(
     seed: int,
     clock: Clock,
     progress: ProgressCallback | None,
-) -> list[ProfilePoint]:
+) -> Profile:
     if epsilons is None:
         values = default_epsilons(losses, n_epsilons, allow_negative=signed)
     else:
@@ -212,8 +238,8 @@ class _Profile:
             record = self.upper[k], self.lower[k], f"epsilon={self.epsilons[k]:g}"
             self.progress(Progress(self.clock.seconds, *record))
 
-    def points(self) -> list[ProfilePoint]:
-        return [
+    def points(self) -> Profile:
+        return Profile(
             ProfilePoint(
                 float(epsilon), self.greedy[k], self.lower[k], self.upper[k], 0
             )
@@ -222,7 +248,7 @@ class _Profile:
             for k, (epsilon, missing) in enumerate(
                 zip(self.epsilons, self.n_uncoverable, strict=True)
             )
-        ]
+        )
 
 
 def _ends_then_middles(places: Sequence[int]) -> list[int]:

@@ -134,6 +134,10 @@ def _shortest(bound: PriceBound, is_whole: bool) -> PriceBound:
 
 
 def integer_array(values: list[int]) -> NDArray[Any]:
-    """Integers as int64 where all their sums fit, else as Python's own."""
+    """Integers as int64 where all their sums fit, else as Python's own.
+
+    Args:
+        values: the integers.
+    """
     small = sum(map(abs, values)) < 2**62
     return np.array(values, np.int64 if small else object).reshape(-1)

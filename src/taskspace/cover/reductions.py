@@ -38,7 +38,12 @@ class Core:
     targets: NDArray[np.int64]
 
     def keep(self, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> "Core":
-        """The part of the core with only the marked sources and targets."""
+        """The part of the core with only the marked sources and targets.
+
+        Args:
+            sources: True for each source that stays.
+            targets: True for each target that stays.
+        """
         kept = np.flatnonzero(sources)
         return Core(
             self.sets.subset(kept).keep_targets(targets),
@@ -97,7 +102,12 @@ def reduce_problem(
 
 
 def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
-    """A covering problem with all its sources and all its coverable targets."""
+    """A covering problem with all its sources and all its coverable targets.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+    """
     names = np.arange(sets.n_sources), np.arange(sets.n_targets)
     core = Core(sets.to_runs(), costs, *names)
     core = core.keep(np.ones(sets.n_sources, bool), sets.coverable)
@@ -105,7 +115,11 @@ def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
 
 
 def components(core: Core) -> list[Core]:
-    """The parts of a core that share neither sources nor targets."""
+    """The parts of a core that share neither sources nor targets.
+
+    Args:
+        core: what is left of a problem.
+    """
     if core.sets.n_targets == 0:
         return []
     n, n_sources = core.sets.n_targets, core.sets.n_sources

@@ -66,11 +66,19 @@ class Problem:
         return cls(sets, cost, whole)
 
     def cost(self, sources: Iterable[int]) -> Fraction:
-        """Cost of a selection."""
+        """Cost of a selection.
+
+        Args:
+            sources: the selection.
+        """
         return sum((Fraction(float(self.costs[s])) for s in sources), start=Fraction(0))
 
     def served_weight(self, sources: ArrayLike) -> int:
-        """Weight of the targets that a selection serves."""
+        """Weight of the targets that a selection serves.
+
+        Args:
+            sources: the selection.
+        """
         return int(self.weights[self.sets.union(sources)].sum())
 
     @cached_property
@@ -83,6 +91,9 @@ class Problem:
 
         Sums of int64 may wrap around on the way; their differences, the loads, are
         right wherever they fit.
+
+        Args:
+            values: one integer for each target.
         """
         runs = self.sets.to_runs()
         zero = np.zeros(1, values.dtype)

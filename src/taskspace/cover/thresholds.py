@@ -79,13 +79,13 @@ class MatrixLosses(Losses):
                     f"loss must have the dims (source, target), but got {loss.dims}."
                 )
             loss = loss.transpose("source", "target").values
-        self._matrix = np.asarray(loss)
-        if self._matrix.ndim != 2 or self._matrix.dtype.kind not in "fiu":
+        self.matrix: NDArray[np.float64] = np.asarray(loss)
+        if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiu":
             raise InvalidInputError(
                 "loss must be a matrix of numbers (source, target), but got "
-                f"{self._matrix.dtype} of shape {self._matrix.shape}."
+                f"{self.matrix.dtype} of shape {self.matrix.shape}."
             )
-        super().__init__(*self._matrix.shape, in_memory=True)
+        super().__init__(*self.matrix.shape, in_memory=True)
         if self.n_sources:
             _ = self.best  # no NaN
 
@@ -93,7 +93,7 @@ class MatrixLosses(Losses):
         """The rows, a stretch of sources at a time."""
         step = max(1, BLOCK_CELLS // max(1, self.n_targets))
         for first in range(0, self.n_sources, step):
-            yield self._matrix[first : first + step]
+            yield self.matrix[first : first + step]
 
 
 @final

@@ -92,6 +92,15 @@ class Criterion(ABC):
         low = self.loss(performance[1], reference[0])
         return low, self.loss(performance[0], reference[1])
 
+    def threshold(self, epsilon: float, reference: Array) -> Array:
+        """The smallest J that is served: `loss <= epsilon` from there on.
+
+        Args:
+            epsilon: the tolerance.
+            reference: what `self.reference` names; zeros where it is `"none"`.
+        """
+        return reference - epsilon
+
     def sentence(self, epsilon: float) -> str:
         """What serving a target within `epsilon` means, for people.
 

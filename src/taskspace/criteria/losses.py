@@ -146,7 +146,7 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         raise InvalidInputError(
             f"Losses must be numbers, but row {row}, column {column} is NaN."
         )
-    return pack(values <= epsilon)
+    return pack(values <= epsilon, losses=lambda source: values[source])
 
 
 def table_sets(
@@ -161,8 +161,13 @@ def table_sets(
         epsilon: tolerance.
     """
     criterion_named(criterion).check_epsilon(epsilon)
+    judge = judge_named(judge)
     blocks = (block <= epsilon for _, block in loss_blocks(table, criterion, judge))
-    return pack(blocks, n_targets=table.sizes["target"])
+
+    def losses(source: int) -> NDArray[np.float64]:
+        return loss_rows(table, criterion, judge, slice(source, source + 1))[0]
+
+    return pack(blocks, n_targets=table.sizes["target"], losses=losses)
 
 
 def assigned_losses(

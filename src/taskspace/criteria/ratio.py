@@ -61,6 +61,17 @@ class Ratio(Criterion):
                 "criterion='regret'."
             )
 
+    def threshold(
+        self, epsilon: float, reference: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The smallest J that is served: a cost of 1 + ε times the best.
+
+        Args:
+            epsilon: the tolerance.
+            reference: best known J, negative.
+        """
+        return reference * (1 + epsilon)
+
     def sentence(self, epsilon: float) -> str:
         """What serving a target within `epsilon` means.
 

@@ -163,7 +163,7 @@ typedef {real.name} {name}_real;
 #define {upper}_N_POLICIES {library.size}
 
 enum {{
-    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* the guarantee holds here */
+    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* {library.guarantee.kind} */
     {upper}_INSIDE = {int(Status.INSIDE)},     /* in the range, nothing guaranteed */
     {upper}_OUTSIDE = {int(Status.OUTSIDE)},    /* out of range, nearest policy used */
     {upper}_REFUSED = {int(Status.REFUSED)}     /* no policy */

@@ -1,5 +1,13 @@
-"""The policy library: from a cover to what runs on the target."""
+"""The policy library: from a cover to what runs on the target.
 
+The module is also the function `library`: `ts.library(run, cover)`.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from taskspace._lazy import callable_package
 from taskspace.library.assign import ASSIGN_RULES as ASSIGN_RULES
 from taskspace.library.assign import count_regions as count_regions
 from taskspace.library.base import PolicyLibrary as PolicyLibrary
@@ -18,3 +26,15 @@ from taskspace.library.regions import regions_of as regions_of
 from taskspace.library.tracker import Tracker as Tracker
 from taskspace.library.trial import Trial as Trial
 from taskspace.library.trial import try_library as try_library
+
+
+class _Callable(ModuleType):
+    """A module that is called as its function of the same name."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> PolicyLibrary:
+        return library(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable
+
+callable_package(__name__, "library")

@@ -271,6 +271,16 @@ class PolicyLibrary:
             for j in range(1, gain.shape[-1]):
                 action = action + gain[..., j] * seen[..., j : j + 1]
             return action
+        n_seen = (
+            self.policies.weights[0].shape[-2]
+            if isinstance(self.policies, Mlp)
+            else None
+        )
+        if n_seen is not None and seen.shape[-1:] != (n_seen,):
+            raise InvalidInputError(
+                f"An observation must have {n_seen} numbers, but got shape "
+                f"{seen.shape}."
+            )
         if number.ndim == 0:
             return np.asarray(self.policies[int(number)].act(seen))
         flat = number.reshape(-1)

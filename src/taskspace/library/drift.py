@@ -1,7 +1,7 @@
 """Episodes in which the context moves while a library keeps up with it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from taskspace.policies import LinearGain
 from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.simulated import SimulatedSystem
+
+if TYPE_CHECKING:
+    from taskspace.systems.simulated import SimulatedSystem
 
 __all__ = ["drift_returns"]
 
@@ -53,6 +55,8 @@ def drift_returns(
     Returns:
         Mean return by contender, and notes on what could not be had.
     """
+    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
+
     library = library.with_outside("clamp")
     rng = np.random.default_rng(seed + 1)
     width = library.high - library.low
@@ -176,7 +180,7 @@ def _linear(
 
 def _simulated(
     library: PolicyLibrary,
-    system: SimulatedSystem,
+    system: "SimulatedSystem",
     way: Callable[[NDArray[np.float64]], Any],
     at: Callable[[int], NDArray[np.float64]],
     blur: NDArray[np.float64],

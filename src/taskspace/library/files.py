@@ -16,6 +16,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +45,7 @@ __all__ = [
 FORMAT = "taskspace-library"
 FORMAT_VERSION = 1
 MANIFEST = "library.json"
+FILE_NAME = re.compile(r"(contract\.json|\w+\.csv|arrays/\w+\.npy)")
 
 
 def save_library(
@@ -106,6 +108,10 @@ def load_library(folder: str | Path) -> PolicyLibrary:
     record = _manifest(folder)
     data: dict[str, bytes] = {}
     for name, expected in record["files"].items():
+        if not FILE_NAME.fullmatch(name):
+            raise InvalidInputError(
+                f"{folder / MANIFEST} must name files of a library, but names {name!r}."
+            )
         file = folder / name
         if not file.is_file():
             raise InvalidInputError(
@@ -120,7 +126,7 @@ def load_library(folder: str | Path) -> PolicyLibrary:
             )
     try:
         return _rebuild(record, data)
-    except (KeyError, TypeError, ValueError, EOFError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, EOFError) as error:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(

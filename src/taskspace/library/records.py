@@ -19,7 +19,8 @@ class Status(IntEnum):
     """What a selection may rely on."""
 
     GUARANTEED = 0
-    """The library's guarantee speaks of this very context."""
+    """The library's guarantee speaks of this very context; its `kind` says whether it
+    is a proof, a statement of confidence, or an estimate."""
     INSIDE = 1
     """Within the range, where the guarantee does not speak (between nodes, say)."""
     OUTSIDE = 2

@@ -13,7 +13,6 @@ from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.function import FunctionSystem, PythonPolicies
-from taskspace.systems.linear import LinearSystem
 
 __all__ = ["evaluate_policies"]
 
@@ -62,6 +61,8 @@ def evaluate_policies(
         raise InvalidInputError(
             "workers is for a plain function; a system has its own setting."
         )
+    from taskspace.systems.linear import LinearSystem  # loads slowly
+
     if isinstance(system, LinearSystem):
         stack = system.gains(policies)
     elif isinstance(policies, Policy):

@@ -9,6 +9,7 @@ a selector asks for the sources that it wants.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from taskspace.systems.base import System
 
 __all__ = [
     "STATES",
+    "TRAINED",
     "Ledger",
     "MemoryStorage",
     "Rows",
@@ -41,12 +43,16 @@ __all__ = [
     "Work",
     "assemble",
     "best_known",
+    "contiguous",
     "kept_variables",
     "table_notes",
 ]
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
+
+TRAINED = "trained"
+"""The kind of a source whose policies the trainer made."""
 
 # Up to this many values of J (256 MB) a table holds J itself.
 FULL_TABLE_CELLS = 2**25
@@ -61,6 +67,8 @@ class Ledger:
         targets: the targets, as the table will show them.
         storage: where it is written; in memory if left out.
         notes: attributes of the table, beside those the ledger knows itself.
+        limit: a stated limit of performance at each target, which regret is against
+            where no optimum is known.
     """
 
     def __init__(
@@ -71,9 +79,14 @@ class Ledger:
         *,
         storage: Storage | None = None,
         notes: dict[str, Any] | None = None,
+        limit: NDArray[np.float64] | None = None,
     ):
-        self.task, self.target_space = task, targets
+        self.task, self.target_space, self.limit = task, targets, limit
         self._sources: Space | None = None
+        self._contexts = np.empty((0, len(task.system.axes)))
+        self._seeds: list[int | None] = []
+        self._kinds: list[str] = []
+        self.version = 0
         self._failures: dict[int, str] = {}
         self._notes = dict(notes or {})
         if storage is None:
@@ -95,11 +108,16 @@ class Ledger:
         """How many sources are planned."""
         return 0 if self._sources is None else self._sources.size
 
-    def plan(self, sources: Space) -> None:
+    def plan(
+        self, sources: Space, *, seed: int | None = None, kind: str = TRAINED
+    ) -> None:
         """Add sources to what is asked for.
 
         Args:
             sources: contexts over the same axes as those before.
+            seed: seed of their training, where it is not that of the task.
+            kind: where their policies come from; `"trained"` by the trainer, others
+                are told.
         """
         rows = self.task.system.contexts(sources)
         if self._sources is None:
@@ -113,8 +131,21 @@ class Ledger:
                 )
             points = np.concatenate([self._sources.points, sources.points])
             self._sources = Points(sources.names, points)
+        self.version += 1
+        self._seeds += [seed] * sources.size
+        self._kinds += [kind] * sources.size
         if isinstance(self.storage, MemoryStorage):
             self.storage.plan(sources.size)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Where the policies of each source come from; see `plan`."""
+        return list(self._kinds)
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seed of each source."""
+        return [self.task.seed if seed is None else seed for seed in self._seeds]
 
     def ask(self) -> list[Work]:
         """What can be done now: trainings, and evaluations of what is trained."""
@@ -125,7 +156,8 @@ class Ledger:
             if storage.has("train", block):
                 trained[rows] = True
             elif block not in self._failures:
-                found.append(Work("train", block, rows, contexts[rows]))
+                seed = self._seeds[rows.start]
+                found.append(Work("train", block, rows, contexts[rows], seed=seed))
         for block, rows in enumerate(storage.blocks("evaluate")):
             if trained[rows].all() and not storage.has("evaluate", block):
                 found.append(Work("evaluate", block, rows, contexts[rows]))
@@ -148,6 +180,7 @@ class Ledger:
             work: what was asked.
             done: its result; an exception says that this training failed.
         """
+        self.version += 1
         if isinstance(done, TrainedBlock):
             self.storage.write_policies(work.block, done)
         elif isinstance(done, Rows):
@@ -180,9 +213,14 @@ class Ledger:
     @property
     def evaluated(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table."""
-        found = np.zeros(self.n_sources, bool)
-        for block, rows in enumerate(self.storage.blocks("evaluate")):
-            found[rows] = self.storage.has("evaluate", block)
+        return self.storage.known()
+
+    @property
+    def pending(self) -> NDArray[np.bool_]:
+        """Which sources have no row yet, though their training did not fail."""
+        found = ~self.evaluated
+        for block in self._failures:
+            found[self.storage.blocks("train")[block]] = False
         return found
 
     @property
@@ -207,7 +245,13 @@ class Ledger:
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """The reference of regret at each target, and where it comes from."""
-        return best_known(self.task.system, self.task.targets, self.storage.top())
+        if self.limit is not None:
+            return np.fmax(self.limit, self.storage.top()), "stated limit"
+        return _reference(self._optimum, self.storage.top())
+
+    @cached_property
+    def _optimum(self) -> NDArray[np.float64] | None:
+        return self.task.system.optimum(self.task.targets)
 
     def table(self) -> xr.Dataset:
         """The performance table of the sources that are evaluated so far."""
@@ -223,6 +267,7 @@ class Ledger:
             reference,
             table_notes(self.task, kind) | self._notes,
             known,
+            self._kinds,
         )
 
 
@@ -234,6 +279,7 @@ def assemble(
     best_known: NDArray[np.float64],
     notes: Mapping[str, Any],
     known: NDArray[np.bool_],
+    kinds: Sequence[str] = (),
 ) -> xr.Dataset:
     """The table of what a storage holds.
 
@@ -245,15 +291,15 @@ def assemble(
         best_known: the reference of regret at each target.
         notes: attributes.
         known: which sources have their row.
+        kinds: where the policies of each planned source come from, if not all are
+            trained.
 
     Returns:
         A table of the known sources whose training did not fail; `n_planned` notes
         how many sources there would be with all of them.
     """
     numbers = np.flatnonzero(known)
-    # Stretches of neighbours: one read each, one in all for a finished ledger.
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    blocks = [storage.read_policies(slice(int(p[0]), int(p[-1]) + 1)) for p in parts]
+    blocks = [storage.read_policies(rows) for rows in contiguous(numbers)]
     steps = [block.trained.environment_steps for block in blocks]
     works = ~np.concatenate([block.failed for block in blocks])
     if not works.any():
@@ -272,11 +318,24 @@ def assemble(
         targets,
         notes,
     )
+    if set(kinds) - {TRAINED}:
+        column = np.array(kinds)[numbers]
+        table = table.assign_coords(source_kind=("source", column))
     if not works.all():
         table = table.isel(source=np.flatnonzero(works))
     if table.sizes["source"] < n_planned:
         table = table.assign_attrs(n_planned=n_planned)
     return table
+
+
+def contiguous(numbers: NDArray[np.int64]) -> list[slice]:
+    """Ascending numbers as stretches of neighbours: one read each.
+
+    Args:
+        numbers: which sources.
+    """
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return [slice(int(p[0]), int(p[-1]) + 1) for p in parts if len(p)]
 
 
 def table_notes(task: Task, kind: str) -> dict[str, Any]:
@@ -337,7 +396,12 @@ def best_known(
         the table"`, or `"optimum where known"` if the system knows it at some targets
         only (NaN at the others).
     """
-    optimum = system.optimum(contexts)
+    return _reference(system.optimum(contexts), top)
+
+
+def _reference(
+    optimum: NDArray[np.float64] | None, top: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], str]:
     if optimum is None or np.isnan(optimum).all():
         return top, "best of the table"
     kind = "optimum where known" if np.isnan(optimum).any() else "optimum"

@@ -12,7 +12,8 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `standard_error` | source, policy, target | of J, where J is a mean of episodes |
 | `returns` | source, policy, target, episode | per-episode returns, if simulated |
 
-Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`. The
+Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`; a text
+`source_kind` says where policies come from if not all are trained. The
 attribute `provenance` says where the numbers come from (`exact`, `sampled`, `given`),
 `n_episodes` how many episodes a sampled one is the mean of.
 """
@@ -125,7 +126,11 @@ def target_space(table: xr.Dataset) -> Grid | Points | None:
 
 def _space(table: xr.Dataset, dim: str) -> Grid | Points | None:
     prefix = f"{dim}_"
-    names = [str(n) for n in table.coords if str(n).startswith(prefix)]
+    names = [
+        str(name)
+        for name, coord in table.coords.items()
+        if str(name).startswith(prefix) and coord.dtype.kind in "fiub"
+    ]
     if not names:
         return None
     columns = [table.coords[name].values for name in names]
@@ -215,7 +220,11 @@ def table_from_matrix(
 
 
 def row_blocks(table: xr.Dataset) -> Iterator[slice]:
-    """Stretches of sources that are small enough to hold at once."""
+    """Stretches of sources that are small enough to hold at once.
+
+    Args:
+        table: a performance table, `performance` itself or its reductions.
+    """
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     per_row = n_targets
     if "performance" in table:

@@ -1,12 +1,13 @@
 """Pieces of work, what they give, and where that is kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.performance.table import DIMS
 from taskspace.systems.base import System
 from taskspace.trainers.base import Trained, Trainer
 
@@ -41,7 +42,7 @@ class TrainedBlock:
     home: NDArray[np.float64]
     failed: NDArray[np.bool_]
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "TrainedBlock":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "TrainedBlock":
         """Some of the sources.
 
         Args:
@@ -103,6 +104,9 @@ class Work:
         rows: the sources.
         contexts: full context rows of these sources.
         policies: for an evaluation, what their training gave; see `Ledger.give`.
+        seed: seed of this training, where it is not that of the task.
+        columns: for an evaluation, the targets where it is worth one; all if left
+            out.
     """
 
     stage: Stage
@@ -110,6 +114,8 @@ class Work:
     rows: slice
     contexts: NDArray[np.float64]
     policies: TrainedBlock | None = None
+    seed: int | None = None
+    columns: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,18 +143,26 @@ class Task:
             work: what to do.
         """
         if work.stage == "train":
-            trained = self.trainer.train(self.system, work.contexts, seed=self.seed)
+            seed = self.seed if work.seed is None else work.seed
+            trained = self.trainer.train(self.system, work.contexts, seed=seed)
             home = self.system.home_performance(trained.policies, work.contexts)
             return TrainedBlock(trained, home, np.zeros(len(home), bool))
         assert work.policies is not None
-        return self.rows(work.policies)
+        return self.rows(work.policies, work.columns)
 
-    def rows(self, block: TrainedBlock) -> Rows:
+    def rows(
+        self, block: TrainedBlock, columns: NDArray[np.int64] | None = None
+    ) -> Rows:
         """Rows of the table for some trained sources.
 
         Args:
             block: their policies and scores at home.
+            columns: targets to evaluate at, all if left out; at the others the rows
+                say what a failure would: nothing is served without an evaluation.
         """
+        if columns is not None:
+            part = replace(self, targets=self.targets[columns]).rows(block)
+            return _widened(part, columns, len(self.targets))
         policies = block.trained.policies
         if "performance" in self.keep:
             variables = self.system.measure(policies, self.targets)
@@ -162,6 +176,20 @@ class Task:
         assert best is not None
         top = best.reshape(-1, best.shape[-1]).max(0)
         return Rows({name: variables[name] for name in self.keep}, top)
+
+
+def _widened(part: Rows, columns: NDArray[np.int64], n_targets: int) -> Rows:
+    """Rows of some targets as rows of all of them."""
+    variables = {}
+    for name, values in part.variables.items():
+        place = DIMS[name].index("target")
+        shape = (*values.shape[:place], n_targets, *values.shape[place + 1 :])
+        whole = np.full(shape, FAILED.get(name, -np.inf), values.dtype)
+        whole[(slice(None),) * place + (columns,)] = values
+        variables[name] = whole
+    top = np.full(n_targets, -np.inf)
+    top[columns] = part.top
+    return Rows(variables, top)
 
 
 class Storage(Protocol):
@@ -194,6 +222,10 @@ class Storage(Protocol):
         """
         ...
 
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        ...
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""
         ...
@@ -224,20 +256,38 @@ class MemoryStorage:
             self._blocks.append(slice(start, stop))
 
     def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources, the same for both stages."""
+        """The stretches of sources, the same for both stages.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+        """
         del stage
         return self._blocks
 
     def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is there."""
+        """Whether a block is there.
+
+        Args:
+            stage: `"train"` or `"evaluate"`.
+            block: place of the block among `blocks(stage)`.
+        """
         return block in (self._trained if stage == "train" else self._rows)
 
     def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Keep a block of policies."""
+        """Keep a block of policies.
+
+        Args:
+            block: place of the block among `blocks("train")`.
+            done: the policies of its sources.
+        """
         self._trained[block] = done
 
     def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources."""
+        """Policies of a stretch of sources.
+
+        Args:
+            rows: the sources, which must all be trained.
+        """
         parts = []
         for block, stretch in enumerate(self._blocks):
             first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
@@ -247,16 +297,32 @@ class MemoryStorage:
         return TrainedBlock.concatenate(parts)
 
     def write_rows(self, block: int, done: Rows) -> None:
-        """Keep a block of the table."""
+        """Keep a block of the table.
+
+        Args:
+            block: place of the block among `blocks("evaluate")`.
+            done: the variables of its sources.
+        """
         self._rows[block] = done
 
     def read_rows(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Variables of all evaluated blocks, joined along `source`."""
+        """Variables of all evaluated blocks, joined along `source`.
+
+        Args:
+            names: names of the variables.
+        """
         order = sorted(self._rows)
         return {
             name: np.concatenate([self._rows[b].variables[name] for b in order])
             for name in names
         }
+
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table."""
+        found = np.zeros(self._blocks[-1].stop if self._blocks else 0, bool)
+        for block in self._rows:
+            found[self._blocks[block]] = True
+        return found
 
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target so far."""

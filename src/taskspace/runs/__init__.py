@@ -6,13 +6,19 @@ from taskspace.runs.experiment import (
     builtin_experiments,
     load_experiment,
 )
+from taskspace.runs.opened import OpenedRun, open_run
+from taskspace.runs.selection import SelectionRun, run_selection
 from taskspace.runs.store import RunStore
 
 __all__ = [
     "Experiment",
+    "OpenedRun",
     "RunResult",
     "RunStore",
+    "SelectionRun",
     "builtin_experiments",
     "load_experiment",
+    "open_run",
     "run_experiment",
+    "run_selection",
 ]

@@ -104,8 +104,15 @@ class _Here(Executor):
 class _InProcess(Engine):
     """One worker: this process."""
 
-    n_workers = 1
-    at_once = 1  # what is done is written before the next piece is begun
+    @property
+    def n_workers(self) -> int:
+        """This process alone."""
+        return 1
+
+    @property
+    def at_once(self) -> int:
+        """What is done is written before the next piece is begun."""
+        return 1
 
     def check(self) -> None:
         """Nothing can be lost."""
@@ -225,7 +232,7 @@ class _Dask(Engine):
     def why(self, error: BaseException) -> str:
         """Whether workers, or the scheduler, went away."""
         from distributed import KilledWorker
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
 
         if isinstance(error, KilledWorker):
             return (

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taskspace.cover import METHODS
 from taskspace.errors import (
     DamagedFileError,
@@ -20,13 +22,14 @@ from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
 from taskspace.runs.answers import Report, answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import Kept
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
-from taskspace.runs.results import Results
+from taskspace.runs.results import Results, Scores
 from taskspace.runs.store import RunStore
 
-__all__ = ["RunResult", "run_experiment"]
+__all__ = ["RunResult", "run_experiment", "task_of"]
 
 CHECKED = 5.0
 """Seconds without a result after which workers are looked for."""
@@ -42,6 +45,7 @@ class RunResult:
         results: what is in `results.json`.
         reused: nothing had to be computed.
         mended: what was damaged and computed again, a clause each.
+        n_kept: trainings taken over from the smaller space that the run had before.
     """
 
     path: Path
@@ -49,6 +53,7 @@ class RunResult:
     results: Results
     reused: bool
     mended: tuple[str, ...] = ()
+    n_kept: int = 0
 
 
 def run_experiment(
@@ -89,9 +94,12 @@ def run_experiment(
         store.trainings.forget_failures()
         mended = store.forget_damaged()
         ledger = store.ledger()
+        kept = Kept.load(store.path)
+        mended += [kept.damage] if kept.damage else []
+        n_kept = _fill(ledger, kept)
         if ledger.ask():
             with engine(workers, scheduler, say) as crew:
-                _work_off(ledger, store.experiment, crew, report)
+                _work_off(ledger, store.experiment, crew, report, kept)
         if not store.has_best_known():
             store.write_best_known(*ledger.best_known())
         stored = store.path / "results.json"
@@ -100,6 +108,8 @@ def run_experiment(
             seconds = time.perf_counter() - began
             return RunResult(store.path, seconds, known, True)
         failures = tuple(store.trainings.failures())
+        if not failures:
+            Kept.remove(store.path)
         results = answer(
             store.table(),
             store.experiment,
@@ -107,10 +117,14 @@ def run_experiment(
             solved_return=system.solved_return,
             known=None if mended or failures else known,
         )
-        results = replace(results, failures=failures)
+        results = replace(
+            results,
+            failures=failures,
+            scores=_beside_ignorance(results.scores, ledger),
+        )
         results.save(stored)
     seconds = time.perf_counter() - began
-    return RunResult(store.path, seconds, results, False, tuple(mended))
+    return RunResult(store.path, seconds, results, False, tuple(mended), n_kept)
 
 
 def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
@@ -125,7 +139,7 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
     Returns:
         Its result, or the exception that ended a training.
     """
-    task = replace(_task(text, code), keep=keep)
+    task = replace(task_of(text, code), keep=keep)
     try:
         return task.do(work)
     except (TaskspaceError, MemoryError):
@@ -137,8 +151,13 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _task(text: str, code: Code) -> Task:
-    """The task of an experiment, built once a process."""
+def task_of(text: str, code: Code) -> Task:
+    """The task of an experiment, built once a process.
+
+    Args:
+        text: the experiment as TOML.
+        code: what it may import, and from where.
+    """
     experiment = Experiment.from_toml(text, code=code)
     system = experiment.built_system
     targets = system.contexts(experiment.target_space)
@@ -178,8 +197,20 @@ class Failed:
     reasons: dict[int, str]
 
 
+def _fill(ledger: Ledger, kept: Kept) -> int:
+    """Take over what was kept; how many trainings that saves."""
+    n_sources = 0
+    for work in ledger.ask():
+        if work.stage == "train" and kept.block is not None:
+            here = kept.has(work.contexts)
+            n_sources += int(here.sum())
+            if here.all():
+                ledger.tell(work, kept.of(work.contexts))
+    return n_sources * ledger.task.trainer.n_policies
+
+
 def _work_off(
-    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report
+    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report, kept: Kept
 ) -> None:
     """Hand out whatever can be done until nothing is left.
 
@@ -204,14 +235,14 @@ def _work_off(
             for work in queue[: max(0, crew.at_once - len(running))]:
                 begun.add((work.stage, work.block))
                 report(work.stage, *ledger.done(work.stage), _in_words([work]))
-                given = ledger.give(work)
+                given = kept.rest(ledger.give(work))
                 future = crew.executor.submit(do_work, text, code, keep, given)
                 running[future] = work
             tell_all()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
-                _tell(ledger, running.pop(future), future.result())
+                _tell(ledger, running.pop(future), future.result(), kept)
             if not done:
                 crew.check()
         tell_all()
@@ -239,13 +270,39 @@ def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
     )
 
 
-def _tell(ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed") -> None:
-    storage = ledger.storage
-    if isinstance(done, Failed):
-        assert isinstance(storage, RunStore)
-        storage.trainings.write_failures(work, done.parts, done.reasons)
-    else:
+def _tell(
+    ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed", kept: Kept
+) -> None:
+    if isinstance(done, TrainedBlock):
+        ledger.tell(work, kept.whole(work, done))
+    elif isinstance(done, Rows):
         ledger.tell(work, done)
+    else:
+        storage = ledger.storage
+        assert isinstance(storage, RunStore)
+        rest = np.flatnonzero(~kept.has(work.contexts))
+        reasons = {int(rest[place]): why for place, why in done.reasons.items()}
+        storage.trainings.write_failures(work, kept.join(work, done.parts), reasons)
+
+
+def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
+    """The scores beside those of policies that know nothing, for learned ones."""
+    system, targets = ledger.task.system, ledger.task.targets
+    if not system.n_episodes:
+        return scores
+    from taskspace.systems.baselines import baseline_performance  # loads JAX
+
+    found = baseline_performance(system, targets)
+    if found is None:
+        return scores
+    ignorant = np.maximum(found.random, found.zero)
+    best = ledger.storage.top()[found.rows]
+    return replace(
+        scores,
+        ignorant=(float(ignorant.min()), float(ignorant.max())),
+        n_no_better=int((best <= ignorant).sum()),
+        n_tried=len(ignorant),
+    )
 
 
 def _known(path: Path) -> Results | None:

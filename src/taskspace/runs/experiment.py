@@ -29,6 +29,7 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
+from taskspace.runs.select_spec import SelectSpec
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
@@ -36,6 +37,7 @@ from taskspace.trainers import TRAINERS, Trainer
 __all__ = [
     "CriterionSpec",
     "Experiment",
+    "SelectSpec",
     "builtin_experiments",
     "load_experiment",
 ]
@@ -117,6 +119,7 @@ class Experiment:
         criteria: what to cover for.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
+        select: how to choose what to train, if the file says so.
         code: whether code that it names may be imported, and from where.
     """
 
@@ -128,6 +131,7 @@ class Experiment:
     criteria: tuple[CriterionSpec, ...]
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
+    select: SelectSpec | None = None
     code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
@@ -201,7 +205,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                values[key] = {"id": name, **_plain(built.settings())}
+                settings = _plain(built.settings())
+                # TOML has no word for "none": a setting left out means the same.
+                given = {k: v for k, v in settings.items() if v is not None}
+                values[key] = {"id": name, **given}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
             values[key] = _plain(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
@@ -217,8 +224,9 @@ class Experiment:
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
-        values = _plain(values)
-        return {key: value for key, value in values.items() if value is not None}
+        if self.select is not None:
+            values["select"] = self.select.to_dict()
+        return _plain(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -261,7 +269,7 @@ class Experiment:
         seed = values["seed"]
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
-        for key in ("system", "space", "trainer", "targets", "cover"):
+        for key in ("system", "space", "trainer", "targets", "cover", "select"):
             if not isinstance(values.get(key, {}), Mapping):
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
@@ -282,6 +290,7 @@ class Experiment:
             criteria=tuple(_criterion(spec) for spec in criteria),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=_cover(values.get("cover", {})),
+            select=_select(values["select"]) if "select" in values else None,
             code=Code() if code is None else code,
         )
 
@@ -329,7 +338,12 @@ def load_experiment(
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as plain values, or a sentence about what is wrong with it."""
+    """TOML as plain values, or a sentence about what is wrong with it.
+
+    Args:
+        text: the text.
+        origin: where it is from, for the sentence.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -403,6 +417,11 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
     )
 
 
+def _select(spec: Mapping[str, Any]) -> SelectSpec:
+    _check_keys("[select]", spec, [f.name for f in fields(SelectSpec)])
+    return SelectSpec(**spec)
+
+
 def _cover(spec: Mapping[str, Any]) -> CoverSpec:
     _check_keys("[cover]", spec, [f.name for f in fields(CoverSpec)])
     values = dict(spec)
@@ -428,6 +447,7 @@ def _build(
     name = settings.pop("id", None)
     if is_reference(name):
         return build_object(kind, name, settings, base, code)
+    make: Any
     if kind == "system" and is_gymnasium(name):
         make = partial(gymnasium_system, name.removeprefix("gymnasium:"))
         known = list(inspect.signature(make).parameters)
@@ -456,9 +476,9 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers."""
+    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):

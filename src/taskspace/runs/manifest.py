@@ -21,12 +21,13 @@ __all__ = [
     "from_text",
     "is_run",
     "read_manifest",
+    "stored_kinds",
 ]
 
 FORMAT_VERSION = 2
 OUR_NAMES = {
     "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
-    "table.zarr", "blocks", "figures", ".lock",
+    "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
 }  # fmt: skip
 
 
@@ -38,6 +39,19 @@ def is_run(path: str | Path) -> bool:
     """
     path = Path(path)
     return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
+
+
+def stored_kinds(path: Path) -> list[str]:
+    """Where the policies of each source of a selection come from; none elsewhere.
+
+    Args:
+        path: the run directory.
+    """
+    if not (path / "selection.json").exists():
+        return []
+    sources = read_sealed(path / "selection.json")["sources"]
+    stored = [entry for entry in sources if "place" in entry]
+    return [entry["kind"] for entry in sorted(stored, key=lambda e: e["place"])]
 
 
 def check_ours(path: Path) -> None:
@@ -104,7 +118,10 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         and isinstance(layout["is_computed"], bool)
         and len(layout["variables"]) > 0
         and set(layout["variables"]) <= DIMS.keys()
-        and all(isinstance(value, plain) for value in notes.values())
+        and all(
+            isinstance(value, plain) for name, value in notes.items() if name != "notes"
+        )
+        and all(isinstance(note, str) for note in notes.get("notes", []))
         and notes["provenance"] in ("exact", "sampled", "given")
         and isinstance(notes["system"], str)
         and _is_count(notes.get("n_episodes", 0))

@@ -104,6 +104,10 @@ class Scores:
         n_sources_with_a_failure: sources of which at least one policy fails.
         n_sources_all_failed: sources of which every policy fails.
         dead_axes: context axes along which no performance changes at all.
+        ignorant: least and largest J of a policy that knows nothing (the better of a
+            random one and one that does nothing) at some targets, if it was tried.
+        n_no_better: at how many of these targets no policy of the table is better.
+        n_tried: how many targets were tried.
     """
 
     home: tuple[float | None, float | None]
@@ -114,6 +118,9 @@ class Scores:
     n_sources_with_a_failure: int = 0
     n_sources_all_failed: int = 0
     dead_axes: tuple[str, ...] = ()
+    ignorant: tuple[float | None, float | None] | None = None
+    n_no_better: int = 0
+    n_tried: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,8 @@ class Results:
             values: plain values.
         """
         scores, spent = dict(values["scores"]), dict(values["spent"])
+        if scores["ignorant"] is not None:
+            scores["ignorant"] = tuple(scores["ignorant"])
         for record, names in (
             (scores, ("home", "best", "dead_axes")),
             (spent, ("oracle_methods",)),

@@ -20,8 +20,9 @@ computed from the policies as it is read, which is faster.
 """
 
 import os
+import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,15 @@ from taskspace.performance.ledger import (
     Task,
     TrainedBlock,
     assemble,
+    contiguous,
     table_notes,
 )
 from taskspace.performance.table import DIMS
+from taskspace.policies import Policy
 from taskspace.runs import chunks
 from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.kept import not_there, set_aside
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
@@ -61,6 +65,7 @@ from taskspace.runs.manifest import (
     from_text,
     is_run,
     read_manifest,
+    stored_kinds,
 )
 from taskspace.runs.objects import Code
 from taskspace.runs.trainings import Trainings
@@ -103,7 +108,8 @@ class RunStore:
 
         Args:
             path: the directory.
-            experiment: what to run; a directory with other data is refused.
+            experiment: what to run; a directory with other data is refused, unless
+                this one only adds contexts: then its policies are kept.
         """
         path = Path(path)
         experiment = experiment.resolved()
@@ -111,11 +117,8 @@ class RunStore:
         store = cls._new(path, experiment)
         there = read_manifest(path)
         if there is not None and there["data"] != store._manifest()["data"]:
-            what = difference(there["data"], store._manifest()["data"])
-            raise RunStoreError(
-                f"{path} holds another experiment: {what}. Nothing was changed. "
-                "Choose another directory with --out."
-            )
+            store._take_over(there)
+            there = None
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
@@ -132,6 +135,38 @@ class RunStore:
         write_atomically(path / "experiment.toml", experiment.to_toml())
         write_sealed(path / "manifest.json", store._manifest())
         return store
+
+    def _take_over(self, there: dict[str, Any]) -> None:
+        """Keep the policies of a run with fewer contexts; refuse any other one.
+
+        Args:
+            there: its manifest.
+        """
+        here = self._manifest()["data"]
+        what = difference(there["data"], here)
+        spaces = ("space", "targets")
+        if all(there["data"][k] == here[k] for k in here if k not in spaces):
+            given = {key: there["data"][key] for key in spaces}
+            old = replace(self.experiment, **given)
+            lost = not_there(old, self.experiment)
+            what = f"{what}; {lost}" if lost else ""
+        else:
+            old = self.experiment
+        if what:
+            raise RunStoreError(
+                f"{self.path} holds another experiment: {what}. Nothing was changed. "
+                "Contexts can be added to it, but none taken away. Choose another "
+                "directory with --out."
+            )
+        layout = Layout.from_dict(there["layout"])
+        before = RunStore(self.path, old, layout, self.notes, self.system)
+        contexts = old.built_system.contexts(old.sources)
+        set_aside(self.path, before.trainings, contexts)
+        # Whatever is removed first, nothing that was trained is lost from here on.
+        for file in ("results.json", "best_known.json", "blocks", "table.zarr"):
+            _remove(self.path / file)
+        for file in (self.path / "policies").glob("block-*.npz"):
+            file.unlink()
 
     @classmethod
     def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
@@ -200,7 +235,7 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, *folders), checks_types=True),
+                code=Code(trust, (path, path.parent, *folders), checks_types=True),
             )
             layout = Layout.from_dict(manifest["layout"])
             spaces = experiment.sources, experiment.target_space
@@ -215,6 +250,9 @@ class RunStore:
 
     def ledger(self) -> Ledger:
         """The ledger that this directory keeps; needs the system itself."""
+        if self.is_selection and (missing := self._blocks.unfinished()):
+            # Its sources have seeds and kinds of their own.
+            raise self._blocks.damaged(missing[0])
         task = _task(self.experiment, self.layout)
         spaces = self.experiment.sources, self.experiment.target_space
         return Ledger(task, *spaces, storage=self)
@@ -306,6 +344,31 @@ class RunStore:
         done = [block for block in range(n_blocks) if self.has("evaluate", block)]
         return chunks.stored_variables(self, done, names)
 
+    def block_top(self, block: int) -> NDArray[np.float64]:
+        """Best J that the sources of a block reach at each target.
+
+        Args:
+            block: number of the block.
+        """
+        return from_text(self._blocks.record("evaluate", block)["top"])
+
+    def known(self) -> NDArray[np.bool_]:
+        """Which sources have their row of the table; a computed one needs policies."""
+        stage: Stage = "train" if self.layout.is_computed else "evaluate"
+        found = np.zeros(self.layout.n_sources, bool)
+        for block, rows in enumerate(self.layout.blocks(stage)):
+            found[rows] = self.has(stage, block)
+        return found
+
+    def table_policies(self) -> Policy:
+        """The policies of the sources that the table has, in its order."""
+        parts = [
+            block[~block.failed]
+            for rows in contiguous(np.flatnonzero(self.known()))
+            for block in [self.read_policies(rows)]
+        ]
+        return TrainedBlock.concatenate(parts).trained.policies
+
     def top(self) -> NDArray[np.float64]:
         """Best J seen at each target, over the finished blocks."""
         if self.layout.is_computed:
@@ -387,11 +450,7 @@ class RunStore:
         if reference is not None and missing:
             raise self._blocks.damaged(missing[0])
         notes = {**self.notes, "best_known_kind": kind}
-        known = np.zeros(self.layout.n_sources, bool)
-        for block, rows in enumerate(self.blocks("evaluate")):
-            known[rows] = self.has("evaluate", block)
-        if self.layout.is_computed:
-            known[:] = True
+        known = self.known()
         if not known.any():
             raise RunStoreError(
                 f"{self.path} is not finished: no source is evaluated yet. Go on with: "
@@ -405,13 +464,28 @@ class RunStore:
             self.top() if reference is None else reference,
             notes,
             known,
+            stored_kinds(self.path)[: len(known)],
         )
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether the sources were chosen one after the other."""
+        return (self.path / "selection.json").exists()
 
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
+        if self.is_selection:
+            return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:

@@ -3,11 +3,12 @@
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace._files import checksum, replacing
 from taskspace.errors import DamagedFileError, RunStoreError
@@ -17,7 +18,61 @@ from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
 from taskspace.trainers import Trained
 
-__all__ = ["Trainings"]
+__all__ = ["Trainings", "read_block", "write_block"]
+
+
+def write_block(path: Path, done: TrainedBlock, **more: NDArray[Any]) -> None:
+    """Write policies as an npz of plain arrays; nothing is pickled.
+
+    Args:
+        path: the file.
+        done: policies, counts and scores at home.
+        more: further arrays.
+    """
+    policies = done.trained.policies
+    header = {"kind": policies.kind, "settings": policies.settings()}
+    arrays = {f"policy_{k}": v for k, v in policies.arrays().items()}
+    arrays |= {f"log_{k}": v for k, v in done.trained.log.items()}
+    with path.open("wb") as out:
+        np.savez(
+            out,
+            allow_pickle=False,
+            header=np.array(json.dumps(header)),
+            home=np.asarray(done.home, order="C"),
+            environment_steps=done.trained.environment_steps,
+            # In one order, so that equal arrays are equal bytes.
+            **{name: np.asarray(values, order="C") for name, values in arrays.items()},
+            **more,
+        )
+
+
+def read_block(data: bytes) -> tuple[TrainedBlock, dict[str, NDArray[Any]]]:
+    """The policies that `write_block` wrote, none of them failed, and what is beside.
+
+    Args:
+        data: the bytes of the file.
+    """
+    groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
+    more: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            header = json.loads(str(arrays["header"]))
+            kind: type[Policy] = POLICY_KINDS[header["kind"]]
+            for name in arrays.files:
+                group, _, rest = name.partition("_")
+                if group in groups and rest:
+                    groups[group][rest] = arrays[name]
+                elif name not in ("header", "home", "environment_steps"):
+                    more[name] = arrays[name]
+            trained = Trained(
+                kind.from_arrays(groups["policy"], header["settings"]),
+                arrays["environment_steps"],
+                groups["log"],
+            )
+            home = arrays["home"]
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DamagedFileError(str(error)) from error
+    return TrainedBlock(trained, home, np.zeros(len(home), bool)), more
 
 
 class Trainings:
@@ -41,20 +96,9 @@ class Trainings:
             done: policies, counts and scores at home.
             failures: trainings that failed and why, by place in the block.
         """
-        policies = done.trained.policies
-        header = {"kind": policies.kind, "settings": policies.settings()}
-        arrays = {f"policy_{k}": v for k, v in policies.arrays().items()}
-        arrays |= {f"log_{k}": v for k, v in done.trained.log.items()}
         file = self._file(block)
-        with replacing(file) as temporary, temporary.open("wb") as out:
-            np.savez(
-                out,
-                allow_pickle=False,
-                header=np.array(json.dumps(header)),
-                home=done.home,
-                environment_steps=done.trained.environment_steps,
-                **arrays,
-            )
+        with replacing(file) as temporary:
+            write_block(temporary, done)
         self._seal(block, {file: checksum(file.read_bytes())}, failures)
 
     def _seal(
@@ -91,25 +135,21 @@ class Trainings:
             return self._like().blank(len(failures))
         data = self._blocks.checked("train", block, file)
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                header = json.loads(str(arrays["header"]))
-                kind: type[Policy] = POLICY_KINDS[header["kind"]]
-                groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
-                for name in arrays.files:
-                    group, _, rest = name.partition("_")
-                    if group in groups and rest:
-                        groups[group][rest] = arrays[name]
-                trained = Trained(
-                    kind.from_arrays(groups["policy"], header["settings"]),
-                    arrays["environment_steps"],
-                    groups["log"],
-                )
-                failed = np.zeros(len(arrays["home"]), bool)
-                failed[[int(place) for place in failures]] = True
-                return TrainedBlock(trained, arrays["home"], failed)
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            found, _ = read_block(data)
+        except DamagedFileError as error:
             what = f"{file.name} cannot be read ({error})"
             raise self._blocks.damaged(what) from error
+        found.failed[[int(place) for place in failures]] = True
+        return found
+
+    def whole_blocks(self) -> Iterator[tuple[slice, TrainedBlock]]:
+        """The blocks that are there and not damaged, and which sources they hold."""
+        for block, rows in enumerate(self._blocks.layout.blocks("train")):
+            try:
+                if self._blocks.has("train", block):
+                    yield rows, self._read_file(block)
+            except RunStoreError:
+                continue
 
     def write_failures(
         self,

@@ -144,7 +144,11 @@ def tolerance_plot(
 
 
 def rate_map(rates: LossRates) -> RateMap:
-    """The map of L over the sources."""
+    """The map of L over the sources.
+
+    Args:
+        rates: of every source.
+    """
     return RateMap(
         title=f"largest loss rate L within r = {rates.radius:.3g}",
         names=list(rates.sources.names),
@@ -188,7 +192,11 @@ def box_map(found: ContinuumCover, table: xr.Dataset) -> BoxMap:
 
 
 def draw_tolerance(record: TolerancePlot) -> Figure:
-    """Targets served and not, and the two balls."""
+    """Targets served and not, and the two balls.
+
+    Args:
+        record: what to draw.
+    """
     with mpl.rc_context(STYLE):
         figure = new_figure(4.6, 4.2)
         axes: Axes = figure.subplots()
@@ -233,7 +241,11 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
 
 
 def draw_rate_map(record: RateMap) -> Figure:
-    """L in colour over two axes, or as a curve over one."""
+    """L in colour over two axes, or as a curve over one.
+
+    Args:
+        record: what to draw.
+    """
     with mpl.rc_context(STYLE):
         figure = new_figure(5.0, 4.2)
         axes: Axes = figure.subplots()
@@ -263,7 +275,11 @@ def draw_rate_map(record: RateMap) -> Figure:
 
 
 def draw_box_map(record: BoxMap) -> Figure:
-    """Boxes by source where certified, by status elsewhere."""
+    """Boxes by source where certified, by status elsewhere.
+
+    Args:
+        record: what to draw.
+    """
     with mpl.rc_context(STYLE):
         figure = new_figure(5.2, 4.4)
         axes: Axes = figure.subplots()

@@ -112,7 +112,11 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
 
 
 def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
-    """Draw coverage against policies kept (top) and trainings spent (bottom)."""
+    """Draw coverage against policies kept (top) and trainings spent (bottom).
+
+    Args:
+        panels: one a question.
+    """
     figure = new_figure(4.2 * len(panels), 6.0)
     with mpl.rc_context(STYLE):
         axes = figure.subplots(2, len(panels), squeeze=False, sharey=True)

@@ -148,11 +148,11 @@ def _value(record: ContextMap, axis: int, place: int) -> float:
 
 def _slices(record: ContextMap) -> list[tuple[tuple[int, int], tuple]]:
     """Slices along the axes with fewest values; as many as can be looked at."""
-    assert record.shape is not None
-    order = sorted(range(len(record.shape)), key=lambda a: (-record.shape[a], a))
+    shape = record.shape or []
+    order = sorted(range(len(shape)), key=lambda a: (-shape[a], a))
     shown = tuple(sorted(order[:2]))
     rest = sorted(order[2:])
-    every = list(itertools.product(*(range(record.shape[a]) for a in rest)))
+    every = list(itertools.product(*(range(shape[a]) for a in rest)))
     kept = np.unique(np.linspace(0, len(every) - 1, MAX_SLICES).round().astype(int))
     return [
         ((shown[0], shown[1]), tuple(zip(rest, every[i], strict=True))) for i in kept

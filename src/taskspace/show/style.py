@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from taskspace._files import replacing
 from taskspace.cover import METHODS
 
-__all__ = ["CRITERION_UNITS", "METHOD_COLOURS", "PALETTE", "new_figure", "save"]
+__all__ = ["METHOD_COLOURS", "PALETTE", "new_figure", "save"]
 
 # Okabe & Ito (2008), without black.
 PALETTE = (
@@ -23,12 +23,6 @@ PALETTE = (
     "#999999",
 )
 METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
-CRITERION_UNITS = {
-    "signed": "loss against the policy's own source",
-    "regret": "loss against the best known",
-    "ratio": "relative to the best known cost",
-    "floor": "cost",
-}
 STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -46,7 +40,12 @@ STYLE: Any = {
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure in our style, sizes in inches; no window is ever opened."""
+    """An empty figure in our style; no window is ever opened.
+
+    Args:
+        width: in inches.
+        height: in inches.
+    """
     with mpl.rc_context(STYLE):
         return Figure(figsize=(width, height), layout="constrained")
 

@@ -82,7 +82,7 @@ class AffineFamily(LinearSystem):
         B: terms of B.
         Q: terms of the state weight.
         R: terms of the input weight.
-        parameters: lifted parameters, by name: a function of the context, or `Enclosed`.
+        parameters: lifted parameters, by name: functions of the context, or `Enclosed`.
         x0_covariance: second moment of the initial state; the identity if left out.
         time: `"continuous"` or `"discrete"`.
         horizon: time or number of steps; infinite by default.
@@ -206,7 +206,8 @@ class AffineFamily(LinearSystem):
                 for index in np.argwhere(matrix != 0.0):
                     i, j = index.tolist()
                     total[i, j] = total[i, j] + factor * float(matrix[i, j])
-            places[symbol] = entries(tape, symbol, total, total.shape)
+            shape = terms[0][1].shape
+            places[symbol] = entries(tape, symbol, total, (shape[0], shape[1]))
         return finish_trace(tape, places, tuple(enclosed))
 
     def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], NDArray[np.float64]]]:
@@ -263,7 +264,7 @@ class _BoxParameter:
             i = int(np.flatnonzero(wrong)[0])
             context = dict(zip(self.axes, centre[i].tolist(), strict=True))
             raise InvalidInputError(
-                f"The bounds of the parameter {self.name!r} must hold its value, but at "
-                f"{context} it is {values[i]:.17g} and they are {found[i].tolist()}."
+                f"The bounds of the parameter {self.name!r} must hold its value, but "
+                f"at {context} it is {values[i]:.17g} and they are {found[i].tolist()}."
             )
         return found

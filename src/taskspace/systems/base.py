@@ -48,7 +48,11 @@ class ContextAxis:
         return f"{words} [{self.unit}]" if self.unit else words
 
     def allows(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which values are finite and within the bounds of the physics."""
+        """Which values are finite and within the bounds of the physics.
+
+        Args:
+            values: values of this axis.
+        """
         above = values > self.low if self.low_open else values >= self.low
         return above & (values <= self.high) & np.isfinite(values)
 
@@ -238,7 +242,12 @@ class System(ABC):
 
 
 def gap(home: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[np.float64]:
-    """J(source, π) − J(target, π), with equal scores (also −inf) having no gap."""
+    """J(source, π) − J(target, π), with equal scores (also −inf) having no gap.
+
+    Args:
+        home: J(source, π).
+        away: J(target, π), of a shape that broadcasts with `home`.
+    """
     with np.errstate(invalid="ignore"):
         return np.where(home == away, 0.0, home - away)
 

@@ -98,19 +98,27 @@ class GainSchedule:
         points: the targets of the cover, shape `(target, len(names))`.
         gains: the gain assigned to each, u = −K x, shape
             `(target, n_inputs, n_states)`.
+        find: gives the gain of a context, a row in the order of `names`; that of the
+            nearest target if left out. `taskspace.export.control.library_schedule`
+            gives a library's own selection.
     """
 
     names: tuple[str, ...]
     points: NDArray[np.float64]
     gains: NDArray[np.float64]
+    find: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     def gain(self, context: Mapping[str, float]) -> NDArray[np.float64]:
-        """The gain of the target nearest to a context, ties to the first.
+        """The gain of a context: of the nearest target, ties to the first, or `find`.
 
         Args:
             context: value of every axis, by name.
         """
-        row = np.array([context[name] for name in self.names])
+        return self._at(np.array([context[name] for name in self.names]))
+
+    def _at(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.find is not None:
+            return self.find(row)
         return self.gains[np.linalg.norm(self.points - row, axis=1).argmin()]
 
     def statefbk(
@@ -133,10 +141,11 @@ class GainSchedule:
         in simulations that stay inside: connecting the loop first tries zeros.
 
         A context that is an input or a parameter of the plant is no signal that
-        python-control can schedule on; then the controller is built here, with the
-        gain of the nearest target (`gain`). An input becomes an input of the closed
-        loop, after x_d and u_d, that goes to plant and controller alike; a parameter
-        is set for both by `params` when the loop is simulated.
+        python-control can schedule on; then, and for a schedule with its own `find`,
+        the controller is built here, with the gain that `gain` gives. An input becomes
+        an input of the closed loop, after x_d and u_d, that goes to plant and
+        controller alike; a parameter is set for both by `params` when the loop is
+        simulated.
 
         Args:
             plant: the process, whose outputs are its states.
@@ -158,10 +167,11 @@ class GainSchedule:
                 f"There must be {n_states} states and {len(self.names)} signals (for "
                 f"{', '.join(self.names)}), but got {len(columns)} and {len(signals)}."
             )
+        known = [*plant.input_labels, *plant.params]
+        if self.find is not None or any(s in known for s in signals):
+            return self._outside(plant, list(signals), columns, **options)
         gains = np.zeros((*self.gains.shape[:2], plant.nstates or n_states))
         gains[:, :, columns] = self.gains
-        if any(s in plant.input_labels or s in plant.params for s in signals):
-            return self._outside(plant, list(signals), gains, **options)
         points = self.points
         if len(self.names) == 1:
             order = np.argsort(points[:, 0], kind="stable")
@@ -182,7 +192,7 @@ class GainSchedule:
         self,
         plant: Any,
         signals: list[str | int],
-        gains: NDArray[np.float64],
+        columns: list[int],
         *,
         name: str = "scheduled",
     ) -> tuple[Any, Any]:
@@ -191,7 +201,7 @@ class GainSchedule:
         Args:
             plant: the process, whose outputs are its states.
             signals: inputs, outputs or parameters of the plant, one an axis.
-            gains: gain of each target, for all states of the plant.
+            columns: places of the family's states among the plant's.
             name: what to call the controller.
         """
         ct = _control()
@@ -200,7 +210,7 @@ class GainSchedule:
         unknown = [s for s in signals if s not in [*given, *parameters]]
         unknown = [s for s in unknown if s not in plant.output_labels]
         controls = [label for label in plant.input_labels if label not in given]
-        n, m = plant.nstates, gains.shape[1]
+        n, m = plant.nstates, self.gains.shape[1]
         if unknown or len(controls) != m or plant.noutputs != n:
             raise InvalidInputError(
                 f"The plant must have the context's signals {signals} as inputs, "
@@ -213,10 +223,11 @@ class GainSchedule:
 
         def output(_t: float, _x: Any, u: Any, params: Mapping[str, float]) -> Any:
             row = [
-                params[s] if s in parameters else u[inputs.index(s)] for s in signals
+                params[str(s)] if s in parameters else u[inputs.index(s)]
+                for s in signals
             ]
-            nearest = np.linalg.norm(self.points - np.array(row), axis=1).argmin()
-            return u[n : n + m] - gains[nearest] @ (u[-n:] - u[:n])
+            error = (u[-n:] - u[:n])[columns]
+            return u[n : n + m] - self._at(np.array(row)) @ error
 
         controller = ct.nlsys(
             None,

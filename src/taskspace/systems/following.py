@@ -128,7 +128,7 @@ def follow(function: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         function: any callable; one that is not plain Python is returned as it is.
     """
-    call = getattr(type(function), "__call__", None)
+    call = type(function).__call__
     if isinstance(call, types.FunctionType) and not isinstance(function, type):
         # An object with a method __call__.
         return types.MethodType(_Follower().value(call), function)

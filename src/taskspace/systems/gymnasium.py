@@ -12,7 +12,7 @@ space). A context that is set afterwards does not reach them, unless they are in
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -129,7 +129,7 @@ class GymnasiumSystem(EpisodicSystem):
         if self.arguments:
             values["arguments"] = dict(self.arguments)
         ready = READY.get(self.make) if isinstance(self.make, str) else None
-        if ready is None or self.apply is not ready.apply:
+        if ready is None or self.axes != ready.axes:
             values["axes"] = {a.name: self._axis_settings(a) for a in self.axes}
             if isinstance(self.apply, str):
                 values["apply"] = self.apply
@@ -259,7 +259,7 @@ def gymnasium_system(
             `default`, `unit`, `low`, `high`, `low_open`, `description`, and
             `attribute` (where the name differs). A default that is left out is read
             from the environment; names alone may be a list. Not needed for the ids
-            in `READY`, whose axes keep their meaning also when they are named.
+            in `READY`, whose axes keep their meaning when they are named.
         apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
             `gymnasium.make`.
         arguments: further arguments for making an environment.
@@ -283,21 +283,25 @@ def gymnasium_system(
     given = {} if axes is None else axes
     if not isinstance(given, Mapping):
         given = {name: {} for name in given}
-    ready = READY.get(env_id)
-    own = ready is None or not set(given) <= {axis.name for axis in ready.axes}
     tables = {name: _axis_table(name, value) for name, value in given.items()}
     attributes = {n: t.pop("attribute") for n, t in tables.items() if "attribute" in t}
     further = dict(arguments or {})
-    if own:
+    way: Any = apply
+    ready = READY.get(env_id)
+    if ready and not attributes and set(tables) <= {axis.name for axis in ready.axes}:
+        found = [replace(axis, **tables.get(axis.name, {})) for axis in ready.axes]
+        way = ready.apply
+    else:
         for name, table in tables.items():
             if "default" not in table:
                 path = attributes.get(name, name)
                 table["default"] = _default(env_id, further, name, path)
+        found = [ContextAxis(name, **table) for name, table in tables.items()]
     return GymnasiumSystem(
         env_id,
-        [ContextAxis(name, **table) for name, table in tables.items()] if own else (),
-        apply=apply,
-        attributes=attributes if own else {},
+        found,
+        apply=way,
+        attributes=attributes,
         arguments=further,
         horizon=horizon,
         n_episodes=n_episodes,

@@ -179,7 +179,13 @@ def episode_keys(key: jax.Array, episodes: jax.Array) -> jax.Array:
 def network(
     layers: Layers, observations: jax.Array, activation: str = "tanh"
 ) -> jax.Array:
-    """Outputs of a network for a batch of observations, one a row."""
+    """Outputs of a network for a batch of observations, one a row.
+
+    Args:
+        layers: weight and bias of each layer, from the first to the output.
+        observations: one a row.
+        activation: of the hidden layers: `"tanh"` or `"relu"`.
+    """
     bend = {"tanh": jnp.tanh, "relu": jax.nn.relu}[activation]
     x = observations
     for weight, bias in layers[:-1]:
@@ -299,5 +305,11 @@ def _act(layers: Layers, head: Head, observations: jax.Array) -> jax.Array:
 
 
 def where(mask: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-    """`new` where the mask holds, for arrays with further dims behind the mask's."""
+    """`new` where the mask holds, for arrays with further dims behind the mask's.
+
+    Args:
+        mask: boolean, over the leading dim.
+        new: values where it holds.
+        old: values elsewhere, of the same shape.
+    """
     return jnp.where(mask.reshape(mask.shape + (1,) * (new.ndim - 1)), new, old)

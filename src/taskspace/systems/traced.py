@@ -7,9 +7,9 @@ proven error bounds (`taskspace.certificates.rigor`).
 
 Inside the followed functions NumPy makes arrays that can hold symbols, so
 `A = np.zeros((4, 4)); A[2, 1] = k / m` works as it stands, and so do helper functions,
-`math.sqrt` and `control.ss`. What has no formula (a table look-up, `np.linalg`, a branch
-on the context) is refused with a sentence. A trace is compared with the numbers that the
-family itself gives, at random contexts, before anything is proven from it.
+`math.sqrt` and `control.ss`. What has no formula (a table look-up, `np.linalg`, a
+branch on the context) is refused with a sentence. A trace is compared with the numbers
+that the family itself gives, at random contexts, before anything is proven from it.
 """
 
 import math
@@ -63,7 +63,14 @@ class Tape:
         self.known: dict[tuple[int, int, int, float], int] = {}
 
     def add(self, op: int, left: int = 0, right: int = 0, value: float = 0.0) -> int:
-        """The place of an operation, written down unless it was already."""
+        """The place of an operation, written down unless it was already.
+
+        Args:
+            op: code of the operation.
+            left: place of its first operand.
+            right: place of its second operand, where it has one.
+            value: the number of a constant.
+        """
         node = (op, left, right, value)
         if node not in self.known:
             if len(self.nodes) >= MAX_NODES:
@@ -73,7 +80,11 @@ class Tape:
         return self.known[node]
 
     def constant(self, value: Any) -> int:
-        """The place of a number; one that no float equals gets an error bound."""
+        """The place of a number; one that no float equals gets an error bound.
+
+        Args:
+            value: the number, or what `float` makes one of.
+        """
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -252,7 +263,8 @@ def _objects(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value.astype(object)
     box = np.empty((), object)
-    box[()] = value
+    # A NumPy number would call its ufunc on the symbol again, and again.
+    box[()] = value.item() if isinstance(value, np.generic) else value
     return box
 
 
@@ -364,7 +376,13 @@ def trace_matrices(system: LinearSystem) -> Trace:
 def finish_trace(
     tape: Tape, places: dict[str, NDArray[np.int64]], enclosures: tuple[Any, ...] = ()
 ) -> Trace:
-    """The trace of a tape whose matrices are known."""
+    """The trace of a tape whose matrices are known.
+
+    Args:
+        tape: the operations written down.
+        places: for each matrix by name the places of its entries.
+        enclosures: bounds of what the tape could not write down, where there are any.
+    """
     columns = list(zip(*tape.nodes, strict=True))
     op, left, right = (np.array(c, np.int64) for c in columns[:3])
     value = np.array(columns[3], np.float64)
@@ -431,10 +449,9 @@ def check_trace(
     """
     given = system.matrices(contexts)
     for row, context in enumerate(contexts):
-        for name, found, true in zip("ABQR", trace.at(context), given, strict=True):
+        for name, formula, true in zip("ABQR", trace.at(context), given, strict=True):
             wanted = true[row]
-            if name in "QR":
-                found = (found + found.T) / 2
+            found = (formula + formula.T) / 2 if name in "QR" else formula
             gap = np.abs(found - wanted)
             scale = np.maximum(np.abs(found), np.abs(wanted))
             rough = AGREEMENT * (scale + 1e-3 * scale.max(initial=0.0))

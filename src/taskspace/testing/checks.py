@@ -388,7 +388,7 @@ def _compare_policies(first: Policy, again: Policy) -> Check:
     return Check("trainer", True, "Two trainings with the same seed are the same.")
 
 
-def _difference(first: NDArray[np.float64], again: NDArray[np.float64]) -> float:
+def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
     same = (first == again) | (np.isnan(first) & np.isnan(again))
     with np.errstate(invalid="ignore"):
         return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))

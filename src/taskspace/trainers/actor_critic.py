@@ -71,6 +71,12 @@ def initial_parameters(
 
     Made with NumPy, because the compilation of its decompositions would take JAX
     longer than a short training.
+
+    Args:
+        system: says how many observations and actions there are.
+        rng: of the weights.
+        hidden: widths of the hidden layers.
+        log_std: logarithm of the standard deviation of a continuous action.
     """
 
     def layers(n_outputs: int, head_scale: float) -> Layers:
@@ -104,7 +110,14 @@ def sample(
     observation: jax.Array,
     noise: jax.Array,
 ) -> jax.Array:
-    """Random actions: Gumbel noise picks a category, normal noise a vector."""
+    """Random actions: Gumbel noise picks a category, normal noise a vector.
+
+    Args:
+        system: says whether actions are categories or vectors.
+        parameters: of the networks.
+        observation: one a row, normalised.
+        noise: of the action's shape; for categories one number each.
+    """
     output = network(parameters.actor, observation)
     if system.n_actions:
         return jnp.argmax(output + noise, axis=-1)
@@ -117,7 +130,14 @@ def distribution(
     observation: jax.Array,
     action: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Log-probability of the actions, and the entropy at each observation."""
+    """Log-probability of the actions, and the entropy at each observation.
+
+    Args:
+        system: says whether actions are categories or vectors.
+        parameters: of the networks.
+        observation: one a row, normalised.
+        action: the action taken at each.
+    """
     output = network(parameters.actor, observation)
     if system.n_actions:
         logs = jax.nn.log_softmax(output)

@@ -29,7 +29,7 @@ class Trained:
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> "Trained":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained":
         """What some of the sources got.
 
         Args:
@@ -43,7 +43,11 @@ class Trained:
 
     @staticmethod
     def concatenate(parts: "list[Trained]") -> "Trained":
-        """Join along `source`."""
+        """Join along `source`.
+
+        Args:
+            parts: at least one, of the same trainer, in the order of their sources.
+        """
         return Trained(
             type(parts[0].policies).concatenate([p.policies for p in parts]),
             np.concatenate([p.environment_steps for p in parts]),
@@ -63,6 +67,11 @@ class Trainer(ABC):
     sources_per_block: ClassVar[int] = 10_000
     """Sources that a run trains at once: few where training one takes long."""
     n_policies: int
+
+    @property
+    def steps_per_source(self) -> int | None:
+        """Most environment steps that one source takes, None if not known before."""
+        return None
 
     @abstractmethod
     def train(
@@ -93,7 +102,12 @@ class Trainer(ABC):
 
 
 def context_seed(seed: int, context: NDArray[np.float64]) -> np.random.SeedSequence:
-    """Randomness of one source: of the seed and the context's own bits."""
+    """Randomness of one source: of the seed and the context's own bits.
+
+    Args:
+        seed: of the experiment.
+        context: the context of the source.
+    """
     # Adding 0.0 turns -0.0 into 0.0: equal contexts have equal bits.
     words = (np.asarray(context, np.float64) + 0.0).view(np.uint32)
     return np.random.SeedSequence([seed, *words.tolist()])

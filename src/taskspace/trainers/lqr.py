@@ -39,6 +39,11 @@ class Lqr(Trainer):
         if not 0 <= self.noise < np.inf:
             raise InvalidInputError(f"noise >= 0 must hold, but got {self.noise}.")
 
+    @property
+    def steps_per_source(self) -> int:
+        """None are simulated."""
+        return 0
+
     def train(
         self,
         system: System,

@@ -161,6 +161,12 @@ class Ppo(Trainer):
             self.total_steps / (self.n_updates_per_period * self.n_samples)
         )
 
+    @property
+    def steps_per_source(self) -> int:
+        """Most environment steps that the family of one source takes."""
+        updates = self.n_periods * self.n_updates_per_period
+        return updates * self.n_samples * self.n_policies
+
     def train(
         self,
         system: System,
@@ -339,7 +345,11 @@ def _train(
 
 
 def make_optimiser(ppo: Ppo) -> optax.GradientTransformation:
-    """Adam behind a clip of the gradient's norm."""
+    """Adam behind a clip of the gradient's norm.
+
+    Args:
+        ppo: the settings.
+    """
     n_updates = ppo.n_periods * ppo.n_updates_per_period
     n_gradients = n_updates * ppo.n_epochs * (ppo.n_samples // ppo.batch_size)
     rate = ppo.learning_rate
@@ -353,7 +363,14 @@ def make_optimiser(ppo: Ppo) -> optax.GradientTransformation:
 def start(
     ppo: Ppo, system: SimulatedSystem, context: jax.Array, key: jax.Array
 ) -> Environments:
-    """Fresh environments, before anything has been seen."""
+    """Fresh environments, before anything has been seen.
+
+    Args:
+        ppo: the settings.
+        system: what is played.
+        context: the context in which it is played.
+        key: of the first states.
+    """
     keys = jax.random.split(key, ppo.n_envs)
     return Environments(
         jax.vmap(system.reset, (0, None))(keys, context),
@@ -377,6 +394,14 @@ def rollout(
     """Play `n_steps` steps in every environment and estimate the advantages.
 
     The samples hold the observations as the networks saw them: normalised.
+
+    Args:
+        ppo: the settings.
+        system: what is played.
+        parameters: of the networks.
+        environments: where the last rollout left them.
+        context: the context in which it is played.
+        key: of actions, steps and resets.
     """
     shape = ppo.n_steps, ppo.n_envs
     key_action, key_step, key_reset = jax.random.split(key, 3)
@@ -448,7 +473,14 @@ def rollout(
 def loss(
     ppo: Ppo, system: SimulatedSystem, parameters: Parameters, samples: Samples
 ) -> jax.Array:
-    """PPO's clipped objective, plus value loss, minus entropy bonus, of one batch."""
+    """PPO's clipped objective, plus value loss, minus entropy bonus, of one batch.
+
+    Args:
+        ppo: the settings.
+        system: says what an action is.
+        parameters: of the networks.
+        samples: one batch.
+    """
     advantage = samples.advantage
     if ppo.normalise_advantages and advantage.shape[0] > 1:
         advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
@@ -476,7 +508,17 @@ def learn(
     samples: Samples,
     key: jax.Array,
 ) -> tuple[Parameters, optax.OptState]:
-    """`n_epochs` passes over the samples, in random batches."""
+    """`n_epochs` passes over the samples, in random batches.
+
+    Args:
+        ppo: the settings.
+        system: says what an action is.
+        optimiser: as `make_optimiser` makes it.
+        parameters: of the networks.
+        moments: the optimiser's state.
+        samples: all of a rollout.
+        key: of the batches.
+    """
 
     def step(carry, indices):
         parameters, moments = carry

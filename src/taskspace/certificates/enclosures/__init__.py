@@ -9,7 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+)
 from taskspace.certificates.enclosures.linear import LinearEnclosure, linear_enclosure
 from taskspace.certificates.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.enclosures.msd import MsdEnclosure, msd_enclosure
@@ -25,7 +29,9 @@ __all__ = [
     "LinearEnclosure",
     "LipschitzEnclosure",
     "MsdEnclosure",
+    "NoEnclosureError",
     "enclosure_for",
+    "no_enclosure_reason",
 ]
 
 Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | None]
@@ -54,11 +60,45 @@ def enclosure_for(
         criterion: one of `taskspace.criteria.CRITERIA`.
         judge: `"worst"` or `"best"`.
     """
+    return _ask(system, policies, sources, criterion, judge)[0]
+
+
+def no_enclosure_reason(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> str:
+    """Why `enclosure_for` gives None, empty where nobody has anything to say.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    return _ask(system, policies, sources, criterion, judge)[1]
+
+
+def _ask(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> tuple[Enclosure | None, str]:
+    reason = ""
     if system is None or policies is None:
-        return None
+        return None, reason
     for kind, make in ENCLOSURES:
         if isinstance(system, kind):
-            found = make(system, policies, sources, criterion, judge)
+            try:
+                found = make(system, policies, sources, criterion, judge)
+            except NoEnclosureError as error:
+                reason = str(error)
+                continue
             if found is not None:
-                return found
-    return None
+                return found, ""
+    return None, reason

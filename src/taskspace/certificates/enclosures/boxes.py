@@ -13,9 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import CertificateKind
+from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 
-__all__ = ["Boxes", "Enclosure"]
+__all__ = ["Boxes", "Enclosure", "NoEnclosureError"]
+
+
+class NoEnclosureError(InvalidInputError):
+    """The losses of a system cannot be bounded over boxes; the message says why."""
 
 
 class Boxes:

@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._threads import over_rows
-from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+)
 from taskspace.certificates.rigor.losses import COST, RATIO, REGRET, bound_boxes
 from taskspace.certificates.rigor.monomials import monomials
 from taskspace.criteria import criterion_named, judge_named
@@ -37,7 +41,9 @@ def linear_enclosure(
     criterion: str,
     judge: str,
 ) -> Enclosure | None:
-    """Bounds for a linear family; None where `LinearEnclosure` refuses it.
+    """Bounds for a linear family and linear gains; None for others.
+
+    A family that `LinearEnclosure` cannot bound raises `NoEnclosureError`.
 
     Args:
         system: the tasks.
@@ -46,18 +52,14 @@ def linear_enclosure(
         criterion: one of `taskspace.criteria.CRITERIA`.
         judge: `"worst"` or `"best"`.
     """
-    if (
-        not isinstance(system, LinearSystem)
-        or not isinstance(policies, LinearGain)
-        or np.isfinite(system.horizon)
-    ):
+    if not isinstance(system, LinearSystem) or not isinstance(policies, LinearGain):
         return None
     try:
         return LinearEnclosure(
             system, policies, sources, criterion=criterion, judge=judge
         )
-    except UntraceableError:
-        return None
+    except UntraceableError as error:
+        raise NoEnclosureError(str(error)) from error
 
 
 class LinearEnclosure(Enclosure):
@@ -97,7 +99,7 @@ class LinearEnclosure(Enclosure):
                 f"policies must be LinearGain, but got {type(policies).__name__}."
             )
         if np.isfinite(system.horizon):
-            raise InvalidInputError(
+            raise NoEnclosureError(
                 "Bounds over boxes of a linear family need the infinite horizon, whose "
                 "cost solves a Lyapunov equation, but got "
                 f"horizon={system.horizon:g}. Use horizon=inf, or a Lipschitz constant."
@@ -201,7 +203,7 @@ class LinearEnclosure(Enclosure):
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Relative widths where a parameter keeps its sign, else shares of the whole."""
+        """Relative widths where a parameter keeps its sign, else shares of all."""
         size = np.abs(boxes.low) + np.abs(boxes.high)
         relative = 2 * (boxes.high - boxes.low) / np.where(size > 0, size, 1.0)
         share = (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)

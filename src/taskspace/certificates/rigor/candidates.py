@@ -155,7 +155,8 @@ def definite_scale(a, w, factors, pivots, p, sigma, tables, continuous):
     """A definite matrix for a weight that is not: W₀ + η P₀, and its candidate X.
 
     P₀ has the units of W₀ times a time, so this is a choice without units: η makes
-    X cost about twice what P does.
+    X cost about twice what P does. A little of what the initial state spans is added
+    for states that cost nothing.
     """
     n = sigma.shape[0]
     x = np.zeros(p.shape)
@@ -175,6 +176,8 @@ def definite_scale(a, w, factors, pivots, p, sigma, tables, continuous):
         for j in range(n):
             scale[i, j] = w[0, i, j] + eta * p[0, i, j]
     for i in range(n):
+        if sigma[i, i] > 0.0:
+            scale[i, i] += 1e-3 * eta * cost / (n * sigma[i, i])
         scale[i, i] *= 1.0 + 1e-7
         if not scale[i, i] > 0.0:
             return x, scale, False

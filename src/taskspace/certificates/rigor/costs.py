@@ -1,28 +1,29 @@
 r"""The cost of a gain, and the least cost of all, between polynomials on a box.
 
 For $u = -K(s) x$ with closed loop $A$ and weight $W = Q + K^\top R K$ the cost is
-$\mathrm{tr}(P \Sigma)$, $L(P) = -W$, with $L(X) = A^\top X + X A$ (or $A^\top X A - X$) and
-$\Sigma = E[x_0 x_0^\top]$. A candidate $P(s)$ comes from Taylor expansion at the centre in
-plain floating point; the proof is about what it leaves over, $E = L(P) + W$
-(`taskspace.certificates.rigor.residual`).
+$\mathrm{tr}(P \Sigma)$, $L(P) = -W$, with $L(X) = A^\top X + X A$ (discrete:
+$A^\top X A - X$) and $\Sigma = E[x_0 x_0^\top]$. A candidate $P(s)$ comes from Taylor
+expansion at the centre in plain floating point; the proof is about what it leaves over,
+$E = L(P) + W$ (`taskspace.certificates.rigor.residual`).
 
 - *Against the weight*: if $-\rho W \preceq E \preceq \rho W$, then
-  $\mathrm{tr}(P\Sigma) / (1 + \rho) \le \text{cost} \le \mathrm{tr}(P\Sigma) / (1 - \rho)$. The lower
-  bound needs no stability (an unstable loop costs infinity), the upper one $\rho < 1$.
-- *Against a definite matrix*, where $W$ is singular or nearly so: $|E| \preceq \nu Z$ and
-  $L(X) \preceq -(1 - \nu_X) Z$ with $Z = (T^\top T)^{-1} \succ 0$ give
+  $\mathrm{tr}(P\Sigma) / (1 + \rho) \le \text{cost} \le
+  \mathrm{tr}(P\Sigma) / (1 - \rho)$. The lower bound needs no stability (an unstable
+  loop costs infinity), the upper one $\rho < 1$.
+- *Against a definite matrix*, where $W$ is singular or nearly so: $|E| \preceq \nu Z$
+  and $L(X) \preceq -(1 - \nu_X) Z$ with $Z = (T^\top T)^{-1} \succ 0$ give
   $|\text{cost} - \mathrm{tr}(P\Sigma)| \le \nu / (1 - \nu_X) \, \mathrm{tr}(X \Sigma)$.
 - *Stability*: $L(X(s)) \prec 0$ on the whole box (X = P in the first case) leaves no
-  eigenvalue on the boundary of the stable region for any loop of the enclosure, which is
-  connected; so all loops have as many unstable eigenvalues as the one at the centre, as many
-  as $X(0)$ has negative ones. $X(0) \succ 0$ proves stability, a vector with
-  $v^\top X(0) v < 0$ instability, of the whole box.
+  eigenvalue on the boundary of the stable region for any loop of the enclosure, which
+  is connected; so all loops have as many unstable eigenvalues as the one at the
+  centre, as many as $X(0)$ has negative ones. $X(0) \succ 0$ proves stability, a vector
+  with $v^\top X(0) v < 0$ instability, of the whole box.
 - *The least cost*: for $K(s)$ near the optimal gain and its candidate $S$, with
   $D = S B - K^\top R$ (discrete: $A^\top S B - K^\top R$) the Riccati residual is
-  $F(S) = E - D \tilde R^{-1} D^\top$, $\tilde R = R$ (discrete: $R + B^\top S B \succeq R$). If
-  $F(S) \succeq -f$ in the scaling and $F(S) + t (Q + K_S^\top R K_S) \succeq 0$, then
-  $F((1-t) S) \succeq 0$, and so $\mathrm{tr}(S \Sigma)(1 - t)$ is below the cost of every
-  stabilising gain. No power of the context higher than those of E and D appears.
+  $F(S) = E - D \tilde R^{-1} D^\top$, $\tilde R = R$ (discrete:
+  $R + B^\top S B \succeq R$). If $F(S) + t (Q + K_S^\top R K_S) \succeq 0$, then
+  $F((1-t) S) \succeq 0$, and so $(1 - t)\,\mathrm{tr}(S \Sigma)$ is below the cost of
+  every stabilising gain. No power of the context higher than those of E and D appears.
 """
 
 import numpy as np
@@ -219,7 +220,7 @@ def riccati_share(nu, phi, d_norm, r_phi):
 @njit(cache=True, error_model="numpy")
 def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
     """The residual of a candidate in the scaling T, and what is needed again later."""
-    _, _, B, B_rest, _, _, _, R_rest = plant
+    _, _, _, B_rest, _, _, _, R_rest = plant
     a, a_rest, w, w_rest = loop
     even = tables[1]
     n = t.shape[0]
@@ -366,7 +367,6 @@ def riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
     return np.inf
 
 
-
 @njit(cache=True, error_model="numpy")
 def trace_polynomial(p, sigma, gamma, out):
     """Fill tr(P_α Σ); give a bound on the rounding of all of them together."""
@@ -385,7 +385,7 @@ def trace_polynomial(p, sigma, gamma, out):
 
 @njit(cache=True, error_model="numpy")
 def definite(x):
-    """1 if the symmetric matrix is proven positive definite, −1 if proven not, else 0."""
+    """1 if a symmetric matrix is proven positive definite, −1 if proven not, else 0."""
     n = x.shape[0]
     gamma = rounding(n, 0, 1)
     t, fine = inverse_cholesky(x)

@@ -10,6 +10,7 @@ from numba import njit
 
 from taskspace.certificates.rigor.costs import (
     STABLE,
+    UNKNOWN,
     UNSTABLE,
     box_costs,
 )
@@ -41,7 +42,7 @@ def _minus(p):
 
 @njit(cache=True, error_model="numpy")
 def _difference(p, q, factor):
-    """p − factor · q, with all rounding added to the constant, so that it is above."""
+    """A polynomial above p − factor · q: all rounding is added to its constant."""
     out = np.empty(len(p))
     slop = 0.0
     for g in range(len(p)):
@@ -211,6 +212,9 @@ def bound_boxes(
         if not fill_plant(tape, places, box, place, tables, order, plant):
             continue  # nothing is known: low and high stay infinite
         asked, known = False, False
+        is_point = True
+        for a in range(radius.shape[1]):
+            is_point &= radius[b, a] == 0.0
         for k in range(offsets[b], offsets[b + 1]):
             s = which[k]
             at_least = -np.inf if worst else np.inf
@@ -224,7 +228,10 @@ def bound_boxes(
                         plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
                         gain_low, gain_high,
                     )  # fmt: skip
-                    if kind != COST and not asked and status != UNSTABLE:
+                    # A loop that is not known to be stable has no bound above, and
+                    # only at a point one below that is worth the least cost.
+                    wanted = status == STABLE or (status == UNKNOWN and is_point)
+                    if kind != COST and not asked and wanted:
                         asked = True
                         best = box_costs(
                             plant, gains[s, p], of_all, sigma, tables, continuous, n_p,

@@ -3,13 +3,14 @@ r"""What a candidate leaves over in a Lyapunov equation, bounded on a whole box.
 For a closed loop $A(s)$, a weight $W(s)$ and a candidate $P(s)$, all polynomials in
 $s \in [-1, 1]^d$ with remainders, the residual is
 $E(s) = A^\top P + P A + W$ (or $A^\top P A - P + W$ in discrete time). It is bounded
-after scaling: $\|T E(s) T^\top\| \le \nu$ for a triangular $T$ of floating-point numbers, so
-$-\nu (T^\top T)^{-1} \preceq E(s) \preceq \nu (T^\top T)^{-1}$ on the box.
+after scaling: $\|T E(s) T^\top\| \le \nu$ for a triangular $T$ of floating-point
+numbers, so $-\nu (T^\top T)^{-1} \preceq E(s) \preceq \nu (T^\top T)^{-1}$ on the box.
 
 With $C_\alpha = A_\alpha T^\top$ and $G_\beta = P_\beta T^\top$ the coefficients are
-$\sum_{\alpha+\beta=\gamma} C_\alpha^\top G_\beta + (\cdot)^\top$: the large terms cancel among
-numbers of order one, and the rounding of all of them together is at most $\gamma_k$ times
-one product of sums of absolute values. Every $k$ here is below the `gamma` given.
+$\sum_{\alpha+\beta=\gamma} C_\alpha^\top G_\beta + (\cdot)^\top$: large terms cancel
+among numbers of order one, and the rounding of all of them together is at most
+$\gamma_k$ times one product of sums of absolute values. Every $\gamma_k$ here is below
+the `gamma` given.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ def rounding(n, m, n_monomials):
 @njit(cache=True, error_model="numpy")
 def absolute_sum(stack):
     """Σ |x_α| of a stack of matrices, entry by entry."""
-    out = np.zeros(stack.shape[1:])
+    out = np.zeros((stack.shape[1], stack.shape[2]))
     for a in range(stack.shape[0]):
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):

@@ -2,15 +2,16 @@ r"""Taylor models: the matrices of a family on a box, with everything left over 
 
 On a box $\theta = c + h s$, $s \in [-1, 1]^d$, each entry is a polynomial in $s$ with
 floating-point coefficients plus a remainder of which only the size is known:
-$x(\theta) = \sum_\alpha x_\alpha s^\alpha + e$, $|e| \le r$ for every real context of the
-box. Products of too high a degree, the tails of Taylor series and all rounding go into $r$.
+$x(\theta) = \sum_\alpha x_\alpha s^\alpha + e$, $|e| \le r$ for every real context of
+the box. Products of too high a degree, the tails of Taylor series and all rounding go
+into $r$.
 
-Rounding: one operation errs by at least no more than $u|x|$, $u = 2^{-53}$, plus the
-smallest number where it underflows; a sum of $k$ products by $\gamma_k = ku / (1 - ku)$
-times the sum of absolute values, in any order. A radius is a sum of products of numbers
->= 0, so its own rounding is relative: it is multiplied by `SLACK`, which covers more
-than $10^6$ operations. Functions of `math` are taken to be right to `LIBRARY`, 45 units in
-the last place; good libraries err by less than one.
+Rounding: one operation errs by no more than $u|x|$, $u = 2^{-53}$, plus the smallest
+number where it underflows; a sum of $k$ products by $\gamma_k = ku / (1 - ku)$ times
+the sum of absolute values, in any order. A radius is a sum of products of numbers >= 0,
+so its own rounding is relative: it is multiplied by `SLACK`, which covers more than
+$10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`,
+45 units in the last place; good ones err by less than one.
 """
 
 import numpy as np
@@ -20,7 +21,6 @@ from taskspace.systems.traced import (
     ADD,
     AXIS,
     CONSTANT,
-    COSINE,
     DIVIDE,
     ENCLOSED,
     EXPONENTIAL,

@@ -1,8 +1,10 @@
 """Arrays in a page: filtered, deflated, base64; `web/data.js` turns them back."""
 
 import base64
+import hashlib
+import os
 import zlib
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,21 @@ FAILED = 65535
 """Code of an infinite loss in a quantised row."""
 
 
-@dataclass
 class Blobs:
     """The binary part of a page; equal arrays are stored once.
 
-    Args:
-        texts: deflated arrays as base64, in the order of their numbers.
+    Arrays are deflated in other threads while the next ones are made.
     """
 
-    texts: list[str] = field(default_factory=list)
-    _known: dict[bytes, int] = field(default_factory=dict)
+    def __init__(self):
+        self._jobs: list[Future[str]] = []
+        self._known: dict[bytes, int] = {}
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+
+    @property
+    def texts(self) -> list[str]:
+        """Deflated arrays as base64, in the order of their numbers."""
+        return [job.result() for job in self._jobs]
 
     def add(self, array: NDArray[Any], *, width: int = 0) -> dict[str, Any]:
         """Store an array and return what a reader needs to know about it.
@@ -47,11 +54,15 @@ class Blobs:
             raw = _predicted(array, width).tobytes()
         else:
             raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        packed = zlib.compress(raw, 6)
-        if packed not in self._known:
-            self._known[packed] = len(self.texts)
-            self.texts.append(base64.b64encode(packed).decode())
-        return {"blob": self._known[packed], **about}
+        key = hashlib.blake2b(raw + repr(about).encode()).digest()
+        if key not in self._known:
+            self._known[key] = len(self._jobs)
+            self._jobs.append(self._pool.submit(_packed, raw))
+        return {"blob": self._known[key], **about}
+
+
+def _packed(raw: bytes) -> str:
+    return base64.b64encode(zlib.compress(raw, 6)).decode()
 
 
 def _predicted(array: NDArray[Any], width: int) -> NDArray[np.uint8]:

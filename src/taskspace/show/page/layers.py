@@ -6,7 +6,7 @@ page counts is what the library would count: no rounded loss is compared with
 anything.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,6 +30,9 @@ MAX_NUMBERS = 500_000_000
 
 MAX_ORDERED = 300
 """Covers up to this size are put in the order of what each source adds."""
+
+BLOCK_CELLS = 1_000_000
+"""Memberships that are unpacked at a time."""
 
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
@@ -95,7 +98,16 @@ class Layer:
         Args:
             step: number of the step.
         """
-        return pack(self.first <= step)
+        n_sources, n_targets = self.first.shape
+        height = max(1, min(n_sources, BLOCK_CELLS // max(1, n_targets)))
+        served = np.empty((height, n_targets), bool)  # used again for every block
+
+        def blocks() -> Iterator[NDArray[np.bool_]]:
+            for start in range(0, n_sources, height):
+                rows = self.first[start : start + height]
+                yield np.less_equal(rows, step, out=served[: len(rows)])
+
+        return pack(blocks(), n_targets=n_targets)
 
     def assignment(self, sources: Sequence[int], step: int) -> NDArray[np.int64]:
         """The source of least loss of each target, −1 where none of them serves it.

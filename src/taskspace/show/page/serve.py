@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -258,7 +258,7 @@ def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
                 self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
         def _refusal(self, query: dict[str, str]) -> str:
-            port = self.server.server_address[1]
+            port = cast("tuple[str, int]", self.server.server_address)[1]
             named = self.headers.get("Host", "")
             allowed = {f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host)}
             if not token and named not in allowed:

@@ -19,13 +19,32 @@ from taskspace.show.page.scenes import Stage
 __all__ = ["Reader", "Subject"]
 
 
+BASELINES = ("uniform", "random")
+"""Methods whose covers may be huge."""
+
+
 class Loaded(Protocol):
     """What loading a path gives."""
 
-    table: xr.Dataset
-    run: RunStore | None
-    experiment: Experiment | None
-    system: dict[str, Any]
+    @property
+    def table(self) -> xr.Dataset:
+        """The performance table."""
+        ...
+
+    @property
+    def run(self) -> RunStore | None:
+        """The run, None for a file."""
+        ...
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of a run or an archive."""
+        ...
+
+    @property
+    def system(self) -> dict[str, Any]:
+        """What a run or an archive tells of its system."""
+        ...
 
     @property
     def notes(self) -> list[str]:
@@ -117,7 +136,7 @@ class Subject:
             for answer in self.results.covers
             if answer.question is not None
             and answer.cover.n_sources == self.n_sources
-            and (answer.cover.prices is not None or answer.cover.size <= 200)
+            and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
         ]
 
     @property
@@ -175,7 +194,8 @@ class Subject:
             questions: asked before those of the experiment.
             options: see `taskspace.show.page.collect`.
         """
-        asked = list(dict.fromkeys([*(questions or []), *self.questions]))
+        every: list[Question] = [*(questions or []), *self.questions]
+        asked = list(dict.fromkeys(every))
         name = self.experiment.name if self.experiment else self.path.name
         page = collect(
             self.table,

@@ -6,7 +6,7 @@ import { count, linearTicks, logTicks, number, percent, scale } from "./numbers.
 /** @typedef {import("./view.js").View} View */
 /** @typedef {import("./view.js").Answer} Answer */
 
-const SIZE = { width: 420, height: 215, left: 62, right: 14, top: 14, bottom: 40 };
+const SIZE = { width: 420, height: 215, left: 62, right: 24, top: 14, bottom: 40 };
 const INNER = {
   w: SIZE.width - SIZE.left - SIZE.right, h: SIZE.height - SIZE.top - SIZE.bottom,
 };
@@ -139,6 +139,20 @@ export class ProfileChart {
   }
 }
 
+/**
+ * A curve up to some number of policies.
+ * @param {any} curve
+ * @param {number} most
+ */
+function cut(curve, most) {
+  const n = Math.max(1, curve.n_policies.filter((/** @type {number} */ k) => k <= most).length);
+  const first = (/** @type {number[] | null} */ values) => values && values.slice(0, n);
+  return {
+    method: curve.method, n_policies: first(curve.n_policies), coverage: first(curve.coverage),
+    low: first(curve.low), high: first(curve.high),
+  };
+}
+
 /** Coverage against the number of policies, with a budget to drag. */
 export class CurveChart {
   /** @param {(budget: number | null) => void} onBudget */
@@ -166,7 +180,9 @@ export class CurveChart {
     const { cover } = view;
     const n = view.layer.n;
     const size = cover.sources.length;
-    const others = view.about.curves ?? [];
+    // Other methods may need far more; ten times as many sources are enough to see it.
+    const widest = Math.max(20, 10 * Math.max(size, answer.sources.length));
+    const others = (view.about.curves ?? []).map((/** @type {any} */ c) => cut(c, widest));
     const most = Math.max(size, answer.sources.length, 2,
       ...others.map((/** @type {any} */ c) => c.n_policies[c.n_policies.length - 1]));
     const x = most > 40 ? scale(1, most, "log", 5)

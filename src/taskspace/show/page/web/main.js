@@ -126,4 +126,5 @@ await restore();
 // For scripts in the console: the data, and the panels with their views.
 Object.assign(globalThis, { taskspace: { page, panels } });
 document.documentElement.dataset.ready = "yes";
+performance.mark("ready");
 page.serve?.follow(page.header.live.number, progress);

@@ -11,6 +11,7 @@ import { cellOfPixel, number, scale } from "./numbers.js";
 const MARGIN = { left: 58, right: 14, top: 12, bottom: 46 };
 const PHONE_MARGIN = { left: 44, right: 12, top: 12, bottom: 42 };
 const MAX_LABELS = 99;
+const MAX_DOTS = 3000;
 
 /** @param {[number, number, number]} c @returns {number} a pixel. */
 function pixel([r, g, b]) {
@@ -424,6 +425,13 @@ export class ContextMap {
         "text-anchor": "middle", class: "label",
       }, this.axes[this.y].label));
     }
+    const { n } = this.page.header.sources;
+    if (this.page.serve && n <= MAX_DOTS) {
+      for (let s = 0; s < n; s += 1) {
+        const [x, y] = this.positionOf(s, "source");
+        parts.push(svg("circle", { cx: margin.left + x, cy: margin.top + y, r: 2, class: "trained" }));
+      }
+    }
     parts.push(this.markers(view, answer, mode, margin));
     if (view.pick >= 0) {
       const [x, y] = this.positionOf(view.pick);
@@ -487,6 +495,7 @@ export class ContextMap {
         ` loss from ${number(/** @type {any} */ (this.lossRange)[0])} (light) to ε = ${number(view.epsilon)} (dark)`);
     }
     if (this.axes.length > 2) parts.push("Faint circles lie in other slices.");
+    if (this.page.serve && this.page.header.sources.n <= MAX_DOTS) parts.push("A dot where a policy was trained.");
     if (missing) parts.push(h("span", {}, h("span", { class: "hatch" }), " not served"));
     const unsure = this.isGrid ? this.uncertain() : null;
     if (unsure) {

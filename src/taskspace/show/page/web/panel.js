@@ -33,6 +33,7 @@ export class Panel {
     /** @type {Answer | null} */
     this.answer = null;
     this.turn = 0;
+    this.drawn = 0;
     /** @type {{ key: string, element: any } | null} */
     this.stage = null;
     const on = {
@@ -162,6 +163,7 @@ export class Panel {
     if (turn !== this.turn) return;
     this.answer = answer;
     this.draw();
+    this.drawn = turn;
     performance.measure("redraw", { start: began, end: performance.now() });
     this.onChange();
   }

@@ -1,0 +1,228 @@
+"""What holds between the targets of a table: boxes, or the margin rule."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from taskspace.certificates.base import Bound, Certificate
+from taskspace.certificates.cells import certified_cover
+from taskspace.certificates.claims import (
+    claim,
+    on_table,
+)
+from taskspace.certificates.constants import RateCheck
+from taskspace.certificates.continuum import (
+    CERTIFIED,
+    ContinuumCover,
+    box_edges,
+    certify_cover,
+)
+from taskspace.certificates.enclosures import (
+    Enclosure,
+    LipschitzEnclosure,
+    no_enclosure_reason,
+)
+from taskspace.certificates.grid import axis_values, estimate_rates, margin_rule
+from taskspace.certificates.sentences import (
+    between_sentence,
+    few_sentence,
+)
+from taskspace.certificates.setting import Setting, target_rates
+from taskspace.cover import Cover, minimum_cover
+from taskspace.sets import TargetSets
+
+__all__ = ["certify_continuum"]
+
+
+def certify_continuum(
+    setting: Setting,
+    cover: Cover,
+    tighter: Sequence[TargetSets],
+    given: RateCheck | None,
+) -> tuple[ContinuumCover | None, list[Certificate]]:
+    """How the grid's cover does between its nodes, and a cover of the whole box.
+
+    Args:
+        setting: what there is to certify with.
+        cover: of the table's targets.
+        tighter: tolerance sets for smaller tolerances, whose covers are tried too.
+        given: how constants that the user knows were checked, if there are any.
+
+    Returns:
+        The cover of the box, if there are bounds over boxes; and the certificates.
+    """
+    system, targets = setting.system, setting.targets
+    enclosure = setting.enclosure
+    if enclosure is None:
+        enclosure = _lipschitz(setting, given)
+    if enclosure is None or system is None or targets is None:
+        margin = _margin(setting, cover, given)
+        if system is not None and setting.sources is not None:
+            reason = no_enclosure_reason(
+                system,
+                setting.policies,
+                system.contexts(setting.sources),
+                setting.question.criterion,
+                setting.question.judge,
+            )
+            margin = replace(margin, why=f"{margin.why} {reason}".strip())
+        return None, [margin]
+    axes = tuple(axis.name for axis in system.axes)
+    epsilon, clock = setting.question.epsilon, setting.clock
+    on_grid = certify_cover(
+        enclosure,
+        cover.sources,
+        box_edges(system, targets),
+        epsilon,
+        axes=axes,
+        time_limit=0.2 * clock.left,
+    )
+    as_it_is = on_grid.certificate
+    between = replace(as_it_is, name="grid cover, between nodes")
+    if not as_it_is.holds:
+        why = between_sentence(cover, on_grid.share(CERTIFIED), as_it_is.why)
+        between = replace(between, why=why)
+    n = cover.n_sources
+    if as_it_is.holds and cover.optimal:
+        whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
+        return whole, [between, whole.certificate]
+    tightened = [
+        minimum_cover(sets, time_limit=0.06 * clock.left, seed=setting.seed).sources
+        for sets in tighter
+    ]
+    continuum = certified_cover(
+        enclosure,
+        system,
+        targets,
+        epsilon,
+        suggestions=[chosen for chosen in tightened if len(chosen)],
+        time_limit=clock.left,
+        seed=setting.seed,
+    )
+    whole = _with_grid_bound(continuum, setting, cover)
+    if not whole.certificate.holds and on_grid.share(CERTIFIED) > whole.share(
+        CERTIFIED
+    ):
+        # Time was up before anything better was found.
+        whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
+    return whole, [between, whole.certificate]
+
+
+def _with_grid_bound(
+    continuum: ContinuumCover,
+    setting: Setting,
+    cover: Cover,
+    n_candidates: int | None = None,
+) -> ContinuumCover:
+    """Nodes are in the box: what it takes to cover them, it takes to cover the box."""
+    certificate = continuum.certificate
+    values = dict(certificate.values)
+    sound = setting.provenance == "exact"
+    grid_bound = int(cover.lower_bound) if sound else 1
+    every = max(continuum.lower_bound, grid_bound)
+    holds = certificate.holds
+    values |= {
+        "n_sources": cover.n_sources,
+        "grid_lower_bound": cover.lower_bound,
+        "lower_bound": every,
+        "lower_bound_scope": f"all {cover.n_sources} sources",
+        "optimal": holds and every >= continuum.size,
+    }
+    if n_candidates is not None:
+        values |= {
+            "n_candidates": n_candidates,
+            "lower_bound_candidates": every,
+            "optimal_among_candidates": values["optimal"],
+        }
+    else:
+        among = max(every, values["lower_bound_candidates"])
+        values["lower_bound_candidates"] = among
+        values["optimal_among_candidates"] = holds and among >= continuum.size
+    why = certificate.why
+    few = few_sentence(continuum.size, every, cover.n_sources, cover.n_sources)
+    if holds and values["optimal"]:
+        # What holds for all sources need not be said of the candidates.
+        among = values["lower_bound_candidates"], values["n_candidates"]
+        said = few_sentence(continuum.size, *among, cover.n_sources)
+        why = why.removesuffix(f" {said}")
+    if holds and few not in why:
+        why += f" {few}"
+    bounds = certificate.bounds
+    if "uncoverable_context" not in values:
+        bounds = (*bounds, Bound("lower", every, "box", "table"))
+    certificate = replace(certificate, why=why, values=values, bounds=bounds)
+    return replace(continuum, certificate=certificate, lower_bound=every)
+
+
+def _lipschitz(setting: Setting, given: RateCheck | None) -> Enclosure | None:
+    """Bounds from constants that the user knows, where the system can be evaluated."""
+    system, policies, sources = setting.system, setting.policies, setting.sources
+    if (
+        given is None
+        or setting.rates is None
+        or system is None
+        or policies is None
+        or sources is None
+        or system.provenance == "sampled"
+    ):
+        return None
+    contexts = system.contexts(sources)
+    question = setting.question
+    if question.rule.reference == "best known" and system.optimum(contexts[:1]) is None:
+        return None
+    return LipschitzEnclosure(
+        system,
+        policies,
+        contexts,
+        criterion=question.criterion,
+        judge=question.judge,
+        rates=setting.rates,
+        kind=claim(system.provenance),
+        basis="the Lipschitz constants that were given, if they hold "
+        f"({given.sentence})",
+    )
+
+
+def _margin(setting: Setting, cover: Cover, given: RateCheck | None) -> Certificate:
+    """What the table's nodes say about the space between them."""
+    name = "continuum cover"
+    grid = setting.targets
+    if grid is None or axis_values(grid) is None:
+        why = (
+            "Targets must form a grid over a box for a statement about the space "
+            "between them, and they have no contexts or other ones."
+        )
+        return Certificate(name, False, "vacuous", why)
+    if not cover.size:
+        why = "No source serves any target, so nothing is covered."
+        return Certificate(name, False, "vacuous", why)
+    question, provenance = setting.question, setting.provenance
+    losses = np.concatenate(
+        [question.rows(setting.table, slice(int(s), int(s) + 1)) for s in cover.sources]
+    )
+    if given is None:
+        rates = estimate_rates(grid, losses)
+        basis = "Λ from the largest steps between targets nearby, times 1.5."
+    else:
+        rates = target_rates(setting)
+        basis = f"Λ as given, if it holds ({given.sentence})."
+    kind = claim(provenance, rigorous=given is not None)
+    rule = margin_rule(grid, losses, question.epsilon, rates, kind=kind, basis=basis)
+    values = {
+        **question.record(),
+        **rule.certificate.values,
+        "size": cover.size,
+        "share_certified": float(rule.certified.mean()),
+    }
+    why = rule.certificate.why
+    if provenance == "sampled":
+        why += " J is a mean over episodes, so this is an estimate."
+    elif provenance == "given":
+        why += " It rests on the given table, so it is an estimate."
+    holds = rule.certificate.holds
+    bounds = (Bound("upper", cover.size, "box", "table"),) if holds and given else ()
+    scope = "every context of the box"
+    if provenance != "exact":
+        scope += on_table(provenance).replace(" on ", ", by ")
+    return Certificate(name, holds, kind, why, values, scope, bounds)

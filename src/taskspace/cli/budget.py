@@ -1,0 +1,140 @@
+"""`--budget` without `--epsilon`: the smallest tolerance that so many sources meet."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from taskspace.cli.output import shown
+from taskspace.cover import Cover, SmallestEpsilon, greedy_cover, smallest_epsilon
+from taskspace.cover.answer import target_names
+from taskspace.cover.base import Clock, make_cover
+from taskspace.cover.costs import scale_costs
+from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
+
+__all__ = ["cover_at", "smallest", "smallest_record", "smallest_sentence"]
+
+
+def smallest(
+    table: xr.Dataset,
+    question: Question,
+    budget: int,
+    *,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+    time_limit: float,
+    seed: int,
+    report: Callable[..., None],
+) -> SmallestEpsilon:
+    """The smallest tolerance that the criterion allows and a budget meets.
+
+    Args:
+        table: a performance table.
+        question: criterion and judge; its tolerance does not matter.
+        budget: number of sources.
+        include: sources that must be selected.
+        exclude: sources that must not be.
+        time_limit: seconds.
+        seed: of the random choices.
+        report: told about progress.
+    """
+    losses = question.losses(table)
+    if not question.rule.allows_negative_epsilon:
+        losses = losses.clip(min=0.0)
+    found = smallest_epsilon(
+        losses,
+        budget,
+        include=include,
+        exclude=exclude,
+        time_limit=time_limit,
+        seed=seed,
+        progress=lambda p: report(
+            "search",
+            int(p.seconds),
+            int(time_limit),
+            f"ε in [{p.lower_bound:.4g}, {p.best:.4g}]",
+        ),
+    )
+    if math.isfinite(found.upper):
+        return found
+    if math.isfinite(found.lower):
+        raise InvalidInputError(
+            f"No {budget} sources that serve every target were found within "
+            f"{time_limit:g} s. Give more time with --time-limit."
+        )
+    allowed = np.delete(losses.values, list(exclude), axis=0)
+    alone = np.flatnonzero(~np.isfinite(allowed).any(0))
+    names = target_names(table)
+    why = (
+        f"; target {names[alone[0]] if names else alone[0]} has no source of finite "
+        "loss"
+        if len(alone)
+        else ""
+    )
+    raise InvalidInputError(
+        f"No {budget} sources serve every target within any tolerance{why}. With "
+        "--epsilon a budget serves as many targets as it can."
+    )
+
+
+def cover_at(found: SmallestEpsilon, question: Question, table: xr.Dataset) -> Cover:
+    """The selection of a smallest tolerance as a cover at that tolerance.
+
+    Args:
+        found: the smallest tolerance.
+        question: at that tolerance.
+        table: the table.
+    """
+    sets = question.sets(table)
+    greedy = greedy_cover(sets)
+    cover = make_cover(
+        "budget",
+        sets,
+        found.sources,
+        costs=scale_costs(None, sets.n_sources),
+        lower_bound=int(greedy.lower_bound),
+        lower_bound_kind=greedy.lower_bound_kind,
+        stop_reason="covered",
+        clock=Clock(),
+        prices=greedy.prices,
+    )
+    return replace(cover, seconds=found.seconds)
+
+
+def smallest_record(found: SmallestEpsilon) -> dict[str, Any]:
+    """What programs need to know of a smallest tolerance.
+
+    Args:
+        found: the smallest tolerance.
+    """
+    return {
+        "budget": found.budget,
+        "lower": found.lower,
+        "upper": found.upper,
+        "optimal": found.optimal,
+        "sources": list(found.sources),
+    }
+
+
+def smallest_sentence(found: SmallestEpsilon, scope: str = "") -> str:
+    """What people need to know of a smallest tolerance.
+
+    Args:
+        found: the smallest tolerance.
+        scope: what must be said beside "proven".
+    """
+    many = "1 source" if found.budget == 1 else f"{found.budget} sources"
+    beside = f" {shown(scope)}" if scope else ""
+    if found.optimal:
+        return (
+            f"ε = {found.upper} is the smallest tolerance within which {many} can "
+            f"serve every target: proven{beside}."
+        )
+    return (
+        f"{many} can serve every target within ε = {found.upper}, and not within less "
+        f"than {found.lower}{beside}; what lies between is open."
+    )

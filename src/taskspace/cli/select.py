@@ -1,0 +1,197 @@
+"""`taskspace select`: train only what the answer needs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import xarray as xr
+from rich.table import Table
+
+from taskspace.cli.inputs import load_table
+from taskspace.cli.options import TrustOption, question_options
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    number,
+    print_json,
+    shown,
+    stage_progress,
+)
+from taskspace.runs import SelectionRun, load_experiment, run_selection
+from taskspace.runs.select_spec import SelectSpec
+from taskspace.select import SELECTORS
+
+SHOWN_STEPS = 12
+
+
+def select(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="A TOML file, or a built-in experiment (msd, ...).",
+            metavar="FILE|NAME",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run directory; runs/NAME-select by default.", show_default=False
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Replace a value, e.g. --set select.retries=1 or --set space.n=20.",
+            metavar="KEY=VALUE",
+            show_default=False,
+        ),
+    ] = None,
+    selector: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(SELECTORS)}.", show_default=False),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Tolerance; that of the first question if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Trainings, at most.", show_default=False)
+    ] = None,
+    n_at_once: Annotated[
+        int | None,
+        typer.Option(help="Trainings under way at a time.", show_default=False),
+    ] = None,
+    full_table: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run or file with the table of all candidates, to compare with.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; 0 works in this one.")] = 0,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, or local to start one here.",
+            metavar="ADDRESS",
+            show_default=False,
+        ),
+    ] = None,
+    trust: TrustOption = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Train one policy after the other, where it helps most, until all is covered.
+
+    A target counts as covered by an evaluation only. The sources that were trained are
+    an ordinary run; after an interruption the same command goes on with the same
+    sequence. A TOML file of your own may name code, which is imported and run.
+    """
+    loaded = load_experiment(experiment, overrides or (), trust=trust)
+    spec = loaded.select or SelectSpec()
+    given = {"selector": selector, "budget": budget, "n_at_once": n_at_once}
+    spec = replace(spec, **{k: v for k, v in given.items() if v is not None})
+    loaded = replace(loaded, select=spec)
+    question = loaded.questions[0]
+    if epsilon is not None:
+        question = question.at(epsilon)
+    table = None if full_table is None else load_table(full_table, trust=trust).table
+    path = out or Path("runs") / f"{loaded.name}-select"
+    with stage_progress() as report:
+        n_targets = loaded.target_space.size
+        report("cover", 0, n_targets, f"{question.statement}")
+        found = run_selection(
+            loaded,
+            path,
+            question=question,
+            workers=workers,
+            scheduler=scheduler,
+            full_table=table,
+            progress=lambda entry: report(
+                "cover",
+                round(entry["coverage"] * n_targets),
+                n_targets,
+                f"{entry['trainings']} trainings",
+            ),
+        )
+    figures = draw(found, table)
+    if output == Format.JSON:
+        record = {"run": str(found.path), **found.result.record()}
+        print_json(record | {"figures": [str(figure) for figure in figures]})
+        return
+    _show(found, figures)
+
+
+def draw(found: SelectionRun, table: xr.Dataset | None) -> list[Path]:
+    """The picture of a selection.
+
+    Args:
+        found: the selection.
+        table: the table of all candidates, where it is known.
+    """
+    from taskspace.show.selection import save_selection, selection_plot  # takes long
+
+    plot = selection_plot(found.result, table)
+    return save_selection(plot, found.path / "figures")
+
+
+def _show(found: SelectionRun, figures: list[Path]) -> None:
+    result = found.result
+    some = "training" if result.trainings == 1 else "trainings"
+    console.print(
+        f"[bold]{result.trainings} {some}[/bold] by {result.selector} cover "
+        f"{100 * result.coverage:.4g} % of {result.cover.n_targets:,} targets: "
+        f"{result.stop_reason}."
+    )
+    console.print(f"Asked: {result.question.statement}; against: {result.reference}.")
+    console.print(
+        f"Spent: {result.environment_steps:,} environment steps, "
+        f"{result.evaluations:,} evaluations of a policy at a target."
+    )
+    console.print(
+        f"{result.cover.size} of the sources are enough. No selector that chooses from "
+        f"these candidates needs fewer than {result.lower_bound_trainings} trainings"
+        + (
+            "."
+            if result.lower_bound_trainings > 1
+            else "; more is not known without the table of all candidates."
+        )
+    )
+    if len(result.unserved):
+        first = ", ".join(map(str, result.unserved[:5].tolist()))
+        more = ", ..." if len(result.unserved) > 5 else ""
+        console.print(
+            f"[red]![/red] {len(result.unserved)} targets are served by no source: "
+            f"{first}{more}."
+        )
+    for failure in result.failures[:5]:
+        context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
+        console.print(
+            f"[red]![/red] The training at {shown(context)} with seed "
+            f"{failure['seed']} is {failure['state']}: {shown(failure['reason'])}."
+        )
+    view = Table("trainings", "coverage", "environment steps", "evaluations")
+    history = result.history
+    step = max(1, -(-len(history) // SHOWN_STEPS))
+    kept = sorted({*range(0, len(history), step), len(history) - 1} - {-1})
+    for place in kept:
+        entry = history[place]
+        view.add_row(
+            str(entry["trainings"]),
+            f"{100 * entry['coverage']:.4g} %",
+            f"{entry['environment_steps']:,}",
+            f"{entry['evaluations']:,}",
+        )
+    console.print(view)
+    console.print(f"{shown(result.statement)}")
+    for figure in figures[:1]:
+        console.print(f"Figure {shown(figure)}")
+    console.print(
+        f"Run in {shown(found.path)} ({found.seconds:.1f} s). Next: taskspace cover "
+        f"{shown(found.path)} {question_options(result.question)}"
+    )

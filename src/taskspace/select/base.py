@@ -1,0 +1,347 @@
+"""The interface of a selector: what is known so far in, contexts to train out."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
+from taskspace.questions import Question
+from taskspace.spaces import Grid, Space
+
+__all__ = ["Candidates", "Known", "Offer", "OneByOne", "Selector", "known"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the rows of a ledger say about a question.
+
+    Args:
+        question: what is asked.
+        losses: loss of every evaluated source, dims `(source, target)`.
+        sources: contexts of these sources, one row each.
+        planned: contexts of all sources whose training is planned, done or not.
+        pending: contexts of those that are being trained.
+        trained: which of the evaluated sources were trained, not made otherwise.
+    """
+
+    question: Question
+    losses: Array
+    sources: Array
+    planned: Array
+    pending: Array
+    trained: NDArray[np.bool_]
+
+    @cached_property
+    def served(self) -> NDArray[np.bool_]:
+        """Which source serves which target, by evaluation."""
+        return np.asarray(self.losses <= self.question.epsilon)
+
+    @cached_property
+    def covered(self) -> NDArray[np.bool_]:
+        """Targets that some evaluated source serves."""
+        return np.asarray(self.served.any(0))
+
+
+def known(ledger: Ledger, question: Question) -> Known:
+    """What a ledger says about a question now.
+
+    All losses are computed anew, so a reference that has moved since is heeded.
+
+    Args:
+        ledger: what is trained and evaluated so far.
+        question: what is asked.
+    """
+    state = ledger.version, question
+    last = _last.get(ledger)
+    if last is None or last[0] != state:
+        last = state, _known(ledger, question)
+        _last[ledger] = last
+    return last[1]
+
+
+# What was last computed for each ledger that is in use.
+_last: WeakKeyDictionary[Ledger, tuple[tuple[int, Question], Known]] = (
+    WeakKeyDictionary()
+)
+
+
+def _known(ledger: Ledger, question: Question) -> Known:
+    n_axes = len(ledger.target_space.names)
+    n_targets = ledger.target_space.size
+    if not ledger.n_sources:
+        empty = np.empty((0, n_axes))
+        losses = np.empty((0, n_targets))
+        return Known(question, losses, empty, empty, empty, np.empty(0, bool))
+    points, done = ledger.sources.points, ledger.evaluated
+    if not done.any():
+        losses = np.empty((0, n_targets))
+    else:
+        losses = question.losses(ledger.table()).values
+    trained = np.array([kind == TRAINED for kind in ledger.kinds])
+    pending = points[ledger.pending]
+    return Known(
+        question, losses, points[done], points[trained], pending, trained[done]
+    )
+
+
+class Candidates:
+    """Contexts that may be trained, in coordinates where every axis is as long.
+
+    Args:
+        space: the contexts.
+
+    Example:
+        >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
+        >>> candidates.unit[:3].round(3).tolist()
+        [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
+        >>> candidates.middle
+        2
+    """
+
+    def __init__(self, space: Space):
+        self.space = space
+        self.points = space.points
+        self._log = np.array(
+            [axis.scale == "log" for axis in space.axes]
+            if isinstance(space, Grid)
+            else [False] * len(space.names)
+        )
+        straight = self._straight(self.points)
+        self._low = straight.min(0)
+        width = straight.max(0) - self._low
+        self._width = np.where(width > 0, width, 1.0)
+        self.unit: Array = self.units_of(self.points)
+
+    def _straight(self, points: Array) -> Array:
+        points = np.array(points, np.float64)
+        points[:, self._log] = np.log(points[:, self._log])
+        return points
+
+    def units_of(self, points: Array) -> Array:
+        """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
+
+        Args:
+            points: one row a context.
+        """
+        return (self._straight(points) - self._low) / self._width
+
+    def points_of(self, units: Array) -> Array:
+        """The contexts at some coordinates.
+
+        Args:
+            units: one row a context.
+        """
+        points = units * self._width + self._low
+        points[:, self._log] = np.exp(points[:, self._log])
+        return points
+
+    @property
+    def middle(self) -> int:
+        """The candidate nearest to the middle of the box, the first among equals."""
+        return int(self.distances(np.full((1, self.unit.shape[1]), 0.5))[:, 0].argmin())
+
+    def distances(self, units: Array) -> Array:
+        """Distance of each candidate to some coordinates, `(candidate, other)`.
+
+        Args:
+            units: one row a context.
+        """
+        return distances(self.unit, units)
+
+    def left(self, planned: Array) -> NDArray[np.bool_]:
+        """Candidates that are not planned yet.
+
+        Args:
+            planned: contexts of the planned sources.
+        """
+        taken = {row.tobytes() for row in np.ascontiguousarray(planned) + 0.0}
+        mine = np.ascontiguousarray(self.points) + 0.0
+        return np.array([row.tobytes() not in taken for row in mine], bool)
+
+
+def distances(some: Array, others: Array) -> Array:
+    """Euclidean distances, `(some, other)`.
+
+    Args:
+        some: one row a point.
+        others: likewise.
+    """
+    square = (some**2).sum(1)[:, None] + (others**2).sum(1) - 2 * some @ others.T
+    return np.sqrt(np.maximum(square, 0.0))
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Sources that cost an evaluation, not a training.
+
+    Args:
+        kind: what to call them in the table.
+        contexts: one row a source.
+        policies: their policies and scores at home.
+        made_from: numbers of the sources that they were made from.
+    """
+
+    kind: str
+    contexts: Array
+    policies: TrainedBlock
+    made_from: tuple[int, ...]
+
+
+class Selector(ABC):
+    """A way to choose what to train next.
+
+    `propose` is a pure function of the ledger, the question, n, and what the selector
+    was made with: a selection that was killed asks again and gets the same answer.
+    A subclass of your own can be handed to `taskspace.select` as it is.
+
+    Args:
+        space: contexts that may be trained.
+        seed: of random choices.
+    """
+
+    name: ClassVar[str]
+    """What users call it."""
+
+    def __init__(self, space: Space, seed: int = 0):
+        self.candidates, self.seed = Candidates(space), seed
+
+    @abstractmethod
+    def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
+        """Contexts to train next.
+
+        Args:
+            ledger: what is trained and evaluated so far; planned sources without a
+                row are being trained at the moment.
+            question: what shall be covered.
+            n: how many contexts, at most; they know of each other.
+
+        Returns:
+            One row a context; fewer than n, or none, if no candidate is left.
+        """
+
+    def offer(self, ledger: Ledger, question: Question) -> Offer | None:
+        """Sources to add that need no training, None for none.
+
+        They are evaluated like all others before they count.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+        """
+        del ledger, question
+        return None
+
+    def spent(self) -> int:
+        """Evaluations that thinking took since this was last asked."""
+        return 0
+
+    def look(self, ledger: Ledger, question: Question) -> Known:
+        """What a ledger says, after a check that it has the candidates' axes.
+
+        Args:
+            ledger: what is trained so far.
+            question: what is asked.
+        """
+        names, mine = ledger.target_space.names, self.candidates.space.names
+        if tuple(mine) != tuple(names):
+            raise InvalidInputError(
+                f"Candidates must have the axes of the targets, {tuple(names)}, but "
+                f"have {tuple(mine)}."
+            )
+        return known(ledger, question)
+
+    def rng(self, seen: Known) -> np.random.Generator:
+        """Randomness of the next proposal: of the seed and the sources planned.
+
+        Args:
+            seen: what is known.
+        """
+        return np.random.default_rng([self.seed, len(seen.planned)])
+
+    def homes(self, targets: Array) -> NDArray[np.int64]:
+        """The candidate nearest to each target, the first among equals.
+
+        Args:
+            targets: contexts, one row each.
+        """
+        units = self.candidates.units_of(targets)
+        out = np.empty(len(units), np.int64)
+        for first in range(0, len(units), 1024):
+            part = slice(first, first + 1024)
+            out[part] = self.candidates.distances(units[part]).argmin(0)
+        return out
+
+    def wanted(
+        self, seen: Known, targets: Array
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Targets to care for, and the candidate nearest to each that is left.
+
+        An uncovered target whose own candidate was tried before is cared for only
+        when there is no other.
+
+        Args:
+            seen: what is known.
+            targets: contexts of all targets.
+
+        Returns:
+            Numbers of targets, and numbers of candidates; none if none is left.
+        """
+        left = self.candidates.left(seen.planned)
+        uncovered = np.flatnonzero(~seen.covered)
+        none = np.empty(0, np.int64)
+        if not left.any() or not len(uncovered):
+            return none, none
+        homes = self.homes(targets[uncovered])
+        fresh = left[homes]
+        if fresh.any():
+            return uncovered[fresh], homes[fresh]
+        numbers = np.flatnonzero(left)
+        away = distances(
+            self.candidates.unit[numbers], self.candidates.units_of(targets[uncovered])
+        )
+        return uncovered, numbers[away.argmin(0)]
+
+
+class OneByOne(Selector):
+    """A selector that picks one candidate at a time, knowing those before."""
+
+    @abstractmethod
+    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
+        """The number of a candidate that is left, None if none is worth it.
+
+        Args:
+            ledger: what is trained so far.
+            seen: what it says, with what was picked before among the planned.
+            left: candidates that are not planned; at least one.
+        """
+
+    def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
+        """Contexts to train next.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+            n: how many contexts, at most.
+        """
+        seen = self.look(ledger, question)
+        before = len(seen.planned)
+        for _ in range(n):
+            left = self.candidates.left(seen.planned)
+            found = self.pick(ledger, seen, left) if left.any() else None
+            if found is None:
+                break
+            row = self.candidates.points[found : found + 1]
+            seen = replace(
+                seen,
+                planned=np.concatenate([seen.planned, row]),
+                pending=np.concatenate([seen.pending, row]),
+            )
+        return seen.planned[before:]

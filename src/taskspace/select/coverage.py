@@ -1,0 +1,241 @@
+"""Ours: learn what an untrained source would serve, and plan the whole cover.
+
+Each proposal fits `transfer.TransferModel` to the rows seen, predicts the tolerance
+set of every candidate with a margin learned from past errors, covers what is still
+uncovered with predicted sets, and trains the member of that plan which serves the most
+targets that few others could. If the last training served less than half of what was
+predicted, the model is wrong there, and an uncovered context is trained instead. No
+prediction ever counts as covered.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.performance.ledger import Ledger
+from taskspace.questions import Question
+from taskspace.select.base import Array, Known, Selector, distances
+from taskspace.select.farthest import Farthest
+from taskspace.select.transfer import TransferModel, fit_transfer
+from taskspace.spaces import Space
+
+__all__ = ["Coverage", "plan_cover"]
+
+# Candidates and targets that a plan looks at, where there are more.
+MAX_CANDIDATES = 2500
+MAX_TARGETS = 2500
+# Past predictions that the margin is learned from, and its range.
+LOOK_BACK = 4
+MARGINS = 0.03, 0.25
+# How much rarer targets count for more, in plans and in the pick.
+RARITIES = 0.0, 0.5, 1.0
+PICK_RARITY = 0.5
+
+
+class Coverage(Selector):
+    """The member of a planned cover that serves most of what few others could.
+
+    Args:
+        space: contexts that may be trained.
+        seed: of the cells and candidates that are looked at, where there are many.
+    """
+
+    name: ClassVar[str] = "coverage"
+
+    def __init__(self, space: Space, seed: int = 0):
+        super().__init__(space, seed)
+        self._fallback = Farthest(space, seed)
+        self._models: dict[tuple[int, bytes], TransferModel | None] = {}
+
+    def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
+        """Contexts to train next.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+            n: how many contexts, at most.
+        """
+        seen = self.look(ledger, question)
+        problem = _Problem(self, ledger, seen)
+        left = self.candidates.left(seen.planned)
+        if not left.any() or not len(seen.sources):
+            return self._fallback.propose(ledger, question, n)
+        model = self._model(problem, len(seen.sources))
+        if model is None or self._disappointed(problem):
+            first = self._fallback.propose(ledger, question, 1)
+            if model is None or n == 1 or not len(first):
+                return first if n == 1 else self._fallback.propose(ledger, question, n)
+            rest = self._plan(problem, model, left, n - 1, first)
+            return np.concatenate([first, rest])
+        return self._plan(problem, model, left, n, np.empty((0, left.ndim)))
+
+    def _plan(
+        self,
+        problem: "_Problem",
+        model: TransferModel,
+        left: NDArray[np.bool_],
+        n: int,
+        before: Array,
+    ) -> Array:
+        """Members of planned covers, each knowing those before and under way."""
+        seen = problem.seen
+        margin = self._margin(problem)
+        open_ = ~seen.covered
+        for rows in (seen.pending, before):
+            if len(rows):
+                units = self.candidates.units_of(rows)
+                served = model.predict(units, problem.targets) <= problem.root
+                open_ &= ~served.any(0)
+                left = left & ~_among(self.candidates.points, rows)
+        chosen: list[int] = []
+        numbers = self._pool(left, problem, open_)
+        wanted = np.flatnonzero(open_)
+        if len(wanted) > MAX_TARGETS:
+            rng = np.random.default_rng([self.seed, len(seen.planned), 1])
+            wanted = np.sort(rng.choice(wanted, MAX_TARGETS, replace=False))
+        if not len(wanted) or not len(numbers):
+            uncovered = np.flatnonzero(~seen.covered)
+            if not len(uncovered) or not len(numbers):
+                return self.candidates.points[chosen]
+            wanted = uncovered[:MAX_TARGETS]
+        units = self.candidates.unit[numbers]
+        predicted = model.predict(units, problem.targets[wanted])
+        serves = predicted * (1 + margin) <= problem.root[wanted]
+        # At home a policy serves, whatever the model thinks.
+        homes = distances(units, problem.targets[wanted]).argmin(0)
+        serves[homes, np.arange(len(wanted))] = True
+        for _ in range(n):
+            plan = plan_cover(serves)
+            if not len(plan):
+                break
+            rarity = np.maximum(serves.sum(0), 1.0) ** -PICK_RARITY
+            best = plan[int((serves[plan] @ rarity).argmax())]
+            chosen.append(int(numbers[best]))
+            serves &= ~serves[best]
+            serves[best] = False
+        return self.candidates.points[chosen]
+
+    def _pool(
+        self, left: NDArray[np.bool_], problem: "_Problem", open_: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Candidates to look at: those near uncovered targets, and some others."""
+        numbers = np.flatnonzero(left)
+        if len(numbers) <= MAX_CANDIDATES:
+            return numbers
+        rng = np.random.default_rng([self.seed, len(problem.seen.planned), 2])
+        some = rng.choice(numbers, MAX_CANDIDATES // 2, replace=False)
+        wanted = np.flatnonzero(open_)
+        if len(wanted) > 200:
+            wanted = rng.choice(wanted, 200, replace=False)
+        away = distances(self.candidates.unit[numbers], problem.targets[wanted])
+        near = numbers[np.argsort(away.min(1), kind="stable")[: MAX_CANDIDATES // 2]]
+        return np.union1d(some, near)
+
+    # --- what past predictions were worth -----------------------------------------
+
+    def _model(self, problem: "_Problem", n_rows: int) -> TransferModel | None:
+        """The model as it was after so many rows."""
+        excess = problem.excess[:n_rows]
+        key = n_rows, excess[-1].tobytes()[:4096]
+        if key not in self._models:
+            rng = np.random.default_rng([self.seed, n_rows, 0])
+            self._models[key] = fit_transfer(
+                problem.sources[:n_rows], problem.targets, excess, problem.scale, rng
+            )
+        return self._models[key]
+
+    def _margin(self, problem: "_Problem") -> float:
+        """How much predictions near the tolerance were off, of late."""
+        errors = []
+        for place in range(
+            max(1, len(problem.sources) - LOOK_BACK), len(problem.sources)
+        ):
+            model = self._model(problem, place)
+            if model is None:
+                continue
+            predicted = model.predict(problem.sources[place, None], problem.targets)[0]
+            real = np.sqrt(problem.excess[place])
+            near = (predicted > 0) & (predicted < 2 * problem.root)
+            near &= (predicted > 0.5 * problem.root) & np.isfinite(real)
+            errors.append(np.abs(real[near] / predicted[near] - 1))
+        found = np.concatenate(errors) if errors else np.empty(0)
+        typical = float(np.median(found)) if len(found) else 0.0
+        return float(np.clip(typical, *MARGINS))
+
+    def _disappointed(self, problem: "_Problem") -> bool:
+        """Whether the last training newly served less than half of the prediction."""
+        last = len(problem.sources) - 1
+        model = self._model(problem, last) if last > 0 else None
+        if model is None:
+            return False
+        served = problem.seen.served
+        open_ = ~served[:last].any(0)
+        predicted = model.predict(problem.sources[last, None], problem.targets)[0]
+        hoped = (open_ & (predicted <= problem.root)).sum()
+        return bool((open_ & served[last]).sum() < 0.5 * hoped)
+
+
+class _Problem:
+    """Rows in the shape that the model needs."""
+
+    def __init__(self, selector: Selector, ledger: Ledger, seen: Known):
+        self.seen = seen
+        self.sources = selector.candidates.units_of(seen.sources)
+        self.targets = selector.candidates.units_of(ledger.target_space.points)
+        epsilon = np.full(len(self.targets), seen.question.epsilon)
+        excess = seen.losses
+        if seen.question.rule.reference == "none" and len(excess):
+            # The loss is −J: what is above that of the best known policy.
+            best, _ = ledger.best_known()
+            excess, epsilon = excess + best, epsilon + best
+        self.excess: Array = np.maximum(excess, 0.0)
+        self.root: Array = np.sqrt(np.maximum(epsilon, 0.0))
+        finite = self.excess[np.isfinite(self.excess) & (self.excess > 0)]
+        # Where only equality will do, the smallest losses are those that matter.
+        least = float(np.quantile(finite, 0.01)) if len(finite) else 1.0
+        self.scale = float(np.median(self.root)) ** 2 or least
+
+
+def _among(points: Array, rows: Array) -> NDArray[np.bool_]:
+    return (points[:, None] == rows).all(2).any(1)
+
+
+def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A small cover: the best of greedy ones in which rare targets count for more.
+
+    Deterministic and fast; nothing is claimed about its size.
+
+    Args:
+        serves: which candidate serves which target.
+
+    Returns:
+        Numbers of candidates.
+    """
+    by_target = np.ascontiguousarray(serves.T).astype(np.float32)
+    sizes = by_target.sum(0)
+    degree = np.maximum(by_target.sum(1), 1.0)
+    plans = []
+    for rarity in RARITIES:
+        weight = degree**-rarity
+        left = serves.any(0)
+        gains = (weight * left) @ by_target
+        plan: list[int] = []
+        while left.any():
+            best = int(gains.argmax())
+            served = np.flatnonzero(serves[best] & left)
+            if not len(served):  # rounding left a gain where there is none
+                gains = (weight * left) @ by_target
+                gains[plan] = -1.0
+                best = int(gains.argmax())
+                served = np.flatnonzero(serves[best] & left)
+            plan.append(best)
+            left[served] = False
+            gains -= weight[served] @ by_target[served]
+        count = serves[plan].sum(0)
+        for member in sorted(plan, key=lambda m: (sizes[m], m)):
+            if (count[serves[member]] >= 2).all():
+                plan.remove(member)
+                count = count - serves[member]
+        plans.append(plan)
+    return np.array(min(plans, key=len), np.int64)

@@ -1,0 +1,458 @@
+"""The loop: propose, train, evaluate, record, until every target is covered."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.ledger import (
+    TRAINED,
+    Ledger,
+    Rows,
+    Task,
+    TrainedBlock,
+    Work,
+)
+from taskspace.questions import Question
+from taskspace.select.base import Array, Known, Offer, Selector, known
+from taskspace.select.result import COVERED, Budget
+from taskspace.select.uniform import Uniform
+from taskspace.spaces import Points
+
+__all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]
+
+Done = tuple[TrainedBlock, Rows] | str
+"""What a training and its evaluation gave, or why it failed."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a selection proceeds.
+
+    Args:
+        budget: what it may spend.
+        n_at_once: trainings under way at a time.
+        deterministic: results are heeded in the order of their proposals, so the
+            sequence does not depend on who finishes first.
+        retries: trainings with another seed after one that is bad at home.
+        patience: trainings without any newly covered target, once every uncovered
+            target's own context was tried, after which no candidate is expected to
+            help.
+        sparing: evaluate a new policy only at targets that nothing serves yet.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    n_at_once: int = 1
+    deterministic: bool = True
+    retries: int = 0
+    patience: int = 5
+    sparing: bool = False
+
+    def __post_init__(self):
+        for name, least in (("n_at_once", 1), ("retries", 0), ("patience", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidInputError(
+                    f"{name} must be an integer >= {least}, but got {value!r}."
+                )
+
+
+@dataclass(frozen=True)
+class Past:
+    """A source of an earlier session.
+
+    Args:
+        context: where it is.
+        seed: seed of its training.
+        kind: where its policies come from.
+        done: what it gave; None if it was under way.
+        columns: targets where it is evaluated, None for all.
+    """
+
+    context: Array
+    seed: int
+    kind: str
+    done: Done | None
+    columns: NDArray[np.int64] | None = None
+
+
+class Journal(Protocol):
+    """Where a selection is written as it goes, to be resumed."""
+
+    def past(self) -> tuple[list[Past], list[dict[str, Any]], float]:
+        """Sources of earlier sessions, their history, and the hours they took."""
+        ...
+
+    def began(self, past: Sequence[Past]) -> None:
+        """Sources are planned; some may be done already."""
+        ...
+
+    def ended(
+        self, number: int, past: Past, made_from: Sequence[int] | None = None
+    ) -> None:
+        """A planned source is done."""
+        ...
+
+    def noted(self, history: list[dict[str, Any]], hours: float) -> None:
+        """The history has grown."""
+        ...
+
+
+def do_source(task: Task, work: Work) -> Done:
+    """Train one source and evaluate it; callable in any process.
+
+    Args:
+        task: what is trained and where it is tried.
+        work: the training, with the targets to evaluate at.
+
+    Returns:
+        Policies and rows; or the reason, where the training failed.
+    """
+    try:
+        block = task.do(replace(work, stage="train"))
+    except TaskspaceError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    assert isinstance(block, TrainedBlock)
+    return block, task.rows(block, work.columns)
+
+
+class Selection:
+    """A selection under way.
+
+    Args:
+        ledger: what is known; in memory, empty or from an earlier session.
+        selector: proposes.
+        question: what shall be covered.
+        options: how to proceed.
+        submit: hands a piece of work to whoever does it; here and now if left out.
+        journal: where it is written down; nowhere if left out.
+        progress: called after each training with the last entry of the history.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        selector: Selector,
+        question: Question,
+        options: Options,
+        *,
+        submit: Callable[[Work], "Future[Done]"] | None = None,
+        journal: Journal | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ):
+        self.ledger, self.selector, self.question = ledger, selector, question
+        self.options, self.journal = options, journal
+        self._submit = submit or self._here
+        self._progress = progress or (lambda entry: None)
+        self._running: dict[int, tuple[Work, Future[Done]]] = {}
+        self._steps: dict[int, int] = {}
+        self._evaluations = 0
+        self._began, self._hours_before = time.monotonic(), 0.0
+        self.history: list[dict[str, Any]] = []
+        self.failed: dict[int, str] = {}
+
+    def _here(self, work: Work) -> "Future[Done]":
+        future: Future[Done] = Future()
+        future.set_result(do_source(self.ledger.task, work))
+        return future
+
+    # --- what was spent -----------------------------------------------------------
+
+    @property
+    def trainings(self) -> int:
+        """Trainings begun."""
+        return sum(kind == TRAINED for kind in self.ledger.kinds)
+
+    @property
+    def environment_steps(self) -> int:
+        """Simulated steps of the trainings that are done."""
+        return sum(self._steps.values())
+
+    @property
+    def hours(self) -> float:
+        """Wall-clock time, earlier sessions included."""
+        return self._hours_before + (time.monotonic() - self._began) / 3600
+
+    def _affordable(self) -> int:
+        """How many trainings more may be begun now."""
+        budget = self.options.budget
+        left = 2**62
+        if budget.hours is not None and self.hours >= budget.hours:
+            return 0
+        if budget.trainings is not None:
+            left = budget.trainings - self.trainings
+        if budget.environment_steps is not None:
+            each = self.ledger.task.trainer.steps_per_source
+            if each is None:
+                each = max(self._steps.values(), default=None)
+            room = budget.environment_steps - self.environment_steps
+            if each is None:  # the first one shows what a training takes
+                left = min(left, 1 if room > 0 and not self._running else 0)
+            elif each > 0:
+                left = min(left, room // each - len(self._running))
+        return max(0, left)
+
+    def _over(self) -> str:
+        budget = self.options.budget
+        if budget.hours is not None and self.hours >= budget.hours:
+            return "budget of hours spent"
+        if budget.trainings is not None and self.trainings >= budget.trainings:
+            return "budget of trainings spent"
+        return "budget of environment steps spent"
+
+    # --- the loop -----------------------------------------------------------------
+
+    def run(self) -> str:
+        """Go on until it ends.
+
+        Returns:
+            The reason of the stop.
+        """
+        self._restore()
+        while True:
+            seen = known(self.ledger, self.question)
+            reason = self._reason(seen)
+            if reason is None:
+                reason = self._begin(seen)
+            if reason is not None and not self._running:
+                # Nothing is under way, and all losses are against the reference as
+                # it is now: what is covered stays so.
+                return reason
+            if self._running:
+                self._end_next()
+
+    def _reason(self, seen: Known) -> str | None:
+        if len(seen.losses) and seen.covered.all():
+            return COVERED if self._confirmed() else None
+        if self._running:
+            return None
+        if self._stuck(seen):
+            return "no candidate is expected to help"
+        return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the reference of the loss may still move as rows arrive."""
+        if self.question.rule.reference != "best known":
+            return False
+        return self.ledger.best_known()[1] not in ("optimum", "stated limit")
+
+    def _confirmed(self) -> bool:
+        """Whether a moving reference has stood for a while.
+
+        Against the best policy seen, a single one covers everything; so trainings
+        elsewhere must show that nothing better is near.
+        """
+        if (
+            not self.moves
+            or not self.selector.candidates.left(
+                known(self.ledger, self.question).planned
+            ).any()
+        ):
+            return True
+        last = self.history[-self.options.patience - 1 :]
+        return len(last) > self.options.patience and all(
+            entry["coverage"] == 1.0 for entry in last
+        )
+
+    def _stuck(self, seen: Known) -> bool:
+        """Every uncovered target was tried at home, and so were others, in vain."""
+        if len(self.history) <= self.options.patience:
+            return False
+        left = self.selector.candidates.left(seen.planned)
+        uncovered = self.ledger.target_space.points[~seen.covered]
+        if left[self.selector.homes(uncovered)].any():
+            return False
+        shares = [entry["coverage"] for entry in self.history]
+        return max(shares[: -self.options.patience]) >= max(shares)
+
+    def _begin(self, seen: Known) -> str | None:
+        """Begin what can be begun; a reason to stop if that is nothing."""
+        free = min(self.options.n_at_once - len(self._running), self._affordable())
+        if free > 0:
+            again = self._to_retry(seen)[:free]
+            for context in again:
+                tried = (seen.planned == context).all(1).sum()
+                self._plan(context[None], self.ledger.task.seed + int(tried), seen)
+            rows = np.empty((0, 0))
+            if free > len(again):
+                asked = self.selector
+                if len(seen.losses) and seen.covered.all():
+                    # Only a reference that may move is left to be tried.
+                    asked = Uniform(self.selector.candidates.space)
+                rows = asked.propose(self.ledger, self.question, free - len(again))
+                rows = np.asarray(rows, np.float64)[: free - len(again)]
+                for row in rows:
+                    self._plan(row[None], self.ledger.task.seed, seen)
+            if again or len(rows):
+                return None
+        if self._running:
+            return None
+        offer = self.selector.offer(self.ledger, self.question)
+        self._evaluations += self.selector.spent()
+        if offer is not None and len(offer.contexts):
+            self._enter(offer)
+            return None
+        return "every candidate is trained" if free > 0 else self._over()
+
+    def _plan(self, row: Array, seed: int, seen: Known) -> None:
+        number = self.ledger.n_sources
+        columns = np.flatnonzero(~seen.covered) if self.options.sparing else None
+        self._start(Past(row[0], seed, TRAINED, None, columns))
+        if self.journal:
+            self.journal.began([Past(row[0], seed, TRAINED, None, columns)])
+        self._launch(number, seed, columns)
+
+    def _start(self, past: Past) -> None:
+        points = Points(self.ledger.target_space.names, past.context[None])
+        self.ledger.plan(points, seed=past.seed, kind=past.kind)
+
+    def _launch(
+        self, number: int, seed: int, columns: NDArray[np.int64] | None
+    ) -> None:
+        rows = slice(number, number + 1)
+        contexts = self.ledger.task.system.contexts(
+            Points(self.ledger.sources.names, self.ledger.sources.points[rows])
+        )
+        work = Work("train", number, rows, contexts, seed=seed, columns=columns)
+        self._running[number] = work, self._submit(work)
+
+    def _end_next(self) -> None:
+        """Heed the next result: the oldest, or whichever is there first."""
+        if self.options.deterministic:
+            number = min(self._running)
+        else:
+            futures = [future for _, future in self._running.values()]
+            done, _ = wait(futures, return_when=FIRST_COMPLETED)
+            number = next(n for n, (_, f) in self._running.items() if f in done)
+        work, future = self._running[number]
+        done = future.result()
+        del self._running[number]
+        self._tell(number, work, done)
+        if self.journal:
+            seed = self.ledger.seeds[number]
+            past = Past(
+                self.ledger.sources.points[number], seed, TRAINED, done, work.columns
+            )
+            self.journal.ended(number, past)
+        self._note()
+
+    def _tell(self, number: int, work: Work, done: Done) -> None:
+        if isinstance(done, str):
+            self.failed[number] = done
+            self.ledger.tell(work, TaskspaceError(done))
+            self._steps[number] = self.ledger.task.trainer.steps_per_source or 0
+            return
+        block, rows = done
+        self.ledger.tell(work, block)
+        self.ledger.tell(replace(work, stage="evaluate"), rows)
+        self._steps[number] = int(block.trained.environment_steps.sum())
+        n_targets = len(self.ledger.task.targets)
+        columns = n_targets if work.columns is None else len(work.columns)
+        self._evaluations += columns * block.home.size
+
+    def _enter(self, offer: Offer) -> None:
+        """Evaluate sources that need no training, and write them down."""
+        task = self.ledger.task
+        for place, context in enumerate(offer.contexts):
+            number = self.ledger.n_sources
+            block = offer.policies[slice(place, place + 1)]
+            done = block, task.rows(block)
+            past = Past(context, task.seed, offer.kind, done)
+            self._start(past)
+            self._restored(number, past)
+            if self.journal:
+                self.journal.began([replace(past, done=None)])
+                self.journal.ended(number, past, offer.made_from)
+        self._note()
+
+    def _restored(self, number: int, past: Past) -> None:
+        rows = slice(number, number + 1)
+        work = Work(
+            "train", number, rows, np.empty(0), seed=past.seed, columns=past.columns
+        )
+        assert past.done is not None
+        self._tell(number, work, past.done)
+
+    def _restore(self) -> None:
+        if self.journal is None:
+            return
+        before, self.history, self._hours_before = self.journal.past()
+        waiting = []
+        for number, past in enumerate(before):
+            self._start(past)
+            if past.done is None:
+                waiting.append((number, past))
+            else:
+                self._restored(number, past)
+        if self.history:
+            self._evaluations = int(self.history[-1]["evaluations"])
+        for number, past in waiting:
+            self._launch(number, past.seed, past.columns)
+
+    def _note(self) -> None:
+        seen = known(self.ledger, self.question)
+        entry = {
+            "trainings": self.trainings - len(self._running),
+            "coverage": float(seen.covered.mean()),
+            "environment_steps": self.environment_steps,
+            "evaluations": self._evaluations,
+            "sources": self.ledger.n_sources - len(self._running),
+        }
+        self.history.append(entry)
+        if self.journal:
+            self.journal.noted(self.history, self.hours)
+        self._progress(entry)
+
+    # --- trainings that failed ----------------------------------------------------
+
+    def bad(self, seen: Known) -> dict[int, tuple[str, str]]:
+        """Trained sources that failed or are bad at home: state and reason.
+
+        Args:
+            seen: what is known.
+        """
+        found: dict[int, tuple[str, str]] = {}
+        points = self.ledger.target_space.points
+        places = np.cumsum(self.ledger.evaluated) - 1
+        for number, (state, reason) in enumerate(self.ledger.states):
+            if self.ledger.kinds[number] != TRAINED or number in self._running:
+                continue
+            if state not in ("ok", "not trained"):
+                found[number] = state, reason
+            elif self.ledger.evaluated[number]:
+                home = (points == self.ledger.sources.points[number]).all(1)
+                losses = seen.losses[places[number], home]
+                if len(losses) and not losses.min() <= self.question.epsilon:
+                    found[number] = (
+                        "bad at home",
+                        f"its loss at home is {losses.min():g}, more than "
+                        f"{self.question.epsilon:g}",
+                    )
+        return found
+
+    def _to_retry(self, seen: Known) -> list[Array]:
+        """Contexts to train once more: bad at home, uncovered, attempts left."""
+        if not self.options.retries or not self.ledger.n_sources:
+            return []
+        points, sources = self.ledger.target_space.points, self.ledger.sources
+        found = []
+        for number in self.bad(seen):
+            context = sources.points[number]
+            tries = np.flatnonzero((seen.planned == context).all(1))
+            last = np.flatnonzero((sources.points == context).all(1))[-1]
+            home = (points == context).all(1)
+            if (
+                len(tries) <= self.options.retries
+                and number == last
+                and not (home.any() and seen.covered[home].all())
+            ):
+                found.append(context)
+        return found

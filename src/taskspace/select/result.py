@@ -1,0 +1,116 @@
+"""What a selection may spend, what it found, and what that took."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.cover.answer import CoverAnswer
+from taskspace.cover.base import Cover
+from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
+
+__all__ = ["COVERED", "Budget", "SelectResult"]
+
+COVERED = "covered"
+"""The stop reason when every target is served, by evaluation."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a selection may spend; None is no limit.
+
+    Args:
+        trainings: sources trained, failed ones and retries included.
+        environment_steps: simulated steps of all trainings. A training is begun only
+            if its steps still fit: as many as the trainer says, or as the dearest one
+            so far took.
+        hours: wall-clock time; what runs when it is up is finished.
+    """
+
+    trainings: int | None = None
+    environment_steps: int | None = None
+    hours: float | None = None
+
+    def __post_init__(self):
+        for name in ("trainings", "environment_steps", "hours"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            kinds = (int, np.integer) if name != "hours" else (int, float, np.number)
+            if isinstance(value, bool) or not isinstance(value, kinds) or value < 0:
+                raise InvalidInputError(
+                    f"The budget of {name.replace('_', ' ')} must be "
+                    f"{'a number' if name == 'hours' else 'an integer'} >= 0, but got "
+                    f"{value!r}."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class SelectResult:
+    """What a selection trained, and what that covers.
+
+    Args:
+        question: what was asked.
+        selector: name of the selector.
+        stop_reason: `"covered"`, or why it ended before.
+        trainings: sources trained, failed ones and retries included.
+        environment_steps: simulated steps of all trainings.
+        evaluations: pairs of a policy and a target that were evaluated.
+        coverage: share of the targets that some source serves, by evaluation.
+        unserved: numbers of the targets that no source serves.
+        cover: fewest of the sources in the table that serve as much.
+        table: the performance table of the sources that exist; None if no training
+            gave any.
+        history: after each training what was spent and covered: `trainings`,
+            `coverage`, `environment_steps`, `evaluations`.
+        lower_bound_trainings: no selector that chooses from the same candidates needs
+            fewer trainings; 1 where the table of all candidates is not known.
+        reference: what regret is against.
+        failures: trainings that failed or are bad at home: `source`, `context`,
+            `seed`, `state` and `reason`.
+        statement: what the coverage is a statement about.
+    """
+
+    question: Question
+    selector: str
+    stop_reason: str
+    trainings: int
+    environment_steps: int
+    evaluations: int
+    coverage: float
+    unserved: NDArray[np.int64]
+    cover: Cover
+    table: xr.Dataset | None
+    history: list[dict[str, Any]]
+    lower_bound_trainings: int
+    reference: str
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    statement: str = ""
+
+    @property
+    def answer(self) -> CoverAnswer:
+        """The cover with its question, and what it leaves."""
+        if self.table is None:
+            return CoverAnswer(self.cover, self.question)
+        return CoverAnswer.of(self.cover, self.question, self.table)
+
+    def record(self) -> dict[str, Any]:
+        """One JSON record."""
+        return {
+            "stop_reason": self.stop_reason,
+            "selector": self.selector,
+            "trainings": self.trainings,
+            "environment_steps": self.environment_steps,
+            "evaluations": self.evaluations,
+            "coverage": self.coverage,
+            "unserved": self.unserved,
+            "lower_bound_trainings": self.lower_bound_trainings,
+            "reference": self.reference,
+            "history": self.history,
+            "failures": self.failures,
+            "statement": self.statement,
+            "cover": self.answer.record(),
+        }

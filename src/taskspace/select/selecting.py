@@ -1,0 +1,235 @@
+"""`select`: train only what the answer needs."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.cover.methods import find_cover
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.ledger import Ledger, Task, kept_variables
+from taskspace.questions import Question
+from taskspace.select.base import Selector, known
+from taskspace.select.loop import Options, Selection, do_source
+from taskspace.select.result import COVERED, Budget, SelectResult
+from taskspace.select.selectors import SELECTORS
+from taskspace.sets import pack
+from taskspace.spaces import Space
+from taskspace.systems.base import System
+from taskspace.trainers.base import Trainer
+
+__all__ = ["conclude", "make_selector", "new_selection_ledger", "select"]
+
+
+def select(
+    system: System,
+    trainer: Trainer,
+    space: Space,
+    question: Question,
+    *,
+    seed: int,
+    selector: str | Selector = "coverage",
+    targets: Space | None = None,
+    budget: int | Budget | None = None,
+    n_at_once: int = 1,
+    deterministic: bool = True,
+    retries: int = 0,
+    patience: int | None = None,
+    sparing: bool = False,
+    limit: float | NDArray[np.float64] | None = None,
+    full_table: xr.Dataset | None = None,
+    executor: Executor | None = None,
+    cover_time_limit: float = 30.0,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> SelectResult:
+    """Train one policy after the other, where it helps most, until all is covered.
+
+    A target counts as covered by an evaluation only, never by a prediction.
+
+    Args:
+        system: the tasks.
+        trainer: makes the policies of a source.
+        space: contexts that may be trained; any contexts, also between the targets.
+        question: criterion, judge and tolerance.
+        seed: seed of the trainer and of random choices.
+        selector: name of one of `SELECTORS`, or one of your own.
+        targets: contexts to cover; `space` if left out.
+        budget: number of trainings, or a `Budget`; no limit if left out.
+        n_at_once: trainings under way at a time; proposals know of each other.
+        deterministic: heed results in the order of proposals, so that the sequence
+            depends on `n_at_once` but not on who finishes first.
+        retries: trainings with another seed after one that failed or is bad at home.
+        patience: trainings in vain, once every uncovered target was tried at home,
+            after which it stops; twice the number of axes plus one if left out.
+        sparing: evaluate a new policy only where nothing serves yet, for dear
+            evaluations.
+        limit: a stated limit of performance, one or one a target, that regret is
+            against; the optimum where it is known, else the best policy seen, if left
+            out.
+        full_table: the table of all candidates, where it is known, for the lower
+            bound.
+        executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
+            if left out.
+        cover_time_limit: seconds for the cover of what is trained.
+        progress: called after each training with the last entry of the history.
+    """
+    tried = space if targets is None else targets
+    ledger = new_selection_ledger(
+        system, trainer, space, tried, question, seed=seed, limit=limit
+    )
+    chosen = make_selector(selector, space, seed)
+    options = Options(
+        budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
+        n_at_once=n_at_once,
+        deterministic=deterministic,
+        retries=retries,
+        patience=2 * len(space.names) + 1 if patience is None else patience,
+        sparing=sparing,
+    )
+    submit = None
+    if executor is not None:
+        submit = lambda work: executor.submit(do_source, ledger.task, work)  # noqa: E731
+    selection = Selection(
+        ledger, chosen, question, options, submit=submit, progress=progress
+    )
+    reason = selection.run()
+    return conclude(selection, reason, full_table, cover_time_limit)
+
+
+def make_selector(selector: str | Selector, space: Space, seed: int) -> Selector:
+    """A selector by name, or the one given.
+
+    Args:
+        selector: a name of `SELECTORS`, or a selector.
+        space: contexts that may be trained.
+        seed: of random choices.
+    """
+    if isinstance(selector, Selector):
+        return selector
+    if selector not in SELECTORS:
+        raise UnknownNameError("selector", selector, SELECTORS)
+    return SELECTORS[selector](space, seed)
+
+
+def new_selection_ledger(
+    system: System,
+    trainer: Trainer,
+    space: Space,
+    targets: Space,
+    question: Question,
+    *,
+    seed: int,
+    limit: float | NDArray[np.float64] | None = None,
+) -> Ledger:
+    """An empty ledger in memory for a selection.
+
+    Args:
+        system: the tasks.
+        trainer: makes the policies of a source.
+        space: contexts that may be trained.
+        targets: contexts to cover.
+        question: what is asked.
+        seed: seed of the trainer.
+        limit: a stated limit of performance, one or one a target.
+    """
+    system.contexts(space)  # a mistake shows before anything is trained
+    contexts = system.contexts(targets)
+    if limit is not None:
+        limit = np.broadcast_to(np.asarray(limit, np.float64), (len(contexts),)).copy()
+        if not np.isfinite(limit).all():
+            raise InvalidInputError(
+                f"A limit of performance must be finite, but got {limit}."
+            )
+    # The rows of a cover are few, whatever the number of candidates.
+    keep = kept_variables(
+        system, 1, trainer.n_policies, len(contexts), [question.judge]
+    )
+    task = Task(system, trainer, contexts, seed, keep)
+    return Ledger(task, None, targets, limit=limit)
+
+
+def conclude(
+    selection: Selection,
+    reason: str,
+    full_table: xr.Dataset | None = None,
+    cover_time_limit: float = 30.0,
+) -> SelectResult:
+    """What a selection that has ended found.
+
+    Args:
+        selection: the selection.
+        reason: why it stopped.
+        full_table: the table of all candidates, where it is known.
+        cover_time_limit: seconds for the cover of what is trained.
+    """
+    ledger, question = selection.ledger, selection.question
+    seen = known(ledger, question)
+    covered = seen.covered
+    n_done = len(seen.losses)
+    reference = "nothing: no source is evaluated"
+    table = None
+    if n_done:
+        table = ledger.table().assign_attrs(
+            selector=selection.selector.name, notes=[_note(selection, n_done)]
+        )
+        table.attrs.pop("n_planned", None)
+        reference = str(table.attrs["best_known_kind"])
+        sets = question.sets(table)
+    else:
+        sets = pack(np.zeros((1, len(covered)), bool))
+    bound = 1
+    if full_table is not None:
+        whole = find_cover(
+            question.sets(full_table), "minimum", time_limit=cover_time_limit
+        )
+        bound = max(1, int(whole.lower_bound))
+    failures = (
+        [
+            {
+                "source": number,
+                "context": ledger.sources.context(number),
+                "seed": ledger.seeds[number],
+                "state": state,
+                "reason": why,
+            }
+            for number, (state, why) in selection.bad(seen).items()
+        ]
+        if ledger.n_sources
+        else []
+    )
+    assert reason != COVERED or covered.all()
+    return SelectResult(
+        question=question,
+        selector=selection.selector.name,
+        stop_reason=reason,
+        trainings=selection.trainings,
+        environment_steps=selection.environment_steps,
+        evaluations=selection.history[-1]["evaluations"] if selection.history else 0,
+        coverage=float(covered.mean()),
+        unserved=np.flatnonzero(~covered),
+        cover=find_cover(sets, "minimum", time_limit=cover_time_limit),
+        table=table,
+        history=selection.history,
+        lower_bound_trainings=bound,
+        reference=reference,
+        failures=failures,
+        statement=_note(selection, n_done),
+    )
+
+
+def _note(selection: Selection, n_done: int) -> str:
+    n_made = n_done - int(known(selection.ledger, selection.question).trained.sum())
+    made = f" and {n_made:,} made from them" if n_made else ""
+    partly = ""
+    if selection.options.sparing:
+        partly = (
+            " Each was evaluated only where nothing served before; elsewhere it counts "
+            "as not serving."
+        )
+    return (
+        f"This speaks of the {n_done - n_made:,} sources that a selection trained"
+        f"{made}, not of all contexts that could be trained.{partly}"
+    )

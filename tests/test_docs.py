@@ -1,0 +1,70 @@
+"""The documents are true: their blocks run, their experiments load, links hold."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taskspace.runs.experiment import Experiment, parse_toml
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
+    """Each page's blocks, one after the other, in an empty folder with a small run."""
+    code = blocks(page, "python")
+    if not code:
+        pytest.skip("no Python on this page")
+    if page.stem == "bring-your-own":
+        for extra in ("control", "gymnasium"):
+            pytest.importorskip(extra)
+    monkeypatch.chdir(tmp_path)
+    if any("runs/msd" in block for block in code):
+        from taskspace.runs import load_experiment, run_experiment
+
+        options = ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=3"]
+        run_experiment(load_experiment("msd", options), tmp_path / "runs" / "msd")
+    if any("examples/data" in block for block in code):
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
+    scope: dict = {}
+    for block in code:
+        exec(compile(block, page.name, "exec"), scope)
+    if page.stem == "README":
+        assert scope["cover"].coverage == 1.0
+        assert scope["best"].optimal
+        assert scope["best"].size <= scope["cover"].size
+        assert scope["curve"].coverage[-1] == 1.0
+    if page.stem == "bring-your-own":
+        assert scope["cover"].coverage == 1.0
+        assert len(scope["acrobot"].axes) == 7
+    for value in scope.values():
+        if isinstance(value, float):
+            assert not np.isnan(value)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_experiments_in_the_text_load(page):
+    for text in blocks(page, "toml"):
+        values = parse_toml(text, page.name)
+        if "criteria" in values:
+            Experiment.from_dict(values)
+
+
+def test_every_command_in_the_text_exists():
+    from taskspace.cli import COMMANDS
+
+    called = re.compile(r"(?:^|`)taskspace ([a-z]+)", re.MULTILINE)
+    for page in PAGES:
+        for word in called.findall(page.read_text()):
+            assert word in COMMANDS, f"{page.name}: taskspace {word}"
+    readme = (ROOT / "README.md").read_text()
+    for command in COMMANDS:
+        assert re.search(rf"`(?:taskspace )?{command}\b", readme), command
