@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow check format bench browser page-types lock clean
+.PHONY: help run test test-slow test-lowest check format bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,13 @@ test: $(VENV)/.dev ## the test suite
 
 test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
 	$(BIN)/python -m pytest -m slow
+
+test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versions allowed
+	rm -rf $(VENV)-lowest && python3.11 -m venv $(VENV)-lowest
+	PIP_CONSTRAINT=$(CURDIR)/requirements-lowest.txt $(VENV)-lowest/bin/python -m pip \
+	  install --quiet --editable ".[dask,exact,files]" pytest hypothesis mpmath psutil
+	$(VENV)-lowest/bin/python -m pytest -W default tests/test_runs.py tests/test_cli.py \
+	  tests/test_direct.py tests/test_spaces.py tests/cover
 
 check: $(VENV)/.dev ## what CI runs: format, lint, types, layer contract, tests
 	$(BIN)/ruff format --check .
@@ -45,18 +52,19 @@ browser: ## Chromium for the tests of the page (Debian, as root)
 page-types: ## check the types of the page's modules (needs npm and a network)
 	npx --yes --package typescript@7.0.2 tsc -p src/taskspace/show/page/web
 
-lock: ## renew requirements.lock from pyproject.toml
-	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+lock: ## renew requirements.lock and requirements.hashes from pyproject.toml
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock # the oldest Python: it needs most
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export]" --group dev --group bench
 	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
 	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
 	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python tools/hash_lock.py
 	rm -rf $(VENV)-lock
 
 clean: ## remove .venv and caches; runs/ stays
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.pip: requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

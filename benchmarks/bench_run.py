@@ -19,11 +19,11 @@ from rich.table import Table
 CODE = """
 import json, resource, sys, time
 began = time.perf_counter()
-from taskspace.cli.run import _figures
+from taskspace.cli.run import draw
 from taskspace.runs import load_experiment, run_experiment
 marks = {"import": time.perf_counter() - began}
 stages = {}
-def report(stage, done, total):
+def report(stage, done, total, note=""):
     now = time.perf_counter()
     first, _ = stages.setdefault(stage, (now, now))
     stages[stage] = (first, now)
@@ -31,7 +31,7 @@ experiment = load_experiment("msd")
 result = run_experiment(experiment, sys.argv[1], report=report)
 marks |= {stage: last - first for stage, (first, last) in stages.items()}
 start = time.perf_counter()
-_figures(result, experiment.resolved())
+draw(result)
 marks["figures"] = time.perf_counter() - start
 marks["total"] = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -233,7 +233,7 @@ def forge(finished, folder, seed, n):
 
 
 def test_forged_records_are_never_a_traceback(finished, tmp_path):
-    forge(finished, tmp_path, 0, 24)
+    forge(finished, tmp_path, 0, 8)
 
 
 @pytest.mark.slow
