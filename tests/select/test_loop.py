@@ -1,5 +1,6 @@
 """The loop: when it stops, what it spends, and what it may call covered."""
 
+import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -217,7 +218,8 @@ def test_workers_do_not_change_the_sequence(name):
 def test_processes_give_the_same_sequence():
     kwargs = {"seed": 0, "selector": "coverage", "n_at_once": 2}
     here = ts.select(Line(2), Copy(), PLANE, QUESTION, **kwargs)
-    with ProcessPoolExecutor(2) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         there = ts.select(Line(2), Copy(), PLANE, QUESTION, executor=pool, **kwargs)
     assert sequence(here) == sequence(there)
 

@@ -265,7 +265,9 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
             address = cluster.scheduler_address
             say(f"Dashboard: {_dashboard(cluster.dashboard_link)}")
         try:
-            client = stack.enter_context(Client(address, timeout=CONNECT_WAIT))
+            client = stack.enter_context(
+                Client(address, timeout=CONNECT_WAIT, set_as_default=False)
+            )
         except (OSError, ValueError) as error:
             raise RunStoreError(
                 f"There is no Dask scheduler at {address} that answers within "

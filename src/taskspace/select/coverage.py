@@ -218,7 +218,7 @@ def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:
     plans = []
     for rarity in RARITIES:
         weight = degree**-rarity
-        left = serves.any(0)
+        left = np.asarray(serves.any(0))
         gains = (weight * left) @ by_target
         plan: list[int] = []
         while left.any():
