@@ -174,7 +174,7 @@ class Ppo(Trainer):
         *,
         seed: int,
         progress: Callable[[int], None] | None = None,
-    ) -> Trained:
+    ) -> Trained[Mlp]:
         """Policies for some sources.
 
         Args:
