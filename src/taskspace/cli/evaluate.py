@@ -22,6 +22,7 @@ from taskspace.library.origin import run_policies
 from taskspace.performance import source_space
 from taskspace.policies import Policy
 from taskspace.runs import RunStore, builtin_experiments, load_experiment
+from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.runs.objects import build_object, is_reference
 from taskspace.spaces import Points
@@ -35,8 +36,8 @@ def evaluate(
     system: Annotated[
         str,
         typer.Argument(
-            help="A system (msd-v1, ...), package.module:object, an experiment or a "
-            "run.",
+            help="A system (msd-v1, ...), package.module:object, an experiment, a "
+            "run or an archive.",
             metavar="SYSTEM",
         ),
     ],
@@ -54,8 +55,8 @@ def evaluate(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A run whose policies make uniform and random libraries; linear "
-            "systems need none.",
+            help="A run or an archive whose policies make uniform and random "
+            "libraries; linear systems need none.",
             show_default=False,
         ),
     ] = None,
@@ -96,8 +97,10 @@ def evaluate(
 def _system(name: str, trust: bool) -> System:
     if is_run(Path(name)):
         return RunStore.open(name, trust=trust).experiment.built_system
+    if is_archive(name):
+        return read_archive(name, trust=trust).experiment.built_system
     if Path(name).suffix == ".toml" or name in builtin_experiments():
-        return load_experiment(name).built_system
+        return load_experiment(name, trust=trust).built_system
     if is_reference(name):
         return build_object("system", name, {}, System)
     if name not in SYSTEMS:
@@ -107,10 +110,18 @@ def _system(name: str, trust: bool) -> System:
 
 def _pool(run: Path, trust: bool) -> tuple[Points, Policy]:
     """The first policy of every source of a run."""
-    store = RunStore.open(run, trust=trust)
-    policies, space = run_policies(store), source_space(store.table())
+    if is_archive(run):
+        archive = read_archive(run, trust=trust)
+        policies, table = archive.all_policies, archive.table
+    else:
+        store = RunStore.open(run, trust=trust)
+        policies, table = run_policies(store), store.table()
+    space = source_space(table)
     if policies is None or space is None:
-        raise InvalidInputError(f"{run} has no policies with contexts.")
+        raise InvalidInputError(
+            f"{run} has no policies with contexts for all its sources. Make an archive "
+            "of all with: taskspace archive RUN FILE --policies all"
+        )
     return Points(space.names, space.points), policies[:, 0]
 
 

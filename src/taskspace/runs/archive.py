@@ -12,7 +12,7 @@ Version 1 has no notes, version 2 no policies; both are read.
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace import _memory
 from taskspace._files import checksum, replacing
+from taskspace.cover import METHODS
 from taskspace.errors import (
     InvalidInputError,
     OutOfMemoryError,
@@ -174,8 +175,10 @@ def _kept_sources(
         return np.arange(n_sources)
     if policies == "none":
         return np.zeros(0, np.int64)
-    covers = Results.load(run.path / "results.json").covers
-    return np.unique([k for found in covers for k in found.cover.sources]).astype(int)
+    covers = [found.cover for found in Results.load(run.path / "results.json").covers]
+    # Those that were chosen; a random cover takes almost every source.
+    chosen = [cover for cover in covers if METHODS[cover.method].needs_whole_table]
+    return np.unique([k for c in chosen or covers for k in c.sources]).astype(int)
 
 
 def is_archive(path: str | Path) -> bool:
@@ -230,7 +233,7 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
         arrays = {name: values[name] for name in ARRAYS if name in values}
         for name in ("performance", "standard_error"):
             if name in arrays:
-                arrays[name] = arrays[name].astype(np.float64)
+                arrays[name] = arrays[name].astype(np.float64, copy=False)
         if "notes" not in values and experiment.system.get("id") in SYSTEMS:
             known = SYSTEMS[experiment.system["id"]].provenance
             notes["attrs"]["provenance"] = known
