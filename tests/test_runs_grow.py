@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from taskspace.errors import RunStoreError
+from taskspace.runs import Experiment, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs import grow as grow_module
-from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs import store as store_module
 from taskspace.runs.kept import Kept
 from taskspace.systems import MassSpringDamper
 from taskspace.trainers import Lqr
+from tests.attack.test_runs_kills import CARTPOLE
 from tests.test_cli import taskspace
 from tests.test_runs import digests
 
@@ -282,3 +283,16 @@ def test_the_summary_says_what_was_reused(tmp_path):
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "Reused 18 of 32 trainings and 162 of 512 evaluations" in said
+
+
+@pytest.mark.slow
+def test_episodes_that_were_played_are_kept(tmp_path):
+    """A simulated system: per-episode returns and all, in the bytes of a fresh run."""
+    small = Experiment.from_toml(CARTPOLE)
+    more = CARTPOLE.replace("[0.5, 1.0, 2]", "{values = [0.5, 0.75, 1.0]}")
+    large = Experiment.from_toml(more)
+    run_experiment(large, tmp_path / "fresh", workers=0)
+    run_experiment(small, tmp_path / "grown", workers=0)
+    grown = run_experiment(large, tmp_path / "grown", workers=0)
+    assert (grown.n_kept, grown.n_cells_kept) == (4, 16)
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
