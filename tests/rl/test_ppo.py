@@ -18,7 +18,7 @@ from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.simulated import network
-from taskspace.trainers import ppo as parts
+from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.ppo import Ppo
 
 GAMMA = 0.9
