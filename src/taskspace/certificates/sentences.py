@@ -226,8 +226,8 @@ def fresh_sentence(
         why = f"{count(n_certified, 'target', of=n_targets)} certainly so: {what}"
         why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided."
     if n_reassigned:
-        what = f"{count(n_added, 'source')} added" if n_added else "a selected one"
-        why += f" {count(n_reassigned, 'target')} of these by another source ({what})."
+        why += f" {count(n_reassigned, 'target')} of these by another "
+        why += f"source, {n_added:,} added." if n_added else "selected source."
     return why
 
 
