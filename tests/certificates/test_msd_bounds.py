@@ -29,13 +29,13 @@ def random_boxes(rng, n=300, width=0.6):
     return Boxes(low, high)
 
 
-@pytest.mark.parametrize(("criterion", "judge"), KINDS)
 def plant_at(context, weights):
     """The enclosed plant at one context."""
     k, c, m = (point(float(x)) for x in context)
     return msd_bounds.plant(k, c, m, weights)
 
 
+@pytest.mark.parametrize(("criterion", "judge"), KINDS)
 def test_bounds_hold_at_thousands_of_contexts(criterion, judge):
     rng = np.random.default_rng(1)
     policies = msd_family(SPACE, n_policies=3, noise=0.4)
