@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from taskspace.cover.base import Clock
 from taskspace.sets import RunSets, TargetSets
@@ -120,6 +118,9 @@ def components(core: Core) -> list[Core]:
     Args:
         core: what is left of a problem.
     """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
     if core.sets.n_targets == 0:
         return []
     n, n_sources = core.sets.n_targets, core.sets.n_sources

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from taskspace._files import replacing
 from taskspace.errors import DamagedFileError
@@ -33,6 +32,8 @@ def not_there(old: Experiment, new: Experiment) -> str:
         old: whose contexts must stay.
         new: the same system and trainer with another space.
     """
+    from scipy.spatial import KDTree
+
     system = new.built_system
     for kind in ("sources", "target_space"):
         before, after = (system.contexts(getattr(e, kind)) for e in (old, new))

@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.select import SELECTORS, Budget, Options
 
 __all__ = ["SelectSpec"]
 
@@ -38,6 +37,8 @@ class SelectSpec:
     limit: float | None = None
 
     def __post_init__(self):
+        from taskspace.select import SELECTORS, Budget, Options
+
         if self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
         Budget(self.budget, self.environment_steps, self.hours)

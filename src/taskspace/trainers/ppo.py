@@ -166,7 +166,7 @@ class Ppo(Trainer):
         *,
         seed: int,
         progress: Callable[[int], None] | None = None,
-    ) -> Trained:
+    ) -> Trained[Mlp]:
         """Policies for some sources.
 
         Args:
