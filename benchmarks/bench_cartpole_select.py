@@ -59,6 +59,7 @@ class Replayed(System):
 
     def performance(self, policies, contexts):
         """What the table holds."""
+        assert isinstance(policies, LinearGain)
         source = policies.gain[..., 0, 0].astype(int)
         policy = policies.gain[..., 0, 1].astype(int)
         J = self.table["performance"].values
@@ -82,6 +83,7 @@ class Replay(Trainer):
     ):
         """The rows of these contexts."""
         del seed, progress
+        assert isinstance(system, Replayed)
         rows = system.rows(contexts)
         gain = np.empty((len(rows), self.n_policies, 1, 2))
         gain[..., 0, 0] = rows[:, None]
@@ -101,7 +103,7 @@ def live(run: Path, table: xr.Dataset) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("archive", type=Path)
     parser.add_argument("--epsilons", nargs="*", type=float, default=[5.0, 25.0])
     parser.add_argument("--selectors", nargs="*", default=[*REPEATED, *OTHERS])

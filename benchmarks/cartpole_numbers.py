@@ -43,7 +43,9 @@ def asked(epsilon: float, judge: str = "worst") -> ts.Question:
 
 
 def names(table: xr.Dataset, sources) -> str:
-    points = source_space(table).points
+    space = source_space(table)
+    assert space is not None
+    points = space.points
     return ", ".join("{:g} m with {:g} kg".format(*points[int(s)]) for s in sources)
 
 
@@ -93,6 +95,7 @@ def make(table: xr.Dataset) -> None:
     """Trains the shortlist again, and plays it in other episodes."""
     short = shortlist(table, asked(5.0), N_SOURCES)
     system, space = CartPole(), source_space(table)
+    assert space is not None
     trained = ts.trainers.Ppo().train(system, system.contexts(space)[short], seed=0)
     steps = table["environment_steps"].values[short]
     if not (trained.environment_steps == steps).all():
@@ -147,7 +150,7 @@ def judge(table: xr.Dataset, policies: Mlp) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--make", action="store_true")
     parser.add_argument("--quick", action="store_true", help="play no fresh episodes")
     options = parser.parse_args()
