@@ -78,6 +78,16 @@ def certify(
             "system is played in episodes."
         ),
     ] = 4096,
+    look: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            help="A closer look before: so many SOURCES are played again in so many "
+            "other EPISODES, and the cover that fresh episodes judge is chosen on "
+            "these, e.g. --look 16 256.",
+            metavar="SOURCES EPISODES",
+            show_default=False,
+        ),
+    ] = None,
     law: Annotated[
         str | None,
         typer.Option(
@@ -152,6 +162,7 @@ def certify(
             rates=_rates(rate),
             confidence=confidence,
             max_episodes=max_episodes,
+            look=look,
             law=law,
             draws=draws,
             until=until,
