@@ -66,9 +66,10 @@ class Cover:
             float cost is rounded down, to the precision of the costs given.
         lower_bound: no selection that does as much costs less, of those that hold
             `include` and nothing of `exclude`. "As much" is: serves every target that
-            can be served, `copies` times or as often as it can be; where a share was asked for, reaches that
-            share; where a budget ended the search, serves as many targets (as much
-            target weight) as this cover. Never above the true minimum.
+            can be served, `copies` times or as often as it can be; where a share was
+            asked for, reaches that share; where a budget ended the search, serves as
+            many targets (as much target weight) as this cover. Never above the true
+            minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
             `"reductions"`, `"lp"`, or `"knapsack"` (of a partial cover).
@@ -198,8 +199,8 @@ class Cover:
             )
         if record.get("version") not in READABLE_VERSIONS:
             raise InvalidInputError(
-                f"{path} must have a cover format version of 1 to {FORMAT_VERSION}, but "
-                f"got {record.get('version')!r}. Use the taskspace that wrote it."
+                f"{path} must have a cover format version of 1 to {FORMAT_VERSION}, "
+                f"but got {record.get('version')!r}. Use the taskspace that wrote it."
             )
         return cls.from_dict(record)
 
@@ -227,9 +228,11 @@ class Cover:
             lines.append(f"  each target needs {self.copies} sources")
         if len(self.short):
             lines.append(f"  served by fewer: {listed(self.short.tolist())}")
-        for name in ("include", "exclude"):
-            if len(getattr(self, name)):
-                lines.append(f"  {name}: {listed(getattr(self, name).tolist())}")
+        lines += [
+            f"  {name}: {listed(getattr(self, name).tolist())}"
+            for name in ("include", "exclude")
+            if len(getattr(self, name))
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -393,7 +396,7 @@ def assign_ranked(
 
 def _spares(values: Any, n_targets: int) -> NDArray[np.int64]:
     try:
-        return np.array(values, np.int64).reshape(-1, n_targets)
+        return np.array(values, np.int64).reshape(len(values), n_targets)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"spares of a saved cover must be lists of integers, one a target: {error}."

@@ -308,7 +308,7 @@ def search_milp(
         return np.zeros(0, np.int64)
     from scipy import optimize  # loads slowly, and few covers need it
 
-    lowest = np.ones(sets.n_targets) if needed is None else needed
+    lowest: Any = np.ones(sets.n_targets) if needed is None else needed
     matrix = cover_matrix(sets)
     result = optimize.milp(
         costs / costs.min(),

@@ -103,7 +103,9 @@ def greedy_cover(
     else:
         # A target without weight need not be served, and has no price.
         asked = (
-            rest.sets if (left > 0).all() else rest.sets.to_runs().keep_targets(left > 0)
+            rest.sets
+            if (left > 0).all()
+            else rest.sets.to_runs().keep_targets(left > 0)
         )
         if int(asked.sizes.sum()) <= _MAX_QUICK_PAIRS:
             prices = quick_bound(asked, costs_left)

@@ -134,12 +134,16 @@ class Problem:
         return until[runs.offsets[1:]] - until[runs.offsets[:-1]]
 
 
-def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
+def price_bound(
+    prices: PriceProof, problem: Problem, *, once: bool = True
+) -> tuple[Fraction, str]:
     """The bound that prices prove, or why they prove none.
 
     Args:
         prices: the claim.
         problem: what it is about.
+        once: whether a target needs one source at most, and no price may be above
+            what a source costs.
 
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
@@ -162,7 +166,7 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     loads = problem.loads(dense)
     distinct, which = np.unique(problem.costs, return_inverse=True)
     one = Fraction(2) ** prices.shift
-    if problem.needed.max(initial=0) > 1:
+    if not once:
         return _spare_bound(prices, problem, loads), ""
     for k, cost in enumerate(distinct.tolist()):
         value = Fraction(cost) / prices.unit
@@ -181,9 +185,7 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
 
 
-def _spare_bound(
-    prices: PriceProof, problem: Problem, loads: NDArray[Any]
-) -> Fraction:
+def _spare_bound(prices: PriceProof, problem: Problem, loads: NDArray[Any]) -> Fraction:
     """What prices prove where a target needs several sources: see `copies`.
 
     Each source can be taken once, so that a load above its cost counts against the
@@ -327,9 +329,7 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
             layer & ~row | more & row for layer, more in zip(left, above, strict=True)
         )
 
-    def search(
-        left: tuple[int, ...], banned: int, spent: Fraction
-    ) -> list[int] | None:
+    def search(left: tuple[int, ...], banned: int, spent: Fraction) -> list[int] | None:
         nonlocal n_nodes
         n_nodes += 1
         if n_nodes > max_nodes:

@@ -183,9 +183,7 @@ def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
     return failures
 
 
-def _serving_failures(
-    cover: Cover, sets: TargetSets, problem: Problem
-) -> list[str]:
+def _serving_failures(cover: Cover, sets: TargetSets, problem: Problem) -> list[str]:
     failures = []
     n_targets = sets.n_targets
     assignment = np.asarray(cover.assignment)
@@ -333,7 +331,7 @@ def _price_failures(
         open_.append(f"{what} was not refuted, and was not proven again: no prices")
         return []
     else:
-        found, fault = price_bound(cover.prices, asked.rest)
+        found, fault = price_bound(cover.prices, asked.rest, once=cover.copies == 1)
         if fault:
             return [f"the prices of {what} prove nothing: {fault}"]
         found += asked.spent
