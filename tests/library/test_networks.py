@@ -22,7 +22,7 @@ from .helpers import networks
 
 TINY = Ppo(
     n_envs=4, n_steps=16, batch_size=32, n_epochs=2, hidden=(8,), evaluate_every=64,
-    n_evaluation_episodes=4,
+    n_evaluation_episodes=4, stop_return=1e6,
 )  # fmt: skip
 NAMES = [axis.name for axis in ts.systems.CartPole().axes]
 SHOWN = ["pole_length", "cart_mass"]
