@@ -378,6 +378,10 @@ def _finish(
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
         fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
+    provenance = dict(known.provenance)
+    if "environment_steps" in table:
+        steps = table["environment_steps"].values[sources, members]
+        provenance["environment_steps"] = int(steps.sum())
     return PolicyLibrary(
         named,
         regions,
@@ -388,7 +392,7 @@ def _finish(
         outside,
         fixed,
         rule,
-        known.provenance,
+        provenance,
     )
 
 
