@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
@@ -156,15 +157,39 @@ class Candidates:
         """
         return distances(self.unit, units)
 
+    def nearest(self, units: Array) -> NDArray[np.int64]:
+        """The candidate nearest to each of some coordinates, the first among equals.
+
+        Args:
+            units: one row a context.
+        """
+        away, _ = self._tree.query(units)
+        # Equal but for rounding is equal: the axes are all of length one.
+        near = self._tree.query_ball_point(units, away + 1e-12)
+        return np.fromiter(map(min, near), np.int64, len(units))
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.unit)
+
     def left(self, planned: Array) -> NDArray[np.bool_]:
         """Candidates that are not planned yet.
 
         Args:
             planned: contexts of the planned sources.
         """
-        taken = {row.tobytes() for row in np.ascontiguousarray(planned) + 0.0}
-        mine = np.ascontiguousarray(self.points) + 0.0
-        return np.array([row.tobytes() not in taken for row in mine], bool)
+        out = np.ones(len(self.points), bool)
+        for row in np.ascontiguousarray(planned) + 0.0:
+            out[self._places.get(row.tobytes(), [])] = False
+        return out
+
+    @cached_property
+    def _places(self) -> dict[bytes, list[int]]:
+        """Where each context is among the candidates; −0 is 0."""
+        places: dict[bytes, list[int]] = {}
+        for number, row in enumerate(np.ascontiguousarray(self.points) + 0.0):
+            places.setdefault(row.tobytes(), []).append(number)
+        return places
 
 
 def distances(some: Array, others: Array) -> Array:
@@ -272,12 +297,7 @@ class Selector(ABC):
         Args:
             targets: contexts, one row each.
         """
-        units = self.candidates.units_of(targets)
-        out = np.empty(len(units), np.int64)
-        for first in range(0, len(units), 1024):
-            part = slice(first, first + 1024)
-            out[part] = self.candidates.distances(units[part]).argmin(0)
-        return out
+        return self.candidates.nearest(self.candidates.units_of(targets))
 
     def wanted(
         self, seen: Known, targets: Array
