@@ -48,6 +48,7 @@ from taskspace.runs.store import RunStore
 from taskspace.select import Budget, Options, Selection, SelectResult
 from taskspace.select.interpolated import blend
 from taskspace.select.loop import Done, Past, do_source
+from taskspace.select.saved import check_full_table
 from taskspace.select.selecting import conclude, make_selector, new_selection_ledger
 from taskspace.spaces import Points
 from taskspace.trainers import Trained
@@ -100,6 +101,8 @@ def run_selection(
     question = experiment.questions[0] if question is None else question
     system, trainer = experiment.built_system, experiment.built_trainer
     space, targets = experiment.sources, experiment.target_space
+    if full_table is not None:
+        check_full_table(full_table, space, targets)
     check_ours(out)
     with locked(out):
         ledger = new_selection_ledger(

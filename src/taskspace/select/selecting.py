@@ -15,6 +15,7 @@ from taskspace.questions import Question
 from taskspace.select.base import Selector, known
 from taskspace.select.loop import Options, Selection, do_source
 from taskspace.select.result import COVERED, Budget, SelectResult
+from taskspace.select.saved import check_full_table, what_it_saved
 from taskspace.select.selectors import SELECTORS
 from taskspace.sets import pack
 from taskspace.spaces import Space
@@ -69,8 +70,8 @@ def select(
         limit: a stated limit of performance, one or one a target, that regret is
             against; the optimum where it is known, else the best policy seen, if left
             out.
-        full_table: the table of all candidates, where it is known, for the lower
-            bound.
+        full_table: the table of all candidates, where it is known: for the lower
+            bound, and for what others would have spent.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
         cover_time_limit: seconds for the cover of what is trained.
@@ -80,6 +81,8 @@ def select(
     ledger = new_selection_ledger(
         system, trainer, space, tried, question, seed=seed, limit=limit
     )
+    if full_table is not None:
+        check_full_table(full_table, space, tried)
     chosen = make_selector(selector, space, seed)
     options = Options(
         budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
@@ -180,12 +183,16 @@ def conclude(
         sets = question.sets(table)
     else:
         sets = pack(np.zeros((1, len(covered)), bool))
-    bound = 1
+    saved = None
     if full_table is not None:
-        whole = find_cover(
-            question.sets(full_table), "minimum", time_limit=cover_time_limit
+        saved = what_it_saved(
+            ledger,
+            question,
+            selection.selector.candidates.space,
+            full_table,
+            seed=selection.selector.seed,
+            time_limit=cover_time_limit,
         )
-        bound = max(1, int(whole.lower_bound))
     failures = (
         [
             {
@@ -213,10 +220,11 @@ def conclude(
         cover=find_cover(sets, "minimum", time_limit=cover_time_limit),
         table=table,
         history=selection.history,
-        lower_bound_trainings=bound,
+        lower_bound_trainings=1 if saved is None else saved.lower_bound,
         reference=reference,
         failures=failures,
         statement=_note(selection, n_done),
+        saved=saved,
     )
 
 
