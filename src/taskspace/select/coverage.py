@@ -46,12 +46,14 @@ class Coverage(Selector):
     Args:
         space: contexts that may be trained.
         seed: of the cells and candidates that are looked at, where there are many.
+        anywhere: propose any point of the box, not only the contexts of `space`.
     """
 
     name: ClassVar[str] = "coverage"
 
-    def __init__(self, space: Space, seed: int = 0):
+    def __init__(self, space: Space, seed: int = 0, anywhere: bool = False):
         super().__init__(space, seed)
+        self.anywhere = anywhere
         self._fallback = Farthest(space, seed)
         self._models: dict[tuple[int, bytes], Ratios | None] = {}
         varies = np.flatnonzero(np.ptp(self.candidates.unit, axis=0) > 0)
@@ -113,6 +115,8 @@ class Coverage(Selector):
             place = problem.targets[wanted, self._axis]
             wanted = wanted[np.argsort(place, kind="stable")]
         units = self.candidates.unit[numbers]
+        if self.anywhere:
+            units = np.concatenate([units, self._points_between(seen)])
         ratio = model(units, wanted)
         # At home a policy serves, whatever the model thinks.
         homes = KDTree(units).query(problem.targets[wanted])[1]
@@ -121,7 +125,18 @@ class Coverage(Selector):
             chosen = plan_line(ratio)[:n]
         else:
             chosen = _members(ratio <= 1 / (1 + self._margin(problem)), n)
-        return self.candidates.points[numbers[chosen]]
+        points = self.candidates.points_of(units[chosen])
+        nodes = np.array(chosen, np.int64) < len(numbers)
+        points[nodes] = self.candidates.points[numbers[np.array(chosen)[nodes]]]
+        return points
+
+    def _points_between(self, seen: Known) -> Array:
+        """Coordinates between the candidates: other ones at each proposal."""
+        rng = np.random.default_rng([self.seed, len(seen.planned), 3])
+        units = np.repeat(self.candidates.unit[:1], MAX_CANDIDATES, axis=0)
+        varies = np.ptp(self.candidates.unit, axis=0) > 0
+        units[:, varies] = rng.random((MAX_CANDIDATES, int(varies.sum())))
+        return units
 
     def _pool(
         self, left: NDArray[np.bool_], problem: "_Problem", open_: NDArray[np.bool_]

@@ -132,6 +132,7 @@ def what_it_saved(
     *,
     seed: int,
     time_limit: float,
+    anywhere: bool = False,
 ) -> Saved:
     """A selection that has ended beside what the full table allows.
 
@@ -142,11 +143,14 @@ def what_it_saved(
         full_table: their table; see `check_full_table`.
         seed: of random rivals.
         time_limit: seconds for the smallest cover, and for each rival.
+        anywhere: other points of the box could be trained as well.
     """
     table = _only(full_table, space)
     table, why = _referred(table, ledger, question)
     sets = question.sets(table)
     least = find_cover(sets, "minimum", time_limit=time_limit)
+    if anywhere:
+        why = why or "any point of the box may be trained, not only those of the table"
     why = why or _differs(table, ledger, question)
     n_trained = max(1, sum(kind == "trained" for kind in ledger.kinds))
     n_steps = min(max(AT_LEAST, FOLLOWED * n_trained), space.size)
