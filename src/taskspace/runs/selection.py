@@ -143,6 +143,7 @@ def run_selection(
                 submit=submit,
                 journal=journal,
                 progress=progress,
+                check=crew.check,
             )
             try:
                 reason = selection.run()
