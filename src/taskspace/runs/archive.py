@@ -86,6 +86,8 @@ def write_archive(run: RunStore, path: str | Path) -> Path:
         "system": run.system,
         "crc32c": {name: checksum(a.tobytes()) for name, a in arrays.items()},
     }
+    if "source_kind" in table.coords:
+        notes["source_kind"] = table["source_kind"].values.tolist()
     text = run.experiment.to_toml()
     notes["crc32c"]["experiment"] = checksum(text.encode())
     body = json.dumps(notes)
@@ -156,6 +158,8 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
         table = make_table(
             arrays, experiment.sources, experiment.target_space, notes["attrs"]
         )
+        if kinds := notes.get("source_kind"):
+            table = table.assign_coords(source_kind=("source", kinds))
         return Archive(table, experiment, notes["system"])
     except InvalidInputError:
         raise
