@@ -374,7 +374,7 @@ def _finish(
         )
         for s, m in entries
     )
-    stack = None if known.policies is None else known.policies[sources, members]
+    stack = None if known.policies is None else known.policies_of(sources, members)
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
         fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}

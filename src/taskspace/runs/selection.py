@@ -405,7 +405,7 @@ class _Directory:
         write_atomically(
             self.path / "experiment.toml", self._store.experiment.to_toml()
         )
-        write_sealed(self.path / "manifest.json", self._store._manifest())
+        write_sealed(self.path / "manifest.json", self._store.manifest())
 
     def _reference(self) -> tuple[np.ndarray, str]:
         if self.ledger.n_sources and self.ledger.evaluated.any():
