@@ -208,9 +208,7 @@ def _decide(
     boxes: Boxes,
     epsilon: float,
     clock: Clock,
-) -> tuple[
-    NDArray[np.int8], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]
-]:
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Status, source and its bound for each box, and what to try on its parts.
 
     Args:
