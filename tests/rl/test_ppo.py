@@ -1,5 +1,6 @@
 """PPO: its parts against plain arithmetic, and tasks whose values are known."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
