@@ -1,7 +1,7 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -9,7 +9,7 @@ from rich.table import Table
 from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
-from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.inputs import load_table
 from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
@@ -149,7 +149,7 @@ def certify(
             missing=missing,
             trust=trust,
         )
-    given, left = of_run(loaded), clock.left
+    given, left = loaded.setting, clock.left
     needed = ["greedy", "search", *box_kernels(given.get("system"))]
     with stage_progress() as report:
         if compile_kernels(report, needed):
@@ -200,17 +200,6 @@ def _rates(given: list[float] | None) -> float | list[float] | None:
     if not given:
         return None
     return given[0] if len(given) == 1 else given
-
-
-def of_run(loaded: TableInput) -> dict[str, Any]:
-    """System, policies and spaces of a run, of the sources that its table has."""
-    if loaded.run is None:
-        return {}
-    return {
-        "system": loaded.run.experiment.built_system,
-        "policies": loaded.run.table_policies(),
-        "targets": loaded.run.experiment.target_space,
-    }
 
 
 def _show(result: CertifyResult) -> None:
