@@ -114,7 +114,7 @@ def make(table: xr.Dataset) -> None:
         trained.policies,
         n_sources=N_SOURCES,
         n_episodes=N_EPISODES,
-        progress=lambda said: print(f"({said})", flush=True),
+        progress=lambda *said: print(*said, flush=True),
     )
     ts.write_matrix(found.table, LOOK)
     arrays = trained.policies.arrays()
