@@ -205,7 +205,7 @@ class LinearEnclosure(Enclosure):
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of the sources `tries[b]` on box b, in this order, until one serves."""
+        """Bounds of the sources `tries[b]` on box b, in order, until one serves."""
         there = tries >= 0
         pairs = self._run(
             boxes,
