@@ -18,6 +18,7 @@ from taskspace.performance.ledger import (
     TrainedBlock,
     Work,
 )
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.select.base import Array, Known, Offer, Selector, known
 from taskspace.select.result import COVERED, Budget
@@ -25,6 +26,9 @@ from taskspace.select.uniform import Uniform
 from taskspace.spaces import Points
 
 __all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]
+
+CHECKED = 2.0
+"""Seconds after which it is looked whether somebody still works."""
 
 Done = tuple[TrainedBlock, Rows] | str
 """What a training and its evaluation gave, or why it failed."""
@@ -133,7 +137,8 @@ class Selection:
         options: how to proceed.
         submit: hands a piece of work to whoever does it; here and now if left out.
         journal: where it is written down; nowhere if left out.
-        progress: called after each training with the last entry of the history.
+        progress: told after each training how many targets are covered.
+        check: called while it waits; raises if what is under way will not be done.
     """
 
     def __init__(
@@ -145,12 +150,14 @@ class Selection:
         *,
         submit: Callable[[Work], "Future[Done]"] | None = None,
         journal: Journal | None = None,
-        progress: Callable[[dict[str, Any]], None] | None = None,
+        progress: Progress | None = None,
+        check: Callable[[], None] | None = None,
     ):
         self.ledger, self.selector, self.question = ledger, selector, question
         self.options, self.journal = options, journal
         self._submit = submit or self._here
-        self._progress = progress or (lambda entry: None)
+        self._progress = progress or silent
+        self._check = check or (lambda: None)
         self._running: dict[int, tuple[Work, Future[Done]]] = {}
         self._steps: dict[int, int] = {}
         self._evaluations = 0
@@ -326,12 +333,13 @@ class Selection:
 
     def _end_next(self) -> None:
         """Heed the next result: the oldest, or whichever is there first."""
+        numbers = sorted(self._running)
         if self.options.deterministic:
-            number = min(self._running)
-        else:
-            futures = [future for _, future in self._running.values()]
-            done, _ = wait(futures, return_when=FIRST_COMPLETED)
-            number = next(n for n, (_, f) in self._running.items() if f in done)
+            numbers = numbers[:1]
+        futures = [self._running[number][1] for number in numbers]
+        while not wait(futures, CHECKED, FIRST_COMPLETED).done:
+            self._check()
+        number = next(n for n, f in zip(numbers, futures, strict=True) if f.done())
         work, future = self._running[number]
         done = future.result()
         del self._running[number]
@@ -409,7 +417,8 @@ class Selection:
         self.history.append(entry)
         if self.journal:
             self.journal.noted(self.history, self.hours)
-        self._progress(entry)
+        note = f"{entry['trainings']} trainings"
+        self._progress("cover", int(seen.covered.sum()), len(seen.covered), note)
 
     # --- trainings that failed ----------------------------------------------------
 
