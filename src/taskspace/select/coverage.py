@@ -229,6 +229,8 @@ class _Problem:
         if seen.question.rule.reference == "none" and len(excess):
             # The loss is −J: what is above that of the best known policy.
             best, _ = ledger.best_known()
+            # Where every policy fails so far, none is known to be better.
+            best = np.where(np.isfinite(best), best, 0.0)
             excess, epsilon = excess + best, epsilon + best
         self.excess: Array = np.maximum(excess, 0.0)
         self.root: Array = np.sqrt(np.maximum(epsilon, 0.0))

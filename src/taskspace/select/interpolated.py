@@ -244,6 +244,8 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     powers = list(itertools.product(range(count), repeat=int(varies.sum())))
 
     def terms(units: Array) -> Array:
+        if not varies.any():
+            return np.ones((len(units), 1))
         values = [np.polynomial.chebyshev.chebvander(u, count - 1) for u in units.T]
         columns = [
             np.prod([v[:, p] for v, p in zip(values, power, strict=True)], axis=0)

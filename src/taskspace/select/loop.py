@@ -294,7 +294,7 @@ class Selection:
                     # Only a reference that may move is left to be tried.
                     asked = Uniform(self.selector.candidates.space)
                 rows = asked.propose(self.ledger, self.question, free - len(again))
-                rows = np.asarray(rows, np.float64)[: free - len(again)]
+                rows = self._fresh(rows, seen, again)[: free - len(again)]
                 for row in rows:
                     self._plan(row[None], self.ledger.task.seed, seen)
             if again or len(rows):
@@ -307,6 +307,21 @@ class Selection:
             self._enter(offer)
             return None
         return "every candidate is trained" if free > 0 else self._over()
+
+    def _fresh(self, rows: Array, seen: Known, again: list[Array]) -> Array:
+        """Proposals that are not planned yet; the same training twice is no news."""
+        rows, n_axes = np.asarray(rows, np.float64), seen.planned.shape[1]
+        if not rows.size:
+            return np.empty((0, n_axes))
+        if rows.ndim != 2 or rows.shape[1] != n_axes or not np.isfinite(rows).all():
+            raise InvalidInputError(
+                f"A selector must propose one finite row of {n_axes} values a context, "
+                f"but {self.selector.name!r} proposed {rows.tolist()}."
+            )
+        taken = {tuple(row) for row in (*seen.planned, *again)}
+        # A dict keeps the order of the proposals.
+        kept = [row for row in dict.fromkeys(map(tuple, rows)) if row not in taken]
+        return np.array(kept).reshape(-1, n_axes)
 
     def _plan(self, row: Array, seed: int, seen: Known) -> None:
         number = self.ledger.n_sources
@@ -358,12 +373,27 @@ class Selection:
             self._steps[number] = self.ledger.task.trainer.steps_per_source or 0
             return
         block, rows = done
+        self._check_scores(number, block, rows)
         self.ledger.tell(work, block)
         self.ledger.tell(replace(work, stage="evaluate"), rows)
         self._steps[number] = int(block.trained.environment_steps.sum())
         n_targets = len(self.ledger.task.targets)
         columns = n_targets if work.columns is None else len(work.columns)
         self._evaluations += columns * block.home.size
+
+    def _check_scores(self, number: int, block: TrainedBlock, rows: Rows) -> None:
+        """Refuse scores that are no numbers: nothing can be said of such a policy."""
+        scores = {n: v for n, v in rows.variables.items() if n != "standard_error"}
+        for name, values in {**scores, "home_performance": block.home}.items():
+            is_gap = name.startswith("gap")
+            worst = -np.inf if is_gap else np.inf
+            if np.isnan(values).any() or (values == worst).any():
+                context = self.ledger.sources.context(number)
+                raise InvalidInputError(
+                    "Performance must be a number, −inf for a failure, but a policy of "
+                    f"the source at {context} has NaN or +inf in {name}. Mend the "
+                    "system; a selection on disk then goes on."
+                )
 
     def _enter(self, offer: Offer) -> None:
         """Evaluate sources that need no training, and write them down."""
