@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,7 +47,8 @@ class Options:
         patience: trainings without any newly covered target, once every uncovered
             target's own context was tried, after which no candidate is expected to
             help.
-        sparing: evaluate a new policy only at targets that nothing serves yet.
+        sparing: evaluate a new policy only at targets that nothing serves yet; where
+            regret is against the best policy seen, everywhere all the same.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -243,12 +245,16 @@ class Selection:
             return "no candidate is expected to help"
         return None
 
-    @property
+    @cached_property
     def moves(self) -> bool:
         """Whether the reference of the loss may still move as rows arrive."""
         if self.question.rule.reference != "best known":
             return False
-        return self.ledger.best_known()[1] not in ("optimum", "stated limit")
+        if self.ledger.limit is not None:
+            return False
+        task = self.ledger.task
+        optimum = task.system.optimum(task.targets)
+        return optimum is None or bool(np.isnan(optimum).any())
 
     def _confirmed(self) -> bool:
         """Whether a moving reference has stood for a while.
@@ -325,7 +331,9 @@ class Selection:
 
     def _plan(self, row: Array, seed: int, seen: Known) -> None:
         number = self.ledger.n_sources
-        columns = np.flatnonzero(~seen.covered) if self.options.sparing else None
+        # Where the reference may move, a new policy matters everywhere.
+        sparing = self.options.sparing and not self.moves
+        columns = np.flatnonzero(~seen.covered) if sparing else None
         self._start(Past(row[0], seed, TRAINED, None, columns))
         if self.journal:
             self.journal.began([Past(row[0], seed, TRAINED, None, columns)])
