@@ -130,6 +130,9 @@ class Interpolated(Selector):
     def _screen(self, ledger: Ledger, question: Question) -> _Screen:
         kinds = np.array(ledger.kinds)
         numbers = np.flatnonzero((kinds == TRAINED) & ledger.evaluated)
+        # Of several trainings of a context, the last: a retry replaces what was bad.
+        last = {tuple(ledger.sources.points[number]): number for number in numbers}
+        numbers = np.array(sorted(last.values()), np.int64)
         key = tuple(numbers.tolist())
         if key not in self._screens:
             self._screens = {key: self._evaluate(ledger, question, numbers)}
