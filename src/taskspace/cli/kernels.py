@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from taskspace.cover import METHODS
+from taskspace.progress import Progress
 from taskspace.systems.base import System
-from taskspace.systems.linear import LinearSystem
-from taskspace.systems.msd import MassSpringDamper
 
 __all__ = [
     "KERNELS",
@@ -60,7 +59,7 @@ def cold(kernel: Any) -> bool:
         return False  # nothing is kept, or kept otherwise: there is nothing to say
 
 
-def compile_kernels(report: Callable[..., None], names: Sequence[str]) -> bool:
+def compile_kernels(report: Progress, names: Sequence[str]) -> bool:
     """Compile what is needed and not there; reported as the stage `compile`.
 
     Args:
@@ -95,6 +94,8 @@ def system_kernels(system: System) -> list[str]:
     Args:
         system: the tasks.
     """
+    from taskspace.systems.linear import LinearSystem
+
     if not isinstance(system, LinearSystem):
         return []
     has_own = "reduce_family" in vars(type(system)) and np.isinf(system.horizon)
@@ -107,6 +108,8 @@ def box_kernels(system: System | None) -> list[str]:
     Args:
         system: the tasks; None where there is only a table.
     """
+    from taskspace.systems.msd import MassSpringDamper
+
     return ["boxes"] if isinstance(system, MassSpringDamper) else []
 
 
@@ -136,6 +139,7 @@ def _warm_search() -> None:
 def _warm_loops() -> None:
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
+    from taskspace.systems.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     space, trainer = Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)), Lqr(n_policies=2)
@@ -146,6 +150,7 @@ def _warm_boxes() -> None:
     from taskspace.certificates import certify
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
+    from taskspace.systems.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     system, space = MassSpringDamper(), Grid(k=(1.0, 1.5, 2), c=(1.0, 1.5, 2))

@@ -374,10 +374,14 @@ def _finish(
         )
         for s, m in entries
     )
-    stack = None if known.policies is None else known.policies[sources, members]
+    stack = None if known.policies is None else known.policies_of(sources, members)
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
         fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
+    provenance = dict(known.provenance)
+    if "environment_steps" in table:
+        steps = table["environment_steps"].values[sources, members]
+        provenance["environment_steps"] = int(steps.sum())
     return PolicyLibrary(
         named,
         regions,
@@ -388,7 +392,7 @@ def _finish(
         outside,
         fixed,
         rule,
-        known.provenance,
+        provenance,
     )
 
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.select import SELECTORS, Budget, Options
-from taskspace.select.candidates import BOX
 
 __all__ = ["SelectSpec"]
 
@@ -42,6 +40,9 @@ class SelectSpec:
     limit: float | None = None
 
     def __post_init__(self):
+        from taskspace.select import SELECTORS, Budget, Options
+        from taskspace.select.candidates import BOX
+
         if self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
         if self.candidates not in (None, BOX) and (

@@ -19,6 +19,7 @@ from taskspace.performance.ledger import (
     TrainedBlock,
     Work,
 )
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.select.base import Array, Known, Offer, Selector, known
 from taskspace.select.result import COVERED, Budget
@@ -138,7 +139,7 @@ class Selection:
         options: how to proceed.
         submit: hands a piece of work to whoever does it; here and now if left out.
         journal: where it is written down; nowhere if left out.
-        progress: called after each training with the last entry of the history.
+        progress: told after each training how many targets are covered.
         check: called while it waits; raises if what is under way will not be done.
     """
 
@@ -151,13 +152,13 @@ class Selection:
         *,
         submit: Callable[[Work], "Future[Done]"] | None = None,
         journal: Journal | None = None,
-        progress: Callable[[dict[str, Any]], None] | None = None,
+        progress: Progress | None = None,
         check: Callable[[], None] | None = None,
     ):
         self.ledger, self.selector, self.question = ledger, selector, question
         self.options, self.journal = options, journal
         self._submit = submit or self._here
-        self._progress = progress or (lambda entry: None)
+        self._progress = progress or silent
         self._check = check or (lambda: None)
         self._running: dict[int, tuple[Work, Future[Done]]] = {}
         self._steps: dict[int, int] = {}
@@ -454,7 +455,8 @@ class Selection:
         self.history.append(entry)
         if self.journal:
             self.journal.noted(self.history, self.hours)
-        self._progress(entry)
+        note = f"{entry['trainings']} trainings"
+        self._progress("cover", int(seen.covered.sum()), len(seen.covered), note)
 
     # --- trainings that failed ----------------------------------------------------
 
