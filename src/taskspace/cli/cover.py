@@ -270,6 +270,8 @@ def cover(
             record["smallest_epsilon"] = smallest_record(least)
         if served_weight is not None:
             record["weight_coverage"] = served_weight
+        if notes:
+            record["notes"] = notes
         print_json(record)
     else:
         for note in notes:

@@ -32,6 +32,7 @@ from taskspace.library.trial import Contender
 from taskspace.performance import source_space
 from taskspace.policies import Mlp, Policy
 from taskspace.runs import Experiment, RunStore, builtin_experiments, load_experiment
+from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.runs.objects import build_object, is_reference
 from taskspace.spaces import Points
@@ -45,8 +46,8 @@ def evaluate(
     system: Annotated[
         str,
         typer.Argument(
-            help="A system (msd-v1, ...), package.module:object, an experiment or a "
-            "run.",
+            help="A system (msd-v1, ...), package.module:object, an experiment, a "
+            "run or an archive.",
             metavar="SYSTEM",
         ),
     ],
@@ -64,8 +65,8 @@ def evaluate(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A run whose policies make uniform and random libraries; linear "
-            "systems need none.",
+            help="A run or an archive whose policies make uniform and random "
+            "libraries; linear systems need none.",
             show_default=False,
         ),
     ] = None,
@@ -96,8 +97,9 @@ def evaluate(
     library = load_library(folder)
     with progress_console.status("play") as status:
         tasks, experiment = _system(system, trust)
-        store = None if run is None else RunStore.open(run, trust=trust)
-        experiment = experiment if store is None else store.experiment
+        pool = None
+        if run is not None:
+            pool, experiment = _pool(run, trust)
         trained, why = _networks(
             library, tasks, experiment, networks, network_steps, seed, status.update
         )
@@ -109,7 +111,7 @@ def evaluate(
             seed=seed,
             noise=noise,
             drift=drift,
-            pool=None if store is None else _pool(store),
+            pool=pool,
             networks=trained,
         )
         if why:
@@ -133,8 +135,11 @@ def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
     if is_run(Path(name)):
         experiment = RunStore.open(name, trust=trust).experiment
         return experiment.built_system, experiment
+    if is_archive(name):
+        experiment = read_archive(name, trust=trust).experiment
+        return experiment.built_system, experiment
     if Path(name).suffix == ".toml" or name in builtin_experiments():
-        experiment = load_experiment(name)
+        experiment = load_experiment(name, trust=trust)
         return experiment.built_system, experiment
     if is_reference(name):
         return build_object("system", name, {}, System), None
@@ -189,12 +194,23 @@ def _networks(
     return found, ""
 
 
-def _pool(store: RunStore) -> tuple[Points, Policy]:
-    """The first policy of every source of a run."""
-    policies, space = run_policies(store), source_space(store.table())
+def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
+    """The first policy of every source of a run or an archive, and its experiment."""
+    if is_archive(run):
+        archive = read_archive(run, trust=trust)
+        policies, table = archive.all_policies, archive.table
+        experiment = archive.experiment
+    else:
+        store = RunStore.open(run, trust=trust)
+        policies, table = run_policies(store), store.table()
+        experiment = store.experiment
+    space = source_space(table)
     if policies is None or space is None:
-        raise InvalidInputError(f"{store.path} has no policies with contexts.")
-    return Points(space.names, space.points), policies[:, 0]
+        raise InvalidInputError(
+            f"{run} has no policies with contexts for all its sources. Make an archive "
+            "of all with: taskspace archive RUN FILE --policies all"
+        )
+    return (Points(space.names, space.points), policies[:, 0]), experiment
 
 
 def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:

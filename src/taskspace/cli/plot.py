@@ -144,7 +144,6 @@ def _certificate(
     loaded: TableInput, kind: str, question: Question, time_limit: float, seed: int
 ) -> Any:
     from taskspace.certificates import certify
-    from taskspace.cli.certify import of_run
     from taskspace.show.certificates import (
         box_map,
         draw_box_map,
@@ -153,7 +152,7 @@ def _certificate(
     )
 
     result = certify(
-        loaded.table, question, time_limit=time_limit, seed=seed, **of_run(loaded)
+        loaded.table, question, time_limit=time_limit, seed=seed, **loaded.setting
     )
     if kind == "boxes":
         if result.continuum is None:

@@ -188,7 +188,7 @@ class Cover:
         """
         try:
             record = json.loads(Path(path).read_text())
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidInputError(
                 f"{path} must be a cover saved as JSON, but reading it failed: {error}."
             ) from error

@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from taskspace.cover.proof import PriceProof
 from taskspace.errors import InvalidInputError
@@ -208,6 +206,9 @@ def _spare_bound(prices: PriceProof, problem: Problem, loads: NDArray[Any]) -> F
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
     """A label for each target, the same for two that a chain of sources joins."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
     runs = sets.to_runs()
     marks = np.zeros(sets.n_targets + 1, np.int64)
     marks[targets + 1] = 1

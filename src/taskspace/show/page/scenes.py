@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import TaskspaceError
+from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
 from taskspace.spaces import Space
@@ -113,12 +113,14 @@ class Stage:
         policies: of all sources, dims `(source, policy)`.
         sources: contexts of the sources.
         targets: contexts of the targets.
+        without: sources whose policies did not come along, if there are any.
     """
 
     system: "System"
     policies: Policy
     sources: Space
     targets: Space
+    without: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, loaded: Any) -> "Stage | None":
@@ -128,7 +130,14 @@ class Stage:
             loaded: what loading a path gave, with `run` and `experiment`.
         """
         run, experiment = loaded.run, loaded.experiment
-        if run is None or experiment is None or not run.is_complete():
+        archive = getattr(loaded, "archive", None)
+        policies, without = None, None
+        if archive is not None:
+            policies, without = archive.policies, archive.without_policies
+        elif run is not None and run.is_complete():
+            every = slice(0, experiment.sources.size)
+            policies = run.read_policies(every).trained.policies
+        if policies is None:
             return None
         try:
             system = experiment.built_system
@@ -138,12 +147,8 @@ class Stage:
 
         if not can_play(system):
             return None
-        block = run.read_policies(slice(0, experiment.sources.size))
         return cls(
-            system,
-            block.trained.policies,
-            experiment.sources,
-            experiment.target_space,
+            system, policies, experiment.sources, experiment.target_space, without
         )
 
     def record(
@@ -161,6 +166,11 @@ class Stage:
             sources: one a pair.
             targets: one a pair.
         """
+        if self.without is not None and self.without[sources].any():
+            raise InvalidInputError(
+                "The policies of this source are not in the archive; one with all of "
+                "them is made by: taskspace archive RUN FILE --policies all"
+            )
         members = judged_policy(table, judge, sources, targets)
         spaces = self.sources, self.targets
         return play_record(
@@ -179,6 +189,8 @@ class Stage:
         cover = layer.steps[number].best
         given = layer.assignment(cover.sources.tolist(), number)
         served = np.flatnonzero(given >= 0)
+        if self.without is not None:
+            served = served[~self.without[given[served]]]
         if not len(served):
             return
         spread = np.linspace(0, len(served) - 1, min(MAX_TARGETS, len(served)))
