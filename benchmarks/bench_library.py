@@ -101,7 +101,7 @@ def certified_library():
     enclosure = MsdEnclosure(
         system, policies, contexts, criterion="regret", judge="worst"
     )
-    cover = ts.certified_cover(enclosure, system, space, EPSILON, time_limit=30.0)
+    cover = ts.certified_cover(enclosure, system, space, EPSILON, time_limit=120.0)
     start = time.perf_counter()
     library = ts.library(table, cover, policies=policies, system=system)
     seconds = time.perf_counter() - start

@@ -132,7 +132,7 @@ def test_a_trial_with_networks_reports_their_spread():
     assert [one.seed for one in told] == [5, 6]
     assert told[0].low.tolist() == library.low.tolist()
     trial = try_library(library, system, n_contexts=8, networks=told, drift=0.2)
-    found = {c.name: c for c in trial.contenders}["one network that sees the context"]
+    found = {c.name: c for c in trial.contenders}["network with context"]
     means = [
         one.returns(system, *_drawn(library, system, 8)).mean(-1).mean() for one in told
     ]
@@ -209,7 +209,7 @@ def test_the_command_trains_as_long_as_the_library_was(tmp_path):
     done = taskspace(*words, "--format", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
-    name = "one network that sees the context"
+    name = "network with context"
     assert record["environment_steps"] == {"library": 100, name: 128}
     row = next(c for c in record["contenders"] if c["name"] == name)
     assert row["n_repeats"] == 2
@@ -224,3 +224,29 @@ def test_the_command_trains_as_long_as_the_library_was(tmp_path):
         taskspace(*words, cwd=tmp_path).stdout.split()
     )
     assert "--networks >= 0" in refused(*words[:-1], "-1", cwd=tmp_path)
+
+
+def test_frozen_networks_are_candidates_of_their_own_kind():
+    """One training for all contexts; the fewest frozen ones cover, by evaluation."""
+    from taskspace.select.conditioned import Conditioned
+
+    trainer = replace(TINY, n_policies=1)
+    result = ts.select(
+        SMALL, trainer, SPACE, ts.Question("floor", epsilon=-12.0), seed=0,
+        selector=Conditioned(SPACE, seed=0, total_steps=100), budget=4,
+    )  # fmt: skip
+    table = result.table
+    assert str(table["source_kind"].values[0]) == "conditioned"
+    assert result.environment_steps >= 128
+    low, high = SMALL.contexts(SPACE)[[0, -1]]
+    one = train_conditioned(SMALL, low, high, recipe=trainer, total_steps=100, seed=0)
+    points = np.array([[table[f"source_{name}"].values[0] for name in SHOWN]])
+    stack = one.frozen(points)[:, None]
+    home = SMALL.home_performance(stack, SMALL.contexts(ts.Points(SHOWN, points)))
+    assert table["home_performance"].values[0, 0] == pytest.approx(home[0, 0])
+    with pytest.raises(InvalidInputError, match="Use another"):
+        ts.select(
+            ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0),
+            ts.Grid(k=(1.0, 2.0, 2)), ts.Question("regret", epsilon=0.1), seed=0,
+            selector=Conditioned(ts.Grid(k=(1.0, 2.0, 2))),
+        )  # fmt: skip
