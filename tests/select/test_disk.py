@@ -68,8 +68,8 @@ def test_killed_after_any_training_it_resumes_to_the_same_bytes(tmp_path, select
         # Killed after one more training each time, until it ends by itself.
         calls = []
 
-        def kill(entry, calls=calls):
-            calls.append(entry)
+        def kill(*said, calls=calls):
+            calls.append(said)
             if len(calls) == 2:
                 raise Killed
 
@@ -200,7 +200,7 @@ def test_the_command_prints_its_keys(tmp_path):
     assert record["history"][-1]["trainings"] == record["trainings"]
     assert record["cover"]["epsilon"] == 0.3
     plot = json.loads((out / "figures" / "selection.json").read_text())
-    assert plot["coverage"] == [entry["coverage"] for entry in record["history"]]
+    assert plot["own"]["coverage"] == [entry["coverage"] for entry in record["history"]]
     assert (out / "figures" / "selection.png").stat().st_size > 1000
     bad = subprocess.run(
         [*command, "--selector", "covrage"], capture_output=True, text=True, check=False

@@ -4,10 +4,10 @@ A cover that was chosen from estimated returns is optimistic: of many noisy numb
 took the lucky ones. So the pairs that it uses, and only these, are played again on
 episodes that selection never saw, one sequential test a target (`BettingTests`), each
 stopped as soon as it decides. The level is split over the targets; part of it is kept
-for trying another selected source where the first one fails.
+for trying another source where the first one fails: a selected one that the table
+believes in, or else the one that it believes to serve most of what failed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Policy
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
@@ -67,7 +68,7 @@ def check_on_fresh_episodes(
     max_episodes: int = 4096,
     time_limit: float | None = None,
     first_episode: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> FreshCheck:
     """Play the pairs of a cover on fresh episodes until each target is decided.
 
@@ -85,7 +86,7 @@ def check_on_fresh_episodes(
         max_episodes: for each source that is tried at a target.
         time_limit: seconds after which targets stay undecided.
         first_episode: fresh episodes to leave out, e.g. because they are used up.
-        progress: called with how far it is.
+        progress: told how many targets are decided.
     """
     level = check_confidence(confidence)
     clock = Clock(time_limit)
@@ -95,14 +96,12 @@ def check_on_fresh_episodes(
     game = _Game(table, question, system, policies, sources, targets)
     n_targets = len(assignment)
     assignment = np.asarray(assignment, np.int64)
-    chosen = np.unique(assignment[assignment >= 0])
     status = np.full(n_targets, UNDECIDED, np.int8)
     status[assignment < 0] = REFUTED
     current = np.array(assignment, np.int64)
-    tried = np.zeros((n_targets, len(chosen)), np.bool_)
+    tried: list[NDArray[np.int64]] = []
     played = np.zeros(n_targets, np.int64)
-    shares = SHARES[: len(chosen)] or (1.0,)
-    losses = game.losses(chosen)
+    shares = SHARES[: table.sizes["source"]]
     waiting = np.flatnonzero(assignment >= 0)
     first = first_episode
     for number, share in enumerate(shares):
@@ -111,7 +110,7 @@ def check_on_fresh_episodes(
         # The last try takes all that is left of the level.
         spent = sum(SHARES[:number])
         part = 1.0 - spent if number == len(shares) - 1 else share
-        tried[waiting, np.searchsorted(chosen, current[waiting])] = True
+        tried.append(current.copy())
         outcome, counts = game.play(
             waiting,
             current[waiting],
@@ -125,19 +124,53 @@ def check_on_fresh_episodes(
         first += max_episodes
         status[waiting] = outcome
         played[waiting] += counts
-        refuted = waiting[outcome == REFUTED]
-        left = np.where(tried[refuted], np.inf, losses[:, refuted].T)
-        has_other = left.min(1, initial=np.inf) <= question.epsilon
-        waiting = refuted[has_other]
-        if number + 1 < len(shares) and clock.left > 0 and len(waiting):
-            current[waiting] = chosen[left[has_other].argmin(1)]
-            status[waiting] = UNDECIDED
-        else:
+        if number + 1 == len(shares) or clock.left <= 0:
             break
+        refuted = waiting[outcome == REFUTED]
+        other = _others(table, question, refuted, tried)
+        waiting = refuted[other >= 0]
+        current[waiting] = other[other >= 0]
+        status[waiting] = UNDECIDED
     certificate = _certificate(
-        question, confidence, status, current, assignment, played, targets
+        question, confidence, status, current, assignment, played, sources, targets
     )
     return FreshCheck(certificate, status, current, played)
+
+
+def _others(
+    table: xr.Dataset,
+    question: Question,
+    targets: NDArray[np.int64],
+    tried: list[NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """The next source to try at targets where some have failed, −1 for none.
+
+    Selected ones come first. Where none of them is believed to serve, sources are
+    added one after the other, each time the one that is believed to serve most.
+
+    Args:
+        table: the table that the cover was chosen on.
+        question: what the cover answers.
+        targets: where a source has failed.
+        tried: source of every target in each try so far.
+    """
+    if not len(targets):
+        return np.empty(0, np.int64)
+    losses = np.concatenate([rows[:, targets] for _, rows in question.blocks(table)])
+    for sources in tried:
+        losses[sources[targets], np.arange(len(targets))] = np.inf
+    served = losses <= question.epsilon
+    used = np.unique(np.concatenate(tried))
+    allowed = np.zeros(len(losses), np.bool_)
+    allowed[used[used >= 0]] = True
+    while True:
+        gain = served[:, ~served[allowed].any(0)].sum(1)
+        best = int(gain.argmax())
+        if not gain[best]:
+            break
+        allowed[best] = True
+    left = np.where(allowed[:, None] & served, losses, np.inf)
+    return np.where(np.isfinite(left).any(0), left.argmin(0), -1)
 
 
 def _certificate(
@@ -147,16 +180,22 @@ def _certificate(
     current: NDArray[np.int64],
     before: NDArray[np.integer],
     played: NDArray[np.int64],
+    sources: Space,
     targets: Space,
 ) -> Certificate:
     counts = {name: int((status == code).sum()) for code, name in enumerate(STATUS)}
     moved = (status == CERTIFIED) & (current != before)
+    serving = np.unique(current[status == CERTIFIED])
+    added = np.setdiff1d(serving, before)
     values = {
         **question.record(),
         "confidence": confidence,
         "n_targets": len(status),
         **{f"n_{name}": n for name, n in counts.items()},
         "n_reassigned": int(moved.sum()),
+        "sources": serving.tolist(),
+        "source_contexts": [sources.context(int(s)) for s in serving],
+        "n_added": len(added),
         "episodes": int(played.sum()),
         "largest_episodes": int(played.max(initial=0)),
         "median_episodes": float(np.median(played)) if len(played) else 0.0,
@@ -173,6 +212,7 @@ def _certificate(
         n_refuted=counts["refuted"],
         n_undecided=counts["undecided"],
         n_reassigned=values["n_reassigned"],
+        n_added=values["n_added"],
         n_episodes=values["episodes"],
     )
     kind = "confidence" if counts["certified"] or counts["refuted"] else "vacuous"
@@ -220,15 +260,6 @@ class _Game:
             )
         return np.asarray(found, np.float64)
 
-    def losses(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Losses of the selected sources on the table, `(selected, target)`."""
-        rows = [
-            self.question.rows(self.table, slice(int(s), int(s) + 1)) for s in chosen
-        ]
-        if not rows:
-            return np.empty((0, self.table.sizes["target"]))
-        return np.concatenate(rows)
-
     def play(
         self,
         targets: NDArray[np.int64],
@@ -237,7 +268,7 @@ class _Game:
         first: int,
         max_episodes: int,
         clock: Clock,
-        progress: Callable[[str], None] | None,
+        progress: Progress | None,
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         """Status of each pair, and the episodes that it took."""
         n_policies = self.n_policies
@@ -281,8 +312,8 @@ class _Game:
             if worst:
                 outcome[going[broken]] = REFUTED
             if progress is not None:
-                n_open = int((outcome == UNDECIDED).sum())
-                progress(f"fresh episodes: {n_open} targets open after {used}")
+                n_decided = int((outcome != UNDECIDED).sum())
+                progress("fresh", n_decided, len(outcome), f"after {used} episodes")
         return outcome, counts
 
     def _range(

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Progress, ProgressCallback
+from taskspace.cover.base import Clock
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.cover.thresholds import (
@@ -21,6 +21,7 @@ from taskspace.cover.thresholds import (
 from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.questions import Question
 
 __all__ = ["Profile", "ProfilePoint", "complexity_profile", "table_profile"]
@@ -45,7 +46,8 @@ class ProfilePoint:
             there was no time for it.
         lower: no cover of all targets is smaller; None where there is no cover.
         upper: size of the best cover found; None where there is no cover.
-        n_uncoverable: targets that no source serves within epsilon.
+        n_uncoverable: targets that no source serves within epsilon; with copies,
+            that fewer do.
     """
 
     epsilon: float
@@ -86,9 +88,10 @@ def complexity_profile(
     epsilons: Sequence[float] | None = None,
     *,
     n_epsilons: int = 20,
+    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Profile:
     """Smallest cover of all targets at many tolerances.
 
@@ -104,9 +107,10 @@ def complexity_profile(
             others, as `floor` does; by default spread from the smallest one at which
             a cover exists to the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
+        copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
-        progress: called after each tolerance; `best` and `lower_bound` are its own.
+        progress: called after each tolerance, with how many were searched.
 
     Returns:
         One point for each tolerance, ascending.
@@ -116,7 +120,7 @@ def complexity_profile(
         criterion is not None and criterion_named(criterion).allows_negative_epsilon
     )
     clock = Clock(time_limit)
-    losses = MatrixLosses(loss)
+    losses = MatrixLosses(loss, copies)
     return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
 
 
@@ -126,9 +130,10 @@ def table_profile(
     epsilons: Sequence[float] | None = None,
     *,
     n_epsilons: int = 20,
+    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Profile:
     """`complexity_profile` of a table, never holding all losses at once.
 
@@ -137,15 +142,16 @@ def table_profile(
         question: criterion and judge; its tolerance does not matter.
         epsilons: as for `complexity_profile`, like everything that follows.
         n_epsilons: how many tolerances, where they are not given.
+        copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
-        progress: called after each tolerance.
+        progress: called after each tolerance, with how many were searched.
 
     Returns:
         One point for each tolerance, ascending.
     """
     signed = question.rule.allows_negative_epsilon
-    clock, losses = Clock(time_limit), TableLosses(table, question)
+    clock, losses = Clock(time_limit), TableLosses(table, question, copies)
     return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
 
 
@@ -156,7 +162,7 @@ def _profile(
     signed: bool,
     seed: int,
     clock: Clock,
-    progress: ProgressCallback | None,
+    progress: Progress | None,
 ) -> Profile:
     if epsilons is None:
         values = default_epsilons(losses, n_epsilons, allow_negative=signed)
@@ -182,7 +188,7 @@ class _Profile:
         epsilons: NDArray[np.float64],
         seed: int,
         clock: Clock,
-        progress: ProgressCallback | None,
+        progress: Progress | None,
     ):
         self.epsilons, self.seed = epsilons, seed
         self.clock, self.progress = clock, progress
@@ -193,8 +199,9 @@ class _Profile:
         n = len(epsilons)
         self.greedy: list[int | None] = [None] * n
         self.searched: set[int] = set()
-        self.lower = [min(1, losses.n_targets)] * n
-        self.upper = [min(losses.n_sources, losses.n_targets)] * n
+        self.copies = losses.copies
+        self.lower = [self.copies * min(1, losses.n_targets)] * n
+        self.upper = [min(losses.n_sources, self.copies * losses.n_targets)] * n
 
     def solve(self) -> None:
         feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
@@ -213,7 +220,7 @@ class _Profile:
             self._by_search(still)
 
     def _by_greedy(self, k: int, coming: Sequence[int]) -> None:
-        greedy = greedy_cover(self.sets.at(k, coming))
+        greedy = greedy_cover(self.sets.at(k, coming), copies=self.copies)
         self.greedy[k] = greedy.size
         self._learn(k, greedy.lower_bound, greedy.size)
 
@@ -222,7 +229,7 @@ class _Profile:
         self.searched.add(k)
         sets = self.sets.at(k, coming)
         share = max(0.0, self.clock.left) / len(still)
-        best = minimum_cover(sets, time_limit=share, seed=self.seed)
+        best = minimum_cover(sets, time_limit=share, seed=self.seed, copies=self.copies)
         self._learn(k, best.lower_bound, best.size)
 
     def _learn(self, k: int, lower: float, upper: int) -> None:
@@ -235,8 +242,8 @@ class _Profile:
                 break
             self.upper[i] = min(self.upper[i], upper)
         if self.progress is not None:
-            record = self.upper[k], self.lower[k], f"epsilon={self.epsilons[k]:g}"
-            self.progress(Progress(self.clock.seconds, *record))
+            note = f"epsilon={self.epsilons[k]:g}"
+            self.progress("profile", len(self.searched), len(self.upper), note)
 
     def points(self) -> Profile:
         return Profile(

@@ -90,7 +90,8 @@ def origin_of(run: Any, policies: Policy | None, system: System | None) -> Origi
     axes = {axis["name"]: (axis["unit"], float(axis["default"])) for axis in told}
     if system is not None:
         axes = {axis.name: (axis.unit, float(axis.default)) for axis in system.axes}
-    keys = ("system", "trainer", "seed", "best_known_kind", "provenance")
+    keys = "system", "trainer", "seed", "best_known_kind", "provenance"
+    keys += "selector", "notes"
     origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
     without = getattr(run, "without_policies", None) if policies is None else None
     return Origin(table, stack, system, axes, targets, origin, without)

@@ -1,7 +1,5 @@
 """What an experiment asks of its table: covers, curves, and what they cost."""
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 
@@ -9,14 +7,15 @@ from taskspace.cover import CoverageCurve, coverage_curve
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods import METHODS, find_cover
 from taskspace.performance import family_rows, provenance_of, source_space, target_space
+from taskspace.performance.ledger import TRAINED
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Curve, Results, Scores, Spent
 from taskspace.spaces import Grid
 
-__all__ = ["Report", "answer", "cover_settings"]
+__all__ = ["answer", "cover_settings"]
 
-Report = Callable[..., None]
 """Called with a stage's name, how many of how many pieces are done, and a note."""
 
 # Points kept of a coverage curve: as many as a picture can show.
@@ -28,7 +27,7 @@ PROBED_ROWS = 32
 def answer(
     table: xr.Dataset,
     experiment: Experiment,
-    report: Report | None = None,
+    report: Progress | None = None,
     *,
     solved_return: float | None = None,
     known: Results | None = None,
@@ -43,7 +42,7 @@ def answer(
         known: answers of an earlier call for the same table, which are taken over
             where the settings of the covers are the same.
     """
-    report = report or (lambda *_: None)
+    report = report or silent
     settings = cover_settings(experiment)
     known = known if known and known.settings == settings else None
     sources = source_space(table)
@@ -195,10 +194,13 @@ def _dead_axes(table: xr.Dataset) -> tuple[str, ...]:
 def _spent(table: xr.Dataset) -> Spent:
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     n_policies = table.sizes["policy"]
+    n_trained = n_sources
+    if "source_kind" in table.coords:
+        n_trained = int((table["source_kind"] == TRAINED).sum())
     steps = int(table["environment_steps"].sum())
     return Spent(
         oracle_methods=tuple(m.name for m in METHODS.values() if m.needs_whole_table),
-        trainings=n_sources * n_policies,
+        trainings=n_trained * n_policies,
         evaluations=n_sources * n_policies * n_targets,
         environment_steps=steps,
         trainings_per_source=n_policies,

@@ -147,6 +147,8 @@ def write_archive(
         "policies": {"kind": stack.kind, "settings": as_text(stack.settings())},
         "crc32c": {name: checksum(array) for name, array in arrays.items()},
     }
+    if "source_kind" in table.coords:
+        notes["source_kind"] = table["source_kind"].values.tolist()
     text = run.experiment.to_toml()
     notes["crc32c"]["experiment"] = checksum(text.encode())
     body = json.dumps(notes)
@@ -238,6 +240,8 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
             known = SYSTEMS[experiment.system["id"]].provenance
             notes["attrs"]["provenance"] = known
         table = make_table(arrays, sources, targets, notes["attrs"])
+        if kinds := notes.get("source_kind"):
+            table = table.assign_coords(source_kind=("source", kinds))
         found = _policies(values, notes, n_sources, n_policies)
         return Archive(table, experiment, notes["system"], *found)
     except (InvalidInputError, OutOfMemoryError):
