@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.library import PolicyLibrary, Status
 from taskspace.library.regions import NamedRegions
-from taskspace.show.style import PALETTE, new_figure
+from taskspace.show.colours import colour, colour_numbers, neighbours
+from taskspace.show.style import new_figure
 
 __all__ = ["LibraryMap", "draw_library", "library_map"]
 
@@ -100,7 +101,9 @@ def draw_library(record: LibraryMap) -> Figure:
     figure: Any = new_figure(5.2, 4.4 if len(record.names) == 2 else 2.0)
     axes = figure.subplots()
     n = len(record.homes)
-    colours = ListedColormap([PALETTE[i % len(PALETTE)] for i in range(n)])
+    region = record.policy if record.policy.ndim == 2 else record.policy[:, None]
+    shades = [colour(i) for i in colour_numbers(neighbours(region, n))]
+    colours = ListedColormap(shades)
     policy = np.where(record.policy < 0, np.nan, record.policy)
     bare = ~record.guaranteed
     first = record.values[0]

@@ -30,7 +30,7 @@ from taskspace.show.records import (
 )
 from taskspace.show.style import STYLE, new_figure
 
-__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "matrix"]
+__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "transfer"]
 
 MAX_SLICES = 9
 MAX_NUMERALS = 99
@@ -62,7 +62,7 @@ def map(
         )
     targets = target_space(table)
     if targets is None:
-        return matrix(table, question or Question(epsilon=0.0), cover=cover)
+        return transfer(table, question or Question(epsilon=0.0), cover=cover)
     record = context_map(
         targets,
         source_space(table),
@@ -86,7 +86,7 @@ def map_title(cover: Cover, question: Question | None) -> str:
     return f"{things} ({cover.method}), {asked}{100 * cover.coverage:.4g} % covered"
 
 
-def matrix(
+def transfer(
     table: xr.Dataset, question: Question, *, cover: Cover | None = None
 ) -> Figure:
     """Losses of all sources at all targets, like beside like.

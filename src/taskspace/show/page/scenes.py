@@ -8,9 +8,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import TaskspaceError
+from taskspace.performance.table import source_space, target_space
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
 from taskspace.spaces import Space
+from taskspace.systems.episodic import EpisodicSystem
 
 if TYPE_CHECKING:
     from taskspace.systems.base import System
@@ -26,10 +28,10 @@ def judged_policy(
     judge: str,
     sources: NDArray[np.int64],
     targets: NDArray[np.int64],
-) -> NDArray[np.int64]:
+) -> NDArray[np.int64] | None:
     """The policy of each source's family that counts at a target.
 
-    The first one where the table holds only reductions over families.
+    None where the table holds only reductions over families of more than one.
 
     Args:
         table: a performance table.
@@ -38,7 +40,7 @@ def judged_policy(
         targets: one a pair.
     """
     if "performance" not in table:
-        return np.zeros(len(sources), np.int64)
+        return None
     scores = np.stack(
         [
             table["performance"][int(s), :, int(t)].values
@@ -121,30 +123,32 @@ class Stage:
     targets: Space
 
     @classmethod
-    def of(cls, loaded: Any) -> "Stage | None":
-        """The stage of a run; None where it has no code, no policies, or no end.
+    def of(cls, loaded: Any) -> "Stage | str":
+        """The stage of a run, also of one in progress; or why there is none.
 
         Args:
-            loaded: what loading a path gave, with `run` and `experiment`.
+            loaded: what loading a path gave: `run`, `experiment` and `table`.
         """
         run, experiment = loaded.run, loaded.experiment
-        if run is None or experiment is None or not run.is_complete():
-            return None
+        if experiment is None:
+            return ""
+        if run is None:
+            return "An archive holds no policies. Those of its run can be played."
+        spaces = source_space(loaded.table), target_space(loaded.table)
+        if spaces[0] is None or spaces[1] is None:
+            return ""
         try:
             system = experiment.built_system
-        except TaskspaceError:
-            return None  # code of a user that may not or cannot be imported
+        except TaskspaceError as error:
+            return f"The policies cannot be played: {error}"
         from taskspace.show.play import can_play  # JAX loads slowly
 
         if not can_play(system):
-            return None
-        block = run.read_policies(slice(0, experiment.sources.size))
-        return cls(
-            system,
-            block.trained.policies,
-            experiment.sources,
-            experiment.target_space,
-        )
+            return (
+                f"Policies of {system.id} cannot be played: it is neither linear nor "
+                "simulated by taskspace."
+            )
+        return cls(system, run.table_policies(), spaces[0], spaces[1])
 
     def record(
         self,
@@ -162,10 +166,35 @@ class Stage:
             targets: one a pair.
         """
         members = judged_policy(table, judge, sources, targets)
+        which = f"the {judge} of its family there"
+        if members is None and isinstance(self.system, EpisodicSystem):
+            members = np.zeros(len(sources), np.int64)
+            which = (
+                "the first of its family: the table keeps only reductions, so which "
+                f"policy is the {judge} is not known"
+            )
+        elif members is None:
+            members = self._members(judge, sources, targets)
+        if int(table.sizes.get("policy", table.attrs.get("n_policies", 1))) == 1:
+            which = ""
         spaces = self.sources, self.targets
-        return play_record(
+        record = play_record(
             self.system, self.policies, spaces, sources, members, targets
         )
+        return {**record, "which": which}
+
+    def _members(
+        self, judge: str, sources: NDArray[np.int64], targets: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The policies that count, by computing J again where that is quick."""
+        at_target = self.system.contexts(self.targets)
+        members = np.zeros(len(sources), np.int64)
+        for source in np.unique(sources).tolist():
+            mine = np.flatnonzero(sources == source)
+            family = self.policies[source : source + 1]
+            scores = self.system.performance(family, at_target[targets[mine]])[0]
+            members[mine] = scores.argmin(0) if judge == "worst" else scores.argmax(0)
+        return members
 
     def add_to(self, page: PageData, table: xr.Dataset) -> None:
         """Put trajectories of the first question's cover into a page.

@@ -26,6 +26,8 @@ from taskspace.runs.store import RunStore
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.show.page.html import render, waiting
+from taskspace.show.page.library import LibrarySubject
+from taskspace.show.page.scenes import Stage
 from taskspace.show.page.subject import Reader, Subject
 
 __all__ = ["Live", "make_server", "run_server"]
@@ -46,7 +48,7 @@ class Live:
         self.number = 0
         self.html: str | None = None
         self.page: PageData | None = None
-        self.subject: Subject | None = None
+        self.subject: Subject | LibrarySubject | None = None
         self.trouble = ""
         self._seen: Any = None
         self._stop = threading.Event()
@@ -162,15 +164,17 @@ class Live:
         """
         with self._lock:
             subject = self.subject
-        if subject is None or subject.stage is None:
-            raise InvalidInputError("This path has no policies that can be played.")
+        stage = None if subject is None else subject.stage
+        if not isinstance(subject, Subject) or not isinstance(stage, Stage):
+            why = stage or "This path has no policies that can be played."
+            raise InvalidInputError(why)
         sizes = subject.table.sizes
         if not (0 <= source < sizes["source"] and 0 <= target < sizes["target"]):
             raise InvalidInputError("There is no such source or target.")
         if judge not in ("worst", "best"):
             raise InvalidInputError("The judge is worst or best.")
         pair = np.array([source]), np.array([target])
-        record = subject.stage.record(subject.table, judge, *pair)
+        record = stage.record(subject.table, judge, *pair)
         blobs = Blobs()
         for name in ("away", "home"):
             about = blobs.add(record[name])

@@ -1,5 +1,6 @@
 // One context under the glass: who serves it, with what margin, and who else could.
 
+import { boxWords } from "./boxes.js";
 import { grid, h, show } from "./dom.js";
 import { count, number } from "./numbers.js";
 
@@ -53,8 +54,12 @@ export function showDetail(element, view, answer, on) {
     : h("p", {}, `The source trained here serves ${count(ownSize)} of ${count(layer.n)} contexts (its tolerance set). `,
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));
-  show(element, h("h3", {}, page.name("target", pick)), served,
-    h("p", {}, reach, best), on.play && source >= 0 ? on.play(source, pick) : null,
+  const certified = view.boxes
+    ? h("p", { class: "certified" }, boxWords(view, answer, page.valuesOf(pick))) : null;
+  const play = on.play && source >= 0 ? on.play(source, pick)
+    : page.header.no_play ? h("p", { class: "hint no-play" }, page.header.no_play) : null;
+  show(element, h("h3", {}, page.name("target", pick)), served, certified,
+    h("p", {}, reach, best), play,
     ownPart, losses(view, answer, about, on));
 }
 

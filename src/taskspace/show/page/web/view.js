@@ -31,6 +31,8 @@ export class View {
     this.pick = -1;
     /** @type {Map<number, { size: number, loss: number }> | null} told by a server. */
     this.sent = null;
+    /** @type {import("./boxes.js").Boxes | null} what is certified between targets. */
+    this.boxes = null;
     const stored = layer.about.steps.findIndex((/** @type {any} */ s) => s.stored);
     this.step = Math.max(0, stored);
   }
