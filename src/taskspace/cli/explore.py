@@ -10,9 +10,12 @@ from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -70,6 +73,9 @@ def explore(
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     serve: Annotated[
         bool,
         typer.Option(
@@ -97,12 +103,21 @@ def explore(
     reader = Reader(
         path,
         lambda: load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         ),
         questions=questions,
         reading={
             "lower_is_better": lower_is_better,
             "contexts": None if contexts is None else str(contexts),
+            "targets": targets,
+            "ignore": ignore,
+            "missing": missing,
         },
         options={"more_rows": rows, "time_limit": time_limit, "seed": seed},
         certify=certify_limit if certify else 0.0,

@@ -9,9 +9,12 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -79,6 +82,9 @@ def plot(
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -105,7 +111,13 @@ def plot(
         raise InvalidInputError("--full-table is for the figure history.")
     with progress_console.status("load") as status:
         loaded = load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         )
         question = _question(loaded, criterion, judge, epsilon, kind)
         status.update(f"draw {kind}")

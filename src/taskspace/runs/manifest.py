@@ -28,6 +28,7 @@ FORMAT_VERSION = 2
 OUR_NAMES = {
     "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
     "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
+    "explore.html",
 }  # fmt: skip
 
 

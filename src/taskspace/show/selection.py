@@ -86,7 +86,8 @@ class SelectionPlot:
     """Coverage against what was spent.
 
     Args:
-        title: the question.
+        title: the question in a few words.
+        question: criterion, judge and tolerance.
         selector: who chose.
         trainings: trainings, after each step.
         environment_steps: simulated steps, likewise.
@@ -100,6 +101,7 @@ class SelectionPlot:
     """
 
     title: str
+    question: dict[str, Any]
     selector: str
     trainings: tuple[int, ...]
     environment_steps: tuple[int, ...]
@@ -122,6 +124,7 @@ def selection_plot(
     """
     plot = SelectionPlot(
         title=result.question.label,
+        question=result.question.to_dict(),
         selector=result.selector,
         lower_bound=None if full_table is None else result.lower_bound_trainings,
         **_columns(result.history),
@@ -152,6 +155,7 @@ def stored_selection(
     question = Question.from_dict(asked["question"])
     plot = SelectionPlot(
         title=question.label,
+        question=question.to_dict(),
         selector=asked["select"].get("selector", ""),
         sources=tuple(_source(entry) for entry in record["sources"]),
         **_columns(record["history"]),

@@ -166,6 +166,7 @@ def _layer(
         "key": layer.key,
         "criterion": layer.question.criterion,
         "judge": layer.question.judge,
+        "start": layer.start,
         "unit": rule.unit,
         "summary": rule.summary,
         "steps": [

@@ -75,12 +75,14 @@ class Layer:
         first: for each (source, target) the first step at which it serves, the number
             of steps where it never does.
         losses: of every source at every target.
+        start: number of the step that is shown first.
     """
 
     question: Question
     steps: list[Step]
     first: NDArray[np.unsignedinteger]
     losses: NDArray[np.float64] = field(repr=False)
+    start: int = 0
 
     @property
     def key(self) -> str:
@@ -117,11 +119,15 @@ class Layer:
             step: number of the step.
         """
         chosen = np.sort(np.asarray(sources, np.int64))
-        served_by = np.full(self.losses.shape[1], -1, np.int64)
-        if len(chosen):
-            nearest = self.losses[chosen].argmin(0)
-            served = self.first[chosen].min(0) <= step
-            served_by[served] = chosen[nearest[served]]
+        n_targets = self.losses.shape[1]
+        served_by = np.full(n_targets, -1, np.int64)
+        least = np.full(n_targets, np.inf)
+        for source in chosen.tolist():
+            better = (self.first[source] <= step) & (
+                (self.losses[source] < least) | (served_by < 0)
+            )
+            served_by[better] = source
+            least[better] = self.losses[source][better]
         return served_by
 
 
@@ -175,7 +181,7 @@ def make_layer(
         losses: of that criterion and judge, dims `(source, target)`.
         criterion: one of `CRITERIA`.
         judge: `"worst"` or `"best"`.
-        stored: tolerances that must be among the steps.
+        stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
         time_limit: seconds for searches beyond greedy, all steps together.
@@ -183,14 +189,15 @@ def make_layer(
         progress: told what is being done.
     """
     say = progress or (lambda text: None)
-    asked = {*stored, *(epsilon for epsilon, _ in covers)}
+    asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
     rule = CRITERIA[criterion]
     epsilons = slider_steps(
         losses, asked, n_steps=n_steps, negative=rule.allows_negative_epsilon
     )
     first = first_steps(losses, epsilons)
     question = Question(criterion, judge, epsilon=float(epsilons[0]))
-    layer = Layer(question, [], first, losses)
+    start = int(np.searchsorted(epsilons, asked[0])) if asked else 0
+    layer = Layer(question, [], first, losses, start)
     found: dict[float, list[Cover]] = {}
     for epsilon, cover in covers:
         found.setdefault(epsilon, []).append(cover)

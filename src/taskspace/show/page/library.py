@@ -1,6 +1,7 @@
 """A policy library in a page: its map, margins, guarantee and contract."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class LibrarySubject:
             "version": FORMAT_VERSION,
             "about": {
                 "title": self.path.resolve().name,
-                "path": str(self.path),
+                "path": shlex.quote(str(self.path)),
                 "system": str(made.provenance.get("system", "")),
                 "versions": versions(),
                 "reproduce": self._reproduce(),
@@ -108,7 +109,8 @@ class LibrarySubject:
 
     def _reproduce(self) -> str:
         made = self._contract().get("made", {}).get("command")
-        return f"{made or 'taskspace export …'}\ntaskspace explore {self.path}"
+        explore = f"taskspace explore {shlex.quote(str(self.path))}"
+        return f"{made}\n{explore}" if made else explore
 
     def _warnings(self) -> list[str]:
         if self.library.guarantee.speaks:

@@ -204,7 +204,7 @@ class Stage:
             table: the performance table.
         """
         layer = page.layers[0]
-        number = next((i for i, s in enumerate(layer.steps) if s.is_stored), 0)
+        number = layer.start
         cover = layer.steps[number].best
         given = layer.assignment(cover.sources.tolist(), number)
         served = np.flatnonzero(given >= 0)

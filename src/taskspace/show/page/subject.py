@@ -1,5 +1,6 @@
 """What a page is about: a run, a selection, an archive, a matrix, or a library."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,11 +156,17 @@ class Subject:
 
     @property
     def questions(self) -> list[Question]:
-        """What the experiment asks, regret first: it is what most users mean."""
+        """What the experiment asks, regret first: it is what most users mean.
+
+        Of a selection what it was made for comes before all.
+        """
         if self.experiment is None:
             return []
         asked = list(self.experiment.questions)
-        return sorted(asked, key=lambda question: question.criterion != "regret")
+        asked.sort(key=lambda question: question.criterion != "regret")
+        if self.selection is not None:
+            asked.insert(0, Question.from_dict(self.selection.question))
+        return list(dict.fromkeys(asked))
 
     @property
     def covers(self) -> list[tuple[Question, Cover]]:
@@ -185,22 +192,44 @@ class Subject:
         """Labels of the axes, by name."""
         return {axis["name"]: axis["label"] for axis in self.system.get("axes", ())}
 
+    @property
+    def typed(self) -> str:
+        """The path and how it is read, as one types it in a shell."""
+        words = [str(self.path)]
+        for name, value in self.reading.items():
+            option = f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+            elif value and (name, value) != ("missing", "error"):
+                words += [option, str(value)]
+        return shlex.join(words)
+
     def about(self) -> dict[str, Any]:
         """Text that a page shows around its pictures."""
         text: dict[str, Any] = {
             "warnings": self.warnings(),
-            "question": {"path": str(self.path), "unicost": False, **self.reading},
+            "question": {
+                "path": str(self.path),
+                "unicost": False,
+                "lower_is_better": False,
+                "contexts": None,
+                **self.reading,
+            },
+            "reproduce": f"taskspace explore {self.typed}",
         }
         if self.experiment is not None:
             text["settings"] = self.experiment.to_toml()
-            explore = f"taskspace explore {self.path}"
-            if self.certified:
-                explore += " --certify"
             made = "run", "experiment.toml"
             if self.selection is not None:
                 made = "select", "selection.toml"
-            again = f"taskspace {made[0]} {self.path / made[1]} --out DIRECTORY\n"
-            text["reproduce"] = (again if self.path.is_dir() else "") + explore
+            file = shlex.quote(str(self.path / made[1]))
+            again = f"taskspace {made[0]} {file} --out DIRECTORY"
+            if self.selection is not None:
+                again += f" --epsilon {self.selection.question['epsilon']:g}"
+            if self.path.is_dir():
+                text["reproduce"] = f"{again}\n{text['reproduce']}"
+            if self.certified:
+                text["reproduce"] += " --certify"
         if self.results is not None:
             text["tables"] = [_covers_table(self.results)]
         return text
@@ -239,7 +268,7 @@ class Subject:
             self.table,
             asked,
             title=name,
-            path=str(self.path),
+            path=self.typed,
             covers=self.covers,
             about=self.about(),
             labels=self.labels,

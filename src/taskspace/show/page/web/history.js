@@ -57,7 +57,7 @@ export function historyPart(page) {
         const [cx, cy] = at(v, selection.coverage[i]);
         return svg("circle", { cx, cy, r: 2.5, class: "stored" });
       }));
-    show(caption, h("span", { class: "key upper" }, `${selection.selector}, ${count(selection.trainings.at(-1) ?? 0)} trainings`),
+    show(caption, h("span", { class: "key upper" }, `selector ${selection.selector}: ${count(selection.trainings.at(-1) ?? 0)} trainings`),
       oracle.length ? [" ", h("span", { class: "key greedy" }, `an oracle's greedy, which sees the table of all candidates: ${oracle.length}`)] : null,
       others.map((/** @type {any} */ o) => [" ", h("span", { class: `key ${o.name}` }, `${o.name} choice`)]),
       bound === null ? null : [" ", h("span", { class: "key lower" }, `no selector needs fewer than ${bound}`)]);

@@ -115,7 +115,7 @@ class LibraryMap {
     const width = this.plot.clientWidth || 600;
     const margin = width < 480 ? { ...MARGINS, left: 44 } : MARGINS;
     const w = Math.max(50, width - margin.left - margin.right);
-    const height = Math.round(this.y < 0 ? 70 : Math.min(w, 0.78 * window.innerHeight, 620));
+    const height = Math.round(this.y < 0 ? 70 : Math.min(w, Math.max(320, 0.6 * window.innerHeight), 620));
     this.size = { margin, w, height };
     this.canvas.width = w;
     this.canvas.height = height;
@@ -190,8 +190,8 @@ class LibraryMap {
     context.putImageData(image, 0, 0);
     show(this.legend,
       this.mode === "margin"
-        ? [h("span", { class: "ramp" }), ` margin from ${number(this.range[1])} (light) to ${number(this.range[0])} (dark)`]
-        : "A colour and a number for each policy; the circle is where it was trained.",
+        ? h("span", {}, h("span", { class: "ramp" }), ` margin from ${number(this.range[1])} (light) to ${number(this.range[0])} (dark)`)
+        : h("span", {}, "A colour and a number for each policy; the circle is where it was trained."),
       nothing ? h("span", {}, h("span", { class: "hatch" }), " nothing is known to be served") : null,
       this.hasNodes() ? h("span", {}, h("span", { class: "dots" }), " contexts that the guarantee speaks of") : null);
   }
@@ -324,7 +324,7 @@ function claimsOf(library) {
   const { guarantee, outside, regions } = library;
   const found = [{ kind: guarantee.kind, text: guarantee.statement }];
   if (guarantee.speaks && regions.kind !== "boxes" && regions.kind !== "names") {
-    found.push({ kind: "open", text: `The guarantee speaks of the ${regions.plural} and of no context between them; there the policy of ${regions.law} is used.` });
+    found.push({ kind: "open", text: `The guarantee speaks of the ${regions.plural} and of no context between them. Which policy is used there: ${regions.law}.` });
   }
   found.push({ kind: "law", text: outside === "refuse" ? "Outside of the range no policy is given." : "Outside of the range the policy of the nearest context inside is given, and said so." });
   return found;

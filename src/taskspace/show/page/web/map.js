@@ -150,7 +150,8 @@ export class ContextMap {
     const width = this.plot.clientWidth || 600;
     const margin = width < 480 ? PHONE_MARGIN : MARGIN;
     const w = Math.max(50, width - margin.left - margin.right);
-    const height = this.y < 0 ? 70 : Math.min(w, 0.78 * window.innerHeight, 620);
+    // The whole map is seen on the first screen, below the answer.
+    const height = this.y < 0 ? 70 : Math.min(w, Math.max(320, 0.6 * window.innerHeight), 620);
     return { margin, w, h: Math.max(60, Math.round(height)) };
   }
 
@@ -504,26 +505,33 @@ export class ContextMap {
     const n = view.layer.n;
     const missing = n - answer.served;
     const parts = [];
-    if (mode === "who") parts.push("A colour and a number for each source; the circle is where it was trained.");
+    if (mode === "who") parts.push(h("span", {}, "A colour and a number for each source; the circle is where it was trained."));
     else if (mode === "boxes") {
-      parts.push("Each box of contexts in the colour of the source that is certified to serve all of it.",
-        h("span", {}, h("span", { class: "dots" }), " not certified with this selection"));
+      parts.push(h("span", {}, "Each box of contexts in the colour of the source that is certified to serve all of it."));
+      if (view.boxes && view.boxes.shareBy(answer.sources) < 1) {
+        parts.push(h("span", {}, h("span", { class: "dots" }), " not certified with this selection"));
+      }
     } else {
       parts.push(h("span", { class: "ramp" }),
         ` loss from ${number(/** @type {any} */ (this.lossRange)[0])} (light) to ε = ${number(view.epsilon)} (dark)`);
     }
-    if (this.axes.length > 2) parts.push("Faint circles lie in other slices.");
+    if (this.axes.length > 2) parts.push(h("span", {}, "Faint circles lie in other slices."));
     if (hasDots(this.page)) {
-      parts.push("A dot where a policy was trained.");
+      parts.push(h("span", {}, "A dot where a policy was trained."));
       if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.kind !== "trained")) {
-        parts.push("A diamond where one was made from others.");
+        parts.push(h("span", {}, "A diamond where one was made from others."));
       }
     }
     if (mode === "boxes") {
       show(this.legend, parts);
       return;
     }
-    if (missing) parts.push(h("span", {}, h("span", { class: "hatch" }), " not served"));
+    if (missing > view.about.n_uncoverable) {
+      parts.push(h("span", {}, h("span", { class: "hatch" }), " not served by this selection"));
+    }
+    if (view.about.n_uncoverable) {
+      parts.push(h("span", {}, h("span", { class: "hatch cross" }), " served by no source of the table"));
+    }
     const unsure = this.isGrid ? this.uncertain() : null;
     if (unsure) {
       const n_unsure = unsure.reduce((a, b) => a + b, 0);

@@ -82,7 +82,8 @@ function between(view, answer) {
   const share = boxes.shareBy(answer.sources);
   const { kind, sources } = boxes.about;
   if (share === 1) {
-    return [{ kind, text: `Between the contexts of the table, too: every context of the box is served, ${boxes.about.why}` }];
+    const some = answer.sources.length > sources.length ? `By ${sources.length} of them: ` : "";
+    return [{ kind, text: `${some}${boxes.about.why}` }];
   }
   const all = sources.every((/** @type {number} */ s) => answer.sources.includes(s));
   if (all) return [{ kind: "open", text: `Between the contexts of the table: certified on ${percent(share)} of the box. ${boxes.about.why}` }];
