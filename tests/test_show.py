@@ -154,7 +154,7 @@ def test_names_do_not_start_mathematics():
 
 def test_the_profile_copes_with_a_tolerance_of_zero(finished):
     table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(9), range(9))) * 1.0)
-    figure = ts.show.complexity(table, ts.Question(epsilon=0.0), time_limit=1.0)
+    figure = ts.show.profile(table, ts.Question(epsilon=0.0), time_limit=1.0)
     axes = figure.axes[0]
     assert axes.get_xscale() == "symlog"
     assert axes.get_xlim()[0] == 0

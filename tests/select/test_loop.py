@@ -400,7 +400,8 @@ def test_the_lower_bound_of_the_full_table():
     assert len(plot.oracle) == greedy.size
     assert plot.oracle[-1] == plot.coverage[-1] == 1.0
     assert plot.lower_bound == 5
-    assert len(draw_selection(plot).axes[0].lines) == 3
+    assert [other.name for other in plot.others] == ["uniform", "random"]
+    assert len(draw_selection(plot).axes[0].lines) == 5
     assert ts.select(Line(), Copy(), LINE, QUESTION, seed=0).lower_bound_trainings == 1
 
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from taskspace.show.maps import draw_context_map as draw_context_map
     from taskspace.show.maps import draw_matrix as draw_matrix
     from taskspace.show.maps import map as map
+    from taskspace.show.maps import matrix as matrix
     from taskspace.show.maps import transfer as transfer
+    from taskspace.show.profiles import complexity as complexity
     from taskspace.show.profiles import draw_profile as draw_profile
     from taskspace.show.profiles import profile as profile
     from taskspace.show.records import ContextMap as ContextMap
@@ -59,8 +61,14 @@ _HOMES = {
         "save_figures",
     ),
     "taskspace.show.library": ("LibraryMap", "draw_library", "library_map"),
-    "taskspace.show.maps": ("draw_context_map", "draw_matrix", "map", "transfer"),
-    "taskspace.show.profiles": ("draw_profile", "profile"),
+    "taskspace.show.maps": (
+        "draw_context_map",
+        "draw_matrix",
+        "map",
+        "matrix",
+        "transfer",
+    ),
+    "taskspace.show.profiles": ("complexity", "draw_profile", "profile"),
     "taskspace.show.records": (
         "ContextMap",
         "MatrixPlot",

@@ -47,6 +47,7 @@ export function showDetail(element, view, answer, on) {
     h("button", { type: "button", onclick: act }, text);
   const ownPart = isFar
     ? h("p", {}, "A source was trained here. ", button("Take it in", () => on.toggle(own)))
+    : own < 0 && !page.header.targets.axes.length ? null
     : own < 0 || ownSize === null
     ? h("p", { class: "hint" }, own < 0
       ? "No source was trained at this very context."

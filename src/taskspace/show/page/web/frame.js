@@ -54,12 +54,12 @@ export function themeButton(redraw) {
 
 /** @param {() => void} redraw called when the window's width or colours change. */
 export function followWindow(redraw) {
-  let width = innerWidth;
-  addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
+  let width = document.body.clientWidth;
+  new ResizeObserver(() => {
+    if (document.body.clientWidth === width) return;
+    width = document.body.clientWidth;
     redraw();
-  });
+  }).observe(document.body);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 

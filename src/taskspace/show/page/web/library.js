@@ -1,7 +1,7 @@
 // The page of a policy library: its map, margins, guarantee and contract.
 
 import { colour, colourSources, ink, neighbours, ramp, rgb } from "./colours.js";
-import { download, grid, h, isDark, show, svg } from "./dom.js";
+import { download, grid, h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
 import { ending, followWindow, heading, part, setFragment, themeButton } from "./frame.js";
 import { axisMarks } from "./marks.js";
 import { count, number, percent, scale } from "./numbers.js";
@@ -46,7 +46,9 @@ class LibraryMap {
     this.slices = h("div", { class: "slices" });
     this.element = h("div", { class: "map" }, this.slices, this.plot, this.legend);
     this.onPick = onPick;
-    this.canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => this.pickAt(e.offsetX, e.offsetY));
+    /** @type {{ margin: any, w: number, height: number } | undefined} as drawn. */
+    this.size = undefined;
+    this.canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => this.pickAt(...pointOn(e, this.canvas, this.size)));
     this.canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => this.key(e));
     this.drawSlices();
   }
@@ -119,10 +121,7 @@ class LibraryMap {
     this.size = { margin, w, height };
     this.canvas.width = w;
     this.canvas.height = height;
-    Object.assign(this.canvas.style, {
-      left: `${margin.left}px`, top: `${margin.top}px`, width: `${w}px`, height: `${height}px`,
-    });
-    this.plot.style.height = `${height + margin.top + margin.bottom}px`;
+    placeCanvas(this.plot, this.canvas, this.size, { width, height: height + margin.top + margin.bottom });
     const { x, y, axes } = this;
     this.xScale = scale(axes[x].low, axes[x].high, "linear", w < 400 ? 4 : 7);
     this.yScale = y < 0 ? scale(0, 1, "linear") : scale(axes[y].low, axes[y].high, "linear", 7);

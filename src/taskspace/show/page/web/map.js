@@ -2,7 +2,7 @@
 
 import { boxWords } from "./boxes.js";
 import { colour, colourSources, neighbours, ramp, rgb } from "./colours.js";
-import { h, isDark, show, svg } from "./dom.js";
+import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
 import { axisMarks, boxMark, hasDots, pickMark, sourceMarks, trainedMarks } from "./marks.js";
 import { cellOfPixel, number, scale } from "./numbers.js";
 
@@ -46,6 +46,8 @@ export class ContextMap {
     this.element = h("div", { class: "map" }, this.slices, this.plot, this.legend);
     /** @type {{ view: View, answer: Answer, mode: string, source: number } | null} */
     this.now = null;
+    /** @type {{ margin: any, w: number, height: number } | undefined} as drawn. */
+    this.size = undefined;
     /** @type {Int32Array} colour number of each place. */
     this.colours = new Int32Array(0);
     this.listen();
@@ -53,9 +55,10 @@ export class ContextMap {
   }
 
   listen() {
-    const target = (/** @type {MouseEvent} */ e) => this.targetAt(e.offsetX, e.offsetY);
+    const point = (/** @type {MouseEvent} */ e) => pointOn(e, this.canvas, this.size);
+    const target = (/** @type {MouseEvent} */ e) => this.targetAt(...point(e));
     this.canvas.addEventListener("mousemove", (/** @type {MouseEvent} */ e) => {
-      this.hover(target(e), e.offsetX, e.offsetY);
+      this.hover(target(e), ...point(e));
     });
     this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => {
@@ -168,10 +171,9 @@ export class ContextMap {
     const zoom = Math.min(2, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(w * zoom);
     this.canvas.height = Math.round(height * zoom);
-    Object.assign(this.canvas.style, {
-      left: `${margin.left}px`, top: `${margin.top}px`, width: `${w}px`, height: `${height}px`,
+    placeCanvas(this.plot, this.canvas, this.size, {
+      width: w + margin.left + margin.right, height: height + margin.top + margin.bottom,
     });
-    this.plot.style.height = `${height + margin.top + margin.bottom}px`;
     this.xScale = scale(this.axes[this.x].low, this.axes[this.x].high, this.axes[this.x].scale,
       w < 400 ? 4 : 7);
     this.yScale = this.y < 0 ? scale(0, 1, "linear")
@@ -515,7 +517,7 @@ export class ContextMap {
       parts.push(h("span", { class: "ramp" }),
         ` loss from ${number(/** @type {any} */ (this.lossRange)[0])} (light) to ε = ${number(view.epsilon)} (dark)`);
     }
-    if (this.axes.length > 2) parts.push(h("span", {}, "Faint circles lie in other slices."));
+    if (this.axes.length > 2) parts.push(h("span", {}, "Dashed circles lie in other slices."));
     if (hasDots(this.page)) {
       parts.push(h("span", {}, "A dot where a policy was trained."));
       if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.kind !== "trained")) {

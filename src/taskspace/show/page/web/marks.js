@@ -71,22 +71,23 @@ export function sourceMarks(map) {
     const away = !isInSlice(map, source);
     return [
       svg("circle", { cx: at.x, cy: at.y, r: radius, fill, class: away ? "source away" : "source" }),
-      many || away ? null : svg("text", {
+      many ? null : svg("text", {
         x: at.x, y: at.y + radius / 2.6, "text-anchor": "middle", fill: ink(fill),
-        class: "number", "font-size": radius * 1.15,
+        class: away ? "number away" : "number", "font-size": radius * 1.15,
       }, place + 1),
     ];
   });
 }
 
 /**
- * Whether a source lies in the slice that is shown.
+ * Whether a context lies in the slice that is shown.
  * @param {any} map
- * @param {number} source
+ * @param {number} source number of the source or target.
+ * @param {"source" | "target"} [side]
  */
-function isInSlice(map, source) {
-  const { axes } = map.page.header.sources;
-  const all = map.page.sourceContexts;
+function isInSlice(map, source, side = "source") {
+  const { axes } = map.page.header[`${side}s`];
+  const all = side === "source" ? map.page.sourceContexts : map.page.targetContexts;
   return map.axes.every((/** @type {any} */ axis, /** @type {number} */ a) => {
     if (a === map.x || a === map.y || !axis.values) return true;
     const place = axes.findIndex((/** @type {any} */ x) => x.name === axis.name);
@@ -122,5 +123,6 @@ export function pickMark(map) {
   const { margin } = map.size;
   const [x, y] = map.positionOf(view.pick);
   const d = `M${margin.left + x - 9},${margin.top + y}h18M${margin.left + x},${margin.top + y - 9}v18`;
-  return [svg("path", { d, class: "pick-back" }), svg("path", { d, class: "pick" })];
+  const away = isInSlice(map, view.pick, "target") ? "" : " away";
+  return [svg("path", { d, class: `pick-back${away}` }), svg("path", { d, class: `pick${away}` })];
 }
