@@ -6,7 +6,7 @@ page counts is what the library would count: no rounded loss is compared with
 anything.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray as xr
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._bits import pack_rows
 from taskspace._threads import over_rows
 from taskspace.cover import Cover, greedy_cover, minimum_cover
 from taskspace.cover.base import Clock
@@ -21,7 +22,7 @@ from taskspace.criteria import CRITERIA, loss_rows
 from taskspace.errors import InvalidInputError
 from taskspace.performance.table import row_blocks
 from taskspace.questions import Question
-from taskspace.sets import TargetSets, pack
+from taskspace.sets import PackedSets, TargetSets
 
 __all__ = ["Layer", "Step", "all_losses", "make_layer", "round_steps", "slider_steps"]
 
@@ -31,8 +32,8 @@ MAX_NUMBERS = 500_000_000
 MAX_ORDERED = 300
 """Covers up to this size are put in the order of what each source adds."""
 
-BLOCK_CELLS = 1_000_000
-"""Memberships that are unpacked at a time."""
+BLOCK_CELLS = 250_000
+"""Memberships that a thread unpacks at a time: they stay in its cache."""
 
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
@@ -101,15 +102,18 @@ class Layer:
             step: number of the step.
         """
         n_sources, n_targets = self.first.shape
-        height = max(1, min(n_sources, BLOCK_CELLS // max(1, n_targets)))
-        served = np.empty((height, n_targets), bool)  # used again for every block
+        height = max(1, BLOCK_CELLS // max(1, n_targets))
+        words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
+        sizes = np.zeros(n_sources, np.int64)
 
-        def blocks() -> Iterator[NDArray[np.bool_]]:
-            for start in range(0, n_sources, height):
-                rows = self.first[start : start + height]
-                yield np.less_equal(rows, step, out=served[: len(rows)])
+        def fill(first: int, stop: int) -> None:
+            for start in range(first, stop, height):
+                rows = slice(start, min(stop, start + height))
+                served = (self.first[rows] <= step).view(np.uint8)
+                pack_rows(served, words[rows], sizes[rows])
 
-        return pack(blocks(), n_targets=n_targets)
+        over_rows(fill, n_sources)
+        return PackedSets(words, n_targets)
 
     def assignment(self, sources: Sequence[int], step: int) -> NDArray[np.int64]:
         """The source of least loss of each target, −1 where none of them serves it.
