@@ -351,6 +351,8 @@ def round_steps(low: float, high: float, n: int, *, log: bool) -> list[float]:
     """
     if not high > low:
         return [low]
+    if log and low < np.finfo(float).tiny:
+        return [high]
     if log:
         first, last = int(np.floor(np.log10(low))), int(np.floor(np.log10(high)))
         values = [

@@ -24,7 +24,7 @@ export async function explore(page, progress) {
     panels.forEach((panel) => panel.write(state));
     return `#${state.toString()}`;
   };
-  const update = () => panels.forEach((panel) => panel.update());
+  const update = () => panels.forEach((panel) => (panel.view ? panel.update() : null));
 
   /**
    * @param {string} prefix

@@ -200,7 +200,10 @@ export class Panel {
     const methods = ["best", ...new Set(view.about.covers.map((/** @type {any} */ c) => c.record.method)), "hand"];
     show(this.method, methods.map((m) => h("option", { value: m }, METHODS[m] ?? m)));
     this.method.value = methods.includes(view.method) ? view.method : "best";
+    if (shown.mode === "boxes" && !this.page.header.certificates) shown.mode = "who";
     this.mode.value = shown.mode;
+    // At a tolerance without certificate there are no boxes to show.
+    const mode = shown.mode === "boxes" && !view.boxes ? "who" : shown.mode;
     if (shown.mode === "source" && !this.page.rowOf.has(shown.source)) {
       shown.source = answer.sources.find((s) => this.page.rowOf.has(s)) ?? this.page.rows[0];
     }
@@ -208,7 +211,7 @@ export class Panel {
     show(this.sentence, h("b", { class: "size" }, strong), " ", rest);
     show(this.claims, claims(view, answer).map(({ kind, text }) =>
       h("li", {}, h("span", { class: `badge ${kind}` }, kind), " ", text)));
-    shown.map.draw(view, answer, shown.mode, shown.source);
+    shown.map.draw(view, answer, mode, shown.source);
     this.profile.draw(view);
     this.curve.draw(view, answer);
     showDetail(this.detail, view, answer, {
