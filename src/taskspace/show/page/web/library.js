@@ -1,5 +1,6 @@
 // The page of a policy library: its map, margins, guarantee and contract.
 
+import { pixel } from "./boxmap.js";
 import { colour, colourSources, ink, neighbours, ramp, rgb } from "./colours.js";
 import { download, grid, h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
 import { ending, followWindow, heading, part, setFragment, themeButton } from "./frame.js";
@@ -15,11 +16,6 @@ const STATUS_WORDS = /** @type {Record<string, string>} */ ({
   outside: "outside of the range: the policy of the nearest context inside",
   refused: "no policy",
 });
-
-/** @param {number[]} c red, green, blue. @returns {number} */
-function packed([r, g, b]) {
-  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-}
 
 /** The map of a library, over one axis, two, or a slice of more. */
 class LibraryMap {
@@ -156,10 +152,10 @@ class LibraryMap {
     const who = Int32Array.from(region, (r) => shelf.policyOf(r));
     this.colours = colourSources(neighbours(who, [height, w], shelf.about.entries.length));
     const dark = isDark();
-    const shades = Array.from(this.colours, (c) => packed(rgb(colour(c))));
-    const line = packed(dark ? [22, 24, 28] : [255, 255, 255]);
-    const bare = packed(dark ? [38, 42, 48] : [250, 250, 250]);
-    const hatch = packed(dark ? [120, 126, 134] : [150, 150, 150]);
+    const shades = Array.from(this.colours, (c) => pixel(rgb(colour(c))));
+    const line = pixel(dark ? [22, 24, 28] : [255, 255, 255]);
+    const bare = pixel(dark ? [38, 42, 48] : [250, 250, 250]);
+    const hatch = pixel(dark ? [120, 126, 134] : [150, 150, 150]);
     let most = 0;
     let least = Infinity;
     for (const r of region) {
@@ -182,7 +178,7 @@ class LibraryMap {
         else if (this.mode === "margin") {
           const margin = shelf.arrays.margin[region[i]];
           const share = (margin - this.range[0]) / (this.range[1] - this.range[0] || 1);
-          pixels[i] = Number.isFinite(margin) ? packed(ramp(share)) : bare;
+          pixels[i] = Number.isFinite(margin) ? pixel(ramp(share)) : bare;
         } else pixels[i] = shades[mine];
       }
     }

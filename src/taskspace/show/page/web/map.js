@@ -1,5 +1,6 @@
 // The map: who serves whom over the context space, cell by cell.
 
+import { drawBoxes, pixel } from "./boxmap.js";
 import { boxWords } from "./boxes.js";
 import { colour, colourSources, neighbours, ramp, rgb } from "./colours.js";
 import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
@@ -12,11 +13,6 @@ import { cellOfPixel, number, scale } from "./numbers.js";
 
 const MARGIN = { left: 58, right: 14, top: 12, bottom: 46 };
 const PHONE_MARGIN = { left: 44, right: 12, top: 12, bottom: 42 };
-
-/** @param {[number, number, number]} c @returns {number} a pixel. */
-function pixel([r, g, b]) {
-  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-}
 
 /** Who serves whom, over one axis, two, or a slice of more. */
 export class ContextMap {
@@ -180,7 +176,7 @@ export class ContextMap {
       : scale(this.axes[this.y].low, this.axes[this.y].high, this.axes[this.y].scale, 7);
     const shape = this.isGrid ? this.axes.map((/** @type {any} */ a) => a.values.length) : null;
     this.colours = this.coloursOf(answer.who, shape, answer.sources.length);
-    if (mode === "boxes" && view.boxes) this.drawBoxes(view.boxes);
+    if (mode === "boxes" && view.boxes) this.colours = drawBoxes(this, view.boxes);
     else if (this.isGrid) this.drawCells();
     else this.drawPoints();
     this.drawOverlay();
@@ -278,56 +274,6 @@ export class ContextMap {
     const a = this.axes.findIndex((/** @type {any} */ axis) => axis.name === name);
     if (a < 0 || a === this.x || a === this.y || !this.axes[a].values) return NaN;
     return this.axes[a].values[this.slice[a]];
-  }
-
-  /**
-   * Certified boxes in the colours of their sources; others stay open.
-   * @param {import("./boxes.js").Boxes} boxes
-   */
-  drawBoxes(boxes) {
-    const { answer } = /** @type {any} */ (this.now);
-    const { width, height } = this.canvas;
-    const { n, names } = boxes.about;
-    const owner = new Int32Array(width * height).fill(-1);
-    const place = new Map(answer.sources.map((/** @type {number} */ s, /** @type {number} */ i) => [s, i]));
-    const rest = names.map((/** @type {string} */ name) => this.sliceValue(name));
-    const along = (/** @type {number} */ axis) =>
-      (axis < 0 ? -1 : names.indexOf(this.axes[axis].name));
-    const [ax, ay] = [along(this.x), along(this.y)];
-    const edge = (/** @type {number} */ a, /** @type {any} */ scaled, /** @type {number} */ box, /** @type {number} */ size) =>
-      (a < 0 ? [0, size] : [boxes.low[a * n + box], boxes.high[a * n + box]]
-        .map((v) => Math.round(Math.min(1, Math.max(0, scaled.at(v))) * size)));
-    for (let box = 0; box < n; box += 1) {
-      const away = rest.some((/** @type {number} */ v, /** @type {number} */ a) =>
-        v < boxes.low[a * n + box] || v > boxes.high[a * n + box]);
-      if (away) continue;
-      const who = place.get(boxes.sourceOf(box)) ?? (boxes.isUncovered(box) ? -2 : -1);
-      const [x0, x1] = edge(ax, this.xScale, box, width);
-      const [y0, y1] = edge(ay, this.yScale, box, height);
-      for (let y = y0; y < y1; y += 1) owner.fill(who, (height - 1 - y) * width + x0, (height - 1 - y) * width + x1);
-    }
-    this.colours = colourSources(neighbours(owner, [height, width], answer.sources.length));
-    const dark = isDark();
-    const shades = Array.from(this.colours, (c) => pixel(rgb(colour(c))));
-    const bare = pixel(dark ? [38, 42, 48] : [250, 250, 250]);
-    const mark = pixel(dark ? [120, 126, 134] : [150, 150, 150]);
-    const line = pixel(dark ? [22, 24, 28] : [255, 255, 255]);
-    const context = this.canvas.getContext("2d");
-    const image = context.createImageData(width, height);
-    const pixels = new Uint32Array(image.data.buffer);
-    for (let y = 0, i = 0; y < height; y += 1) {
-      for (let x = 0; x < width; x += 1, i += 1) {
-        const who = owner[i];
-        if (who >= 0) {
-          const border = (x && owner[i - 1] !== who) || (y && owner[i - width] !== who);
-          pixels[i] = border ? line : shades[who];
-        } else {
-          const on = who === -1 ? x % 7 < 2 && y % 7 < 2 : (x + y) % 9 < 2;
-          pixels[i] = on ? mark : bare;
-        }
-      }
-    }
-    context.putImageData(image, 0, 0);
   }
 
   findRange() {
