@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import time
+from typing import Any
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"):
     os.environ[name] = "1"
@@ -35,7 +36,8 @@ GRID = Grid(pole_length=(0.25, 5, 20), cart_mass=(0.5, 10, 20))
 def as_sb3(policy, environment):
     """An SB3 model with the weights of our network."""
     model = stable_baselines3.PPO("MlpPolicy", environment, device="cpu")
-    layers = [*model.policy.mlp_extractor.policy_net[::2], model.policy.action_net]
+    hidden = list(model.policy.mlp_extractor.policy_net.children())[::2]
+    layers: list[Any] = [*hidden, model.policy.action_net]
     with torch.no_grad():
         for layer, weight, bias in zip(
             layers, policy.weights, policy.biases, strict=True
@@ -65,6 +67,7 @@ def main(quick):
         found, _ = evaluate_policy(
             model, environment, n_eval_episodes=10, return_episode_rewards=True
         )
+        assert isinstance(found, list)
         theirs += time.process_time() - began
         n_theirs += len(found)
         steps += sum(found)

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 """
 
 
-def in_c(library, rows, seen, precision="double"):
+def in_c(library, rows, seen, precision: Literal["double", "float"] = "double"):
     """Policies that C selects, and nanoseconds of processor time a call."""
     kind = np.float64 if precision == "double" else np.float32
     with tempfile.TemporaryDirectory() as name:

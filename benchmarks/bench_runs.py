@@ -64,7 +64,7 @@ def wall(options: list[str], **engine) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--msd-side", type=int, default=30)
     parser.add_argument("--cartpole-side", type=int, default=2)
     parser.add_argument("--workers", action="store_true")

@@ -71,7 +71,7 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 40_000, 100_000])
     parser.add_argument("--epsilon", type=float, default=0.005)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)

@@ -1,187 +1,171 @@
 """The numbers of docs/cartpole.md, from what is shipped in examples/data.
 
-`cartpole.npz` holds the table: mean returns of 1,200 policies at 400 contexts over 32
-episodes each, and their standard errors. Covers are selected on it. The policies of
-the selected sources are in `cartpole_policies.npz`; here they play episodes that no
-selection has seen, and these judge.
+Three sets of episodes, none of which meets another's choice:
 
-    python benchmarks/cartpole_numbers.py [--episodes 1024]
-    python benchmarks/cartpole_numbers.py --run DIR     (writes the policies of a run)
+1. `cartpole.npz`: 1,200 policies at 400 contexts, episodes 0 to 31. It says which
+   sources are worth a closer look.
+2. `cartpole_look.npz`: ten of the 400 sources, 256 other episodes. Covers are selected
+   on it.
+3. Fresh episodes, played here by the policies of `cartpole_policies.npz` until each
+   target is decided: they judge, as `taskspace certify RUN --look 10 256` does.
+
+    python benchmarks/cartpole_numbers.py               (ten minutes of a processor)
+    python benchmarks/cartpole_numbers.py --make        (makes 2 and the policies anew)
 """
 
 import argparse
-import math
 import time
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 
+import taskspace as ts
+from taskspace.certificates import check_on_fresh_episodes, explore, least_assignment
+from taskspace.certificates.exploring import shortlist
 from taskspace.cover import greedy_cover, minimum_cover, random_cover, uniform_cover
+from taskspace.performance import source_space
 from taskspace.policies import Mlp
-from taskspace.questions import Question
 from taskspace.runs.archive import read_archive
-from taskspace.runs.store import RunStore
-from taskspace.spaces import Grid
-from taskspace.systems import CartPole, fresh_episodes
+from taskspace.systems import CartPole
 
-GRID = Grid(pole_length=(0.25, 5.0, 20), cart_mass=(0.5, 10.0, 20))
 DATA = Path(__file__).parents[1] / "examples" / "data"
+TABLE, LOOK = DATA / "cartpole.npz", DATA / "cartpole_look.npz"
+POLICIES = DATA / "cartpole_policies.npz"
 EPSILONS = (0.0, 1.0, 5.0, 10.0, 16.0, 25.0, 50.0)
-JUDGED = (5.0, 25.0)
-QUESTIONS = (("regret", "worst"), ("regret", "best"), ("signed", "worst"))
-CONFIDENCE = 0.95
+JUDGED = (5.0, 10.0, 25.0)
+N_SOURCES, N_EPISODES = 10, 256
 MOST = 500.0
 
 
-def upper_bound(mean: float, n: int, error: float) -> float:
-    """Chernoff's bound above the mean of numbers in [0, 1], wrong with odds `error`.
-
-    The largest p with n·kl(mean, p) <= log(1 / error); it holds for any numbers in
-    [0, 1], without a normal approximation (Hoeffding 1963, theorem 1).
-    """
-    low, high = mean, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if n * kl(mean, middle) <= math.log(1 / error):
-            low = middle
-        else:
-            high = middle
-    return high
+def asked(epsilon: float, judge: str = "worst") -> ts.Question:
+    return ts.Question("regret", judge, epsilon=epsilon)
 
 
-def kl(p: float, q: float) -> float:
-    """Relative entropy of two coins."""
-    total = 0.0
-    for a, b in ((p, q), (1 - p, 1 - q)):
-        if a > 0:
-            total += math.inf if b <= 0 else a * math.log(a / b)
-    return total
+def names(table: xr.Dataset, sources) -> str:
+    space = source_space(table)
+    assert space is not None
+    points = space.points
+    return ", ".join("{:g} m with {:g} kg".format(*points[int(s)]) for s in sources)
 
 
-def context(points: np.ndarray, source: int) -> str:
-    length, mass = points[source]
-    return f"{length:g} m with {mass:g} kg"
-
-
-def training(table) -> None:
+def training(table: xr.Dataset) -> None:
     home = table["home_performance"].values
     steps = table["environment_steps"].values
     print("## Training")
-    print(f"policies {home.size}, at home >= 475: {(home >= 475).sum()}, ", end="")
-    print(f"least {home.min():.1f}, exactly 500: {(home == MOST).mean():.1%}")
-    print(f"steps {steps.sum() / 1e6:.1f} million, mean {steps.mean():,.0f}, ", end="")
+    print(f"policies {home.size}, solved at home {(home >= 475).mean():.2%}, ", end="")
+    print(f"least {home.min():.2f}, at 500: {(home == MOST).mean():.1%}")
+    print(f"steps {steps.sum():,}, mean {steps.mean():,.0f}, ", end="")
     print(f"median {np.median(steps):,.0f}, whole budget {(steps >= 3e5).sum()}")
 
 
-def transfer(table) -> None:
-    J, error = table["performance"].values, table["standard_error"].values
-    print("## Transfer and noise")
+def transfer(table: xr.Dataset) -> None:
+    J = table["performance"].values
+    print("## Transfer")
     print(f"mean J {J.mean():.1f}, cells >= 475: {(J >= 475).mean():.1%}")
     print(f"least best known {table['best_known'].values.min():.2f}")
-    by_length = J.reshape(20, 20, 3, 400).mean((1, 2, 3))
-    print("mean over the grid by pole length of the source:", by_length.round(0))
+    noise(table)
+
+
+def noise(table: xr.Dataset) -> None:
+    J, error = table["performance"].values, table["standard_error"].values
     close = (J > 470) & (J < 499)
     print(f"cells with 470 < J < 499: {close.mean():.1%}, ", end="")
     print(f"their standard error: median {np.median(error[close]):.1f}, ", end="")
-    print(f"largest {error[close].max():.1f}; all 500: {(J == MOST).mean():.1%}")
+    print(f"largest {error[close].max():.1f}; J = 500: {(J == MOST).mean():.1%}")
 
 
-def covers(table, points) -> dict[float, np.ndarray]:
-    print("## Sources that cover the estimated table")
-    chosen = {}
-    for criterion, judge in QUESTIONS:
+def covers(table: xr.Dataset) -> None:
+    print("## Covers of the table of all sources, 32 episodes")
+    for judge in ("worst", "best"):
         for epsilon in EPSILONS:
-            sets = Question(criterion, judge, epsilon=epsilon).sets(table)
-            greedy = greedy_cover(sets)
-            best = minimum_cover(sets, time_limit=60)
-            said = f"{criterion}, {judge}, ε = {epsilon:g}: greedy {greedy.size}, "
+            sets = asked(epsilon, judge).sets(table)
+            greedy, best = greedy_cover(sets), minimum_cover(sets, time_limit=60)
+            said = f"regret, {judge}, ε = {epsilon:g}: greedy {greedy.size}, "
             said += f"minimum {best.lower_bound} to {best.size}"
-            if (criterion, judge) == ("regret", "worst"):
-                chosen[epsilon] = np.asarray(best.sources)
+            if judge == "worst":
                 even = uniform_cover(sets, (20, 20))
                 sizes = [random_cover(sets, seed).size for seed in range(100)]
                 said += f", even sub-grid {even.size}, random {np.mean(sizes):.0f}"
-                said += f" ({min(sizes)} to {max(sizes)}): "
-                said += ", ".join(context(points, s) for s in best.sources)
+                said += f" ({min(sizes)} to {max(sizes)}): {names(table, best.sources)}"
             print(said)
-    return chosen
 
 
-def judge_fresh(table, chosen, points, file: Path, n_episodes: int) -> None:
-    print(f"## Judged on {n_episodes} fresh episodes")
-    data = np.load(file)
-    known = data["sources"].tolist()
-    arrays = {k: data[k] for k in data.files if k != "sources"}
-    policies = Mlp.from_arrays(arrays, {"head": "argmax"})
-    system = CartPole()
-    targets = system.contexts(GRID)
-    episodes = fresh_episodes(n_episodes)
-    fresh: dict[int, np.ndarray] = {}
-    J = table["performance"].values
-    for epsilon in JUDGED:
-        sources = chosen[epsilon].tolist()
-        for source in sources:
-            if source not in fresh:
-                began = time.perf_counter()
-                stack = policies[known.index(source)][None]
-                fresh[source] = system.returns(stack, targets, episodes=episodes)[0]
-                print(f"(played {context(points, source)}: ", end="")
-                print(f"{time.perf_counter() - began:.0f} s)")
-        # Each target by the selected source of least loss in the table.
-        losses = MOST - np.stack([J[source].min(0) for source in sources])
-        assigned = losses.argmin(0)
-        report(epsilon, losses, assigned, np.stack([fresh[s] for s in sources]))
-
-
-def report(epsilon, losses, assigned, returns) -> None:
-    """What the table said, and what fresh episodes say, of one selection."""
-    every = np.arange(losses.shape[1])
-    n = returns.shape[-1]
-    played = returns[assigned, :, every].astype(float)  # (target, policy, episode)
-    regret = MOST - played.mean(-1)
-    error = played.std(-1, ddof=1) / math.sqrt(n)
-    worst = regret.argmax(1)
-    found, spread = regret[every, worst], error[every, worst]
-    each = (1 - CONFIDENCE) / regret.size
-    scale = MOST - 1  # returns are within [1, 500]
-    most = np.array([[upper_bound(r / scale, n, each) for r in row] for row in regret])
-    least = np.array(
-        [[1 - upper_bound(1 - r / scale, n, each) for r in row] for row in regret]
+def make(table: xr.Dataset) -> None:
+    """Trains the shortlist again, and plays it in other episodes."""
+    short = shortlist(table, asked(5.0), N_SOURCES)
+    system, space = CartPole(), source_space(table)
+    assert space is not None
+    trained = ts.trainers.Ppo().train(system, system.contexts(space)[short], seed=0)
+    steps = table["environment_steps"].values[short]
+    if not (trained.environment_steps == steps).all():
+        raise SystemExit("This processor trains other policies than the table's.")
+    few = table.isel(source=short)
+    found = explore(
+        few,
+        asked(5.0),
+        system,
+        trained.policies,
+        n_sources=N_SOURCES,
+        n_episodes=N_EPISODES,
+        progress=lambda said: print(f"({said})", flush=True),
     )
-    above, below = scale * most.max(1), scale * least.max(1)
-    t = int(found.argmax())
-    print(f"ε = {epsilon:g}, {len(losses)} sources, worst of three seeds:")
-    print(f"  table: largest regret {losses.min(0).max():.2f}")
-    print(f"  fresh: largest regret {found[t]:.2f} (standard error {spread[t]:.2f}), ")
-    print(f"  targets above ε: {(found > epsilon).sum()}, ", end="")
-    print(f"by two standard errors: {(found - 2 * spread > epsilon).sum()}")
-    print(f"  {CONFIDENCE:.0%} for all targets at once: regret <= {above.max():.1f}, ")
-    print(f"  certified within ε: {(above <= epsilon).sum()}, ", end="")
-    print(f"refuted: {(below > epsilon).sum()} of {len(every)}")
+    ts.write_matrix(found.table, LOOK)
+    arrays = trained.policies.arrays()
+    np.savez_compressed(POLICIES, sources=short, **arrays)
 
 
-def write_policies(run: Path, chosen, file: Path) -> None:
-    store = RunStore.open(run)
-    sources = sorted({int(s) for e in JUDGED for s in chosen[e]})
-    parts = [store.read_policies(slice(s, s + 1)).trained.policies for s in sources]
-    stack = Mlp.concatenate([part for part in parts if isinstance(part, Mlp)])
-    np.savez_compressed(file, sources=np.array(sources), **stack.arrays())
+def look(table: xr.Dataset) -> None:
+    print(f"## A closer look at ten sources, {N_EPISODES} episodes")
+    noise(table)
+    losses = asked(5.0).losses(table).values
+    for number, row in enumerate(losses):
+        within = [int((row <= epsilon).sum()) for epsilon in JUDGED]
+        print(f"  {names(table, [number])}: worst regret {row.max():.2f}, ", end="")
+        print(f"targets within {JUDGED}: {within}")
+    print("targets that one of the ten serves: ", end="")
+    print([int((losses.min(0) <= epsilon).sum()) for epsilon in JUDGED])
+
+
+def judge(table: xr.Dataset, policies: Mlp) -> None:
+    for epsilon in JUDGED:
+        question = asked(epsilon)
+        assignment = least_assignment(table, question)
+        left = question.left(table, assignment)
+        print(f"## ε = {epsilon:g}: {names(table, np.unique(assignment))}")
+        print(f"on the closer look: largest regret {left.max():.2f}, ", end="")
+        print(f"within ε: {(left <= epsilon).sum()} of {len(left)}")
+        began = time.process_time()
+        found = check_on_fresh_episodes(
+            table, question, assignment, CartPole(), policies, confidence=0.999
+        )
+        print(found.certificate.why)
+        said = found.certificate.values
+        print("serving:", names(table, said["sources"]))
+        print("refuted:", said["refuted_contexts"])
+        print("undecided:", said["undecided_contexts"])
+        print(f"median episodes {said['median_episodes']:,.0f}, most ", end="")
+        print(f"{said['largest_episodes']:,}, over three policies", end="; ")
+        print(f"{time.process_time() - began:.0f} s of a processor", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=1024)
-    parser.add_argument("--run", type=Path, help="a run to take the policies from")
+    parser.add_argument("--make", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="play no fresh episodes")
     options = parser.parse_args()
-    table = read_archive(DATA / "cartpole.npz").table
-    points = GRID.points
+    table = read_archive(TABLE).table
     training(table)
     transfer(table)
-    chosen = covers(table, points)
-    file = DATA / "cartpole_policies.npz"
-    if options.run:
-        write_policies(options.run, chosen, file)
-    judge_fresh(table, chosen, points, file, options.episodes)
+    covers(table)
+    if options.make:
+        make(table)
+    near = ts.read_matrix(LOOK)
+    with np.load(POLICIES) as data:
+        arrays = {name: data[name] for name in data.files if name != "sources"}
+    look(near)
+    if not options.quick:
+        judge(near, Mlp.from_arrays(arrays, {"head": "argmax"}))
 
 
 if __name__ == "__main__":

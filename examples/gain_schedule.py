@@ -56,7 +56,7 @@ def with_parameter() -> control.NonlinearIOSystem:
 def schedule(n: int):
     """The fewest gains for rope lengths from 1 to 10 m, and who serves what."""
     family = control_family(
-        lambda length: control.ss(*matrices(length), np.eye(4), 0),
+        lambda length: control.StateSpace(*matrices(length), np.eye(4), 0),
         [ContextAxis("length", 2.0, "m", low=0.0, low_open=True)],
         Q=np.diag([1.0, 0.1, 1.0, 0.1]),
         R=[[1.0]],

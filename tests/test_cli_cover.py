@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -68,8 +69,6 @@ def test_sources_that_must_be_in_or_out(matrix):
     assert "Unknown source 'z'" in refused(
         "cover", matrix, "--budget", 2, "--include", "z"
     )
-    says = refused("cover", matrix, "--epsilon", 1, "--include", "a")
-    assert "--include is for the smallest ε" in says
 
 
 def test_people_read_the_proof_and_its_scope(matrix):
@@ -199,3 +198,134 @@ def test_profile_with_a_budget(matrix):
     assert all(p["lower"] is None or p["lower"] > 2 for p in below)
     text = re.sub(r"\s+", " ", taskspace("profile", matrix, "--budget", 2).stdout)
     assert "smallest tolerance within which 2 sources" in text
+
+
+def fewest(serves, include=(), exclude=(), copies=1):
+    free = [s for s in range(len(serves)) if s not in exclude]
+    able = serves[free].sum(0)
+    return min(
+        len(chosen)
+        for size in range(len(free) + 1)
+        for chosen in itertools.combinations(free, size)
+        if set(include) <= set(chosen)
+        and (serves[list(chosen)].sum(0) >= np.minimum(copies, able)).all()
+    )
+
+
+@pytest.mark.parametrize("method", ["greedy", "minimum"])
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        (["--include", "a,4"], {"include": (0, 4)}),
+        (["--exclude", "b"], {"exclude": (1,)}),
+        (["--copies", 2], {"copies": 2}),
+        (["--copies", 2, "--exclude", "c", "--include", "d"],
+         {"copies": 2, "exclude": (2,), "include": (3,)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_restricted_covers_are_bounded_saved_and_verified(
+    matrix, tmp_path, method, words, limits
+):
+    epsilon = float(np.quantile(REGRET, 0.6))
+    best = fewest(epsilon >= REGRET, **limits)
+    file = tmp_path / "cover.json"
+    record = answer(
+        "cover", matrix, "--epsilon", epsilon, "--method", method, *words,
+        "--save", file,
+    )  # fmt: skip
+    assert record["lower_bound"] <= best <= record["size"]
+    assert method == "greedy" or record["size"] == best
+    for name, value in limits.items():
+        assert record[name] == (value if name == "copies" else list(value))
+    checked = answer("verify", file, matrix)
+    assert checked["holds"]
+    assert checked["not_checked"] == []
+    # The record carries the restriction: without it the claim is another one.
+    saved = json.loads(file.read_text())
+    saved |= {"include": [], "exclude": [], "copies": 1, "spares": None, "short": []}
+    file.write_text(json.dumps(saved))
+    freed = taskspace("verify", file, matrix)
+    if record["lower_bound"] > fewest(epsilon >= REGRET):
+        assert freed.returncode == 1
+
+
+def test_targets_without_a_spare_are_named_and_not_full(matrix, tmp_path):
+    epsilon = float(np.sort(REGRET, axis=0)[0].max())  # each has one, few have two
+    lone = np.flatnonzero((epsilon >= REGRET).sum(0) == 1)
+    words = ["cover", matrix, "--epsilon", epsilon, "--copies", 2]
+    table = tmp_path / "who.csv"
+    done = taskspace(*words, "--require-full", "--assignment", table)
+    assert done.returncode == (3 if len(lone) else 0)
+    assert f"{len(lone)} targets have fewer than 2" in done.stdout
+    assert all(f"t{k}" in done.stdout for k in lone)
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    assert rows[0] == ["target", "source", "spare 1", "loss"]
+    assert [k for k, row in enumerate(rows[1:]) if not row[2]] == lone.tolist()
+
+
+def test_set_cover_files_take_numbers(tmp_path):
+    file = tmp_path / "sets.txt"
+    file.write_text("3 3\n1 1 1\n2\n1 2\n2\n1 3\n2\n2 3\n")
+    free = answer("cover", file, "--method", "minimum")
+    record = answer("cover", file, "--method", "minimum", "--include", "2")
+    assert record["size"] == free["size"] == 2
+    assert 2 in record["sources"]
+    assert answer("cover", file, "--copies", 2)["size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--epsilon", 1, "--copies", 2, "--method", "local"], "knows no copies"),
+        (["--epsilon", 1, "--include", "a", "--method", "random"], "no include"),
+        (["--epsilon", 1, "--copies", 2, "--budget", 2], "with a budget"),
+        (["--epsilon", 1, "--copies", 0], "copies >= 1"),
+        (["--epsilon", 1, "--include", "zz"], "zz"),
+        (["--epsilon", 1, "--include", "a", "--exclude", "a"], "either in or out"),
+        (["--budget", 1, "--copies", 2], "2 times within any tolerance"),
+    ],
+)
+def test_restrictions_that_do_not_fit_are_refused(matrix, words, says):
+    assert says in refused("cover", matrix, *words)
+
+
+def test_next_asks_the_whole_question_again(tmp_path):
+    """Run the suggested command: its answer is that of the same question."""
+    rng = np.random.default_rng(0)
+    file = tmp_path / "a matrix.csv"
+    header = ["", "seed", *(f"t {k}" for k in range(24)), "extra"]
+    cells = rng.exponential(size=(20, 25))
+    rows = [
+        [f"p{n}", str(n), *(f"{v:.6f}" for v in row)] for n, row in enumerate(cells)
+    ]
+    rows[0][3] = ""
+    text = [",".join(row) for row in [header, *rows]]
+    file.write_text("\n".join(text) + "\n")
+    epsilon = 0.5512345678
+    words = [
+        "cover", file, "--epsilon", epsilon, "--lower-is-better", "--ignore",
+        "extra,seed", "--missing", "not-served", "--criterion", "regret",
+        "--exclude", "p8",
+    ]  # fmt: skip
+    done = taskspace(*words)
+    assert done.returncode == 0, done.stderr
+    line = re.search(r"Next: taskspace (.*)", done.stdout)
+    if line is None:
+        pytest.fail(done.stdout)
+    again = shlex.split(line[1])
+    assert "--exclude" in again
+    assert float(again[again.index("--epsilon") + 1]) == epsilon
+    one = answer(*again)
+    two = answer(*words, "--method", "minimum")
+    for name in ("sources", "epsilon", "n_targets", "n_sources", "exclude"):
+        assert one[name] == two[name]
+
+
+def test_a_profile_counts_spares_and_suggests_them(matrix):
+    points = answer("profile", matrix, "--copies", 2, "--n", 4, "--budget", 3)
+    for point in points:
+        serves = point["epsilon"] * (1 + 1e-12) >= REGRET
+        assert point["upper"] == fewest(serves, copies=2)
+    done = taskspace("profile", matrix, "--copies", 2, "--n", 4)
+    assert re.search(r"Next: taskspace cover .* --copies 2", done.stdout)

@@ -105,8 +105,9 @@ def test_negative_control_less_slack_than_rounding():
     at = slice(100, 101)
     for factor, found in ((msd.SLACK, True), (1 - 1e-9, False)):
         most = 2 * factor * -reference[at]
-        few = (column[at] for column in columns)
-        assert msd._may_serve(*gains[100, 0], *few, weights, most) == found
+        k, c, m = (column[at] for column in columns)
+        first, second = gains[100, 0]
+        assert msd._may_serve(first, second, k, c, m, weights, most) == found
 
 
 def test_a_system_must_know_its_optimum():

@@ -17,6 +17,7 @@ from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs.answers import answer
 from taskspace.runs.archive import is_archive, read_archive, write_archive
+from taskspace.systems import LinearSystem
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
 
@@ -200,7 +201,9 @@ def test_targets_may_differ_from_sources(tmp_path):
 def test_overrides():
     experiment = small("criteria.epsilon=[0.1, 0.3]", "system.horizon=4.0")
     assert [spec.epsilon for spec in experiment.criteria] == [(0.1, 0.3)] * 2
-    assert experiment.built_system.horizon == 4.0
+    system = experiment.built_system
+    assert isinstance(system, LinearSystem)
+    assert system.horizon == 4.0
     only_second = small("criteria.1.epsilon=7")
     assert [spec.epsilon for spec in only_second.criteria] == [(0.2,), (7.0,)]
 

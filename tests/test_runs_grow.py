@@ -5,6 +5,7 @@ import pytest
 
 from taskspace.errors import RunStoreError
 from taskspace.runs import execute as execute_module
+from taskspace.runs import grow as grow_module
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs import store as store_module
 from taskspace.runs.kept import Kept
@@ -77,10 +78,10 @@ def test_killed_in_between_nothing_trained_is_lost(tmp_path, trained, monkeypatc
             return real(*arguments)
 
         module, name = {
-            "set aside": (store_module, "set_aside"),
+            "set aside": (grow_module, "set_aside"),
             "manifest": (store_module, "write_sealed"),
             "train": (execute_module, "_work_off"),
-        }.get(at, (store_module, "_remove"))
+        }.get(at, (grow_module, "_remove"))
         real = getattr(module, name)
         patch.setattr(module, name, killed)
         with pytest.raises(KilledError):
@@ -94,7 +95,7 @@ def test_a_run_killed_while_it_grew_can_go_back(tmp_path, trained, monkeypatch):
     run_experiment(square(3), tmp_path / "run")
     before = digests(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "_remove", _removed_then_killed)
+        patch.setattr(grow_module, "_remove", _removed_then_killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "run")
     trained.clear()
@@ -103,7 +104,7 @@ def test_a_run_killed_while_it_grew_can_go_back(tmp_path, trained, monkeypatch):
     assert digests(tmp_path / "run") == before
 
 
-def _removed_then_killed(path, real=store_module._remove):
+def _removed_then_killed(path, real=grow_module._remove):
     real(path)
     if path.name == "blocks":
         raise KilledError

@@ -34,6 +34,13 @@ lowest_bit: Any = _lowest_bit
 """Position of the lowest bit set in a 64-bit word; 64 for zero."""
 
 
+def unpack_rows(words, n_targets):
+    """Bits as a boolean matrix `(row, target)`."""
+    as_bytes = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
+    bits = np.unpackbits(as_bytes, axis=1, count=n_targets, bitorder="little")
+    return bits.view(np.bool_)
+
+
 @numba.njit(cache=True, nogil=True)
 def pack_rows(matrix, words, sizes):
     """Pack rows of bytes 0 or 1 into 64-bit words, and count each row's ones."""

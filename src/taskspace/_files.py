@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ __all__ = [
     "checksum",
     "clean_leftovers",
     "inside",
+    "no_links_out",
     "plain",
     "read_sealed",
     "replacing",
@@ -39,6 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path: the file to write.
     """
     temporary = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    temporary.unlink(missing_ok=True)  # it might be a link that leads elsewhere
     try:
         yield temporary
         with temporary.open("rb") as file:
@@ -69,8 +72,11 @@ def clean_leftovers(folder: Path) -> None:
     Args:
         folder: where to look, with everything below it.
     """
-    for leftover in folder.rglob(f"{PARTIAL}*"):
-        leftover.unlink(missing_ok=True)
+    for leftover in list(folder.rglob(f"{PARTIAL}*")):
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 def inside(folder: Path, path: Path) -> Path:
@@ -88,13 +94,31 @@ def inside(folder: Path, path: Path) -> Path:
     return path
 
 
-def checksum(data: bytes | memoryview) -> str:
+def no_links_out(folder: Path) -> None:
+    """Refuse to write into a folder from which a link leads out, at any depth.
+
+    Args:
+        folder: the folder; that it is a link itself is its owner's affair.
+    """
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(here, name)
+            if path.is_symlink():
+                inside(folder, path)
+
+
+def checksum(data: bytes | np.ndarray) -> str:
     """CRC-32C of some bytes, as eight hexadecimal digits.
 
     Args:
-        data: the bytes.
+        data: the bytes, or an array of which they are taken without a copy.
     """
-    return f"{google_crc32c.value(bytes(data)):08x}"
+    if isinstance(data, np.ndarray):
+        if not data.size:
+            return checksum(b"")
+        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        data.flags.writeable = False
+    return f"{google_crc32c.value(data):08x}"
 
 
 def write_sealed(path: Path, content: Any) -> None:

@@ -9,7 +9,9 @@ import numba
 __all__ = ["over_rows"]
 
 
-def over_rows(kernel: Callable[[int, int], None], n_rows: int) -> None:
+def over_rows(
+    kernel: Callable[[int, int], None], n_rows: int, *, in_threads: bool = True
+) -> None:
     """Call `kernel(first, stop)` on stretches of rows, one thread each.
 
     As many threads as `numba.get_num_threads()`, so `NUMBA_NUM_THREADS=1` keeps it
@@ -18,8 +20,9 @@ def over_rows(kernel: Callable[[int, int], None], n_rows: int) -> None:
     Args:
         kernel: handles the rows from `first` up to, not including, `stop`.
         n_rows: how many rows there are.
+        in_threads: False where the work is too little to start threads for.
     """
-    n_threads = min(numba.get_num_threads(), n_rows)
+    n_threads = min(numba.get_num_threads(), n_rows) if in_threads else 1
     if n_threads <= 1:
         kernel(0, n_rows)
         return

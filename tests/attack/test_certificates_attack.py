@@ -363,15 +363,20 @@ class Distance(Enclosure):
     def __init__(self, centres):
         self.centres = centres
 
-    n_sources = property(lambda self: len(self.centres))
-    n_policies = property(lambda self: 1)
+    @property
+    def n_sources(self):
+        return len(self.centres)
+
+    @property
+    def n_policies(self):
+        return 1
 
     def subset(self, sources):
         return Distance(self.centres[np.asarray(sources)])
 
     def bounds(self, boxes, sources=None, *, epsilon=np.nan):
-        rows = range(self.n_sources) if sources is None else sources
-        both = [self.pair_bounds(boxes, [s] * len(boxes)) for s in rows]
+        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        both = [self.pair_bounds(boxes, np.full(len(boxes), s)) for s in rows]
         return np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
 
     def pair_bounds(self, boxes, sources, *, epsilon=np.nan):

@@ -49,6 +49,7 @@ class Dice(EpisodicSystem):
         return (ContextAxis("x", 0.0),)
 
     def returns(self, policies, contexts, *, episodes=None):
+        assert isinstance(policies, LinearGain)
         numbers = self.episode_numbers(episodes)
         noise = np.array(
             [np.random.default_rng([self.episode_seed, e]).normal() for e in numbers]

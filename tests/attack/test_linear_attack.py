@@ -337,6 +337,7 @@ def exact_riccati(A, B, Q, R, continuous, K):
     """tr P by Newton's method in many digits, from a stabilising gain."""
     n = len(A)
     a, b, q, r, K = (mp.matrix(M.tolist()) for M in (A, B, Q, R, K))
+    P = mp.zeros(n)
     for _ in range(8):
         F, W = a - b * K, q + K.T * r * K
         left, right = mp.zeros(n * n), mp.zeros(n * n, 1)
@@ -353,7 +354,6 @@ def exact_riccati(A, B, Q, R, continuous, K):
                 if not continuous:
                     left[i * n + j, i * n + j] -= 1
         p = mp.lu_solve(left, right)
-        P = mp.matrix(n, n)
         for i in range(n):
             for j in range(n):
                 P[i, j] = p[i * n + j]
@@ -422,6 +422,6 @@ def test_riccati_residuals(n, continuous):
     else:
         middle = np.linalg.solve(R + BP @ B, BP @ A)
         terms = At @ P @ A, -P, -At @ np.swapaxes(BP, 1, 2) @ middle, Q
-    size = sum(abs(term).max((1, 2)) for term in terms)
-    residual = abs(sum(terms)).max((1, 2)) / size
+    size = np.sum([abs(term).max((1, 2)) for term in terms], axis=0)
+    residual = abs(np.sum(terms, axis=0)).max((1, 2)) / size
     assert (residual < 1e-8).all()

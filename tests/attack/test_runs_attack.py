@@ -243,6 +243,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
     """Every single write of a run fails once; the next call goes on."""
     monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 9 * 36 * 2)
     real, path = os.fsync, tmp_path / "run"
+    fails_at = 0
     for fails_at in range(200):
         count = iter(range(10**6))
 

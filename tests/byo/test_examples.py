@@ -16,6 +16,7 @@ SMALL = {
     "quadrotor_proof": ({"alphas": (3.0,), "n": 1, "low": 0.15}, "proven for every σ"),
     "vehicle": ({"n": 2, "epsilon": 1.0}, "Every (speed, mass, stiffness)"),
     "quadrotor_grid": ({"n": 2, "n_samples": 20}, "LQR gains serve all 16 points"),
+    "select_expensive": ({"n": 3}, "trainings instead of 9"),
     "spreadsheet": ({}, "flat, uphill"),
     "transfer_matrix": ({}, "within 5 of the best"),
 }

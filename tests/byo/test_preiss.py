@@ -13,6 +13,7 @@ def test_scalar_family_has_its_closed_forms():
     contexts = system.contexts(ts.Grid(b=(0.1, 1.0, 7, "log"), a=(0.5, 2.0, 3)))
     b, a = contexts.T
     best = system.optimum(contexts)
+    assert best is not None
     np.testing.assert_allclose(best, -(a + np.sqrt(a**2 + b**2)) / b**2, rtol=1e-9)
     k = np.array([1.0, 30.0])
     scores = system.performance(LinearGain(k.reshape(2, 1, 1, 1)), contexts)[:, 0]

@@ -180,6 +180,11 @@ def test_command_plays_a_simulated_cover_again(cartpole):
     assert fresh["values"]["confidence"] == 0.999
     assert found["share of contexts"]["values"]["n_draws"] == 40
     assert found["share of contexts"]["scope"].startswith("contexts and starts drawn")
+    looked = CliRunner().invoke(
+        app, [*arguments, "--look", "2", "16", "--max-episodes", "256"]
+    )
+    assert looked.exit_code == 0, looked.output
+    assert "of a shortlist of 2, on 16 other" in " ".join(looked.output.split())
 
 
 def test_command_never_calls_a_mean_a_proof():

@@ -385,7 +385,20 @@ def test_every_criterion_has_its_threshold(criterion):
     found = check_on_fresh_episodes(
         table, question, np.array([0, 0, 0]), system, policies, max_episodes=3000
     )
-    assert found.status.tolist() == [CERTIFIED, CERTIFIED, REFUTED]
+    # At the last one another source, which was not selected, has 0.9.
+    assert found.status.tolist() == [CERTIFIED] * 3
+    assert found.assignment.tolist() == [0, 0, 1]
+    assert found.certificate.values["sources"] == [0, 1]
+    assert found.certificate.values["n_added"] == 1
+    assert "1 target of these by another source, 1 added" in found.certificate.why
+    # Of a table that does not believe in it, it is not tried.
+    doubtful = table.copy(deep=True)
+    doubtful["performance"][1, :, 2] = 0.0
+    alone = check_on_fresh_episodes(
+        doubtful, question, np.array([0, 0, 0]), system, policies, max_episodes=3000
+    )
+    assert alone.status.tolist() == [CERTIFIED, CERTIFIED, REFUTED]
+    assert alone.certificate.values["n_added"] == 0
 
 
 @pytest.mark.parametrize(("judge", "status"), [("worst", REFUTED), ("best", CERTIFIED)])

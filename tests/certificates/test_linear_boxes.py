@@ -305,7 +305,7 @@ def scalar_interval(k: float, alpha: float, ends: np.ndarray) -> tuple[float, fl
             best = (1 + np.sqrt(1 + b * b)) / b**2
             return np.where(b * k > 1, (1 + k * k) / (2 * (b * k - 1)) / best, np.inf)
 
-    b = np.geomspace(*ends, 20001)
+    b = np.geomspace(ends[0], ends[1], 20001)
     inside = b[ratio(b) <= alpha]
     return (inside[0], inside[-1]) if len(inside) else (1.0, 0.0)
 

@@ -29,6 +29,12 @@ def random_boxes(rng, n=300, width=0.6):
     return Boxes(low, high)
 
 
+def plant_at(context, weights):
+    """The enclosed plant at one context."""
+    k, c, m = (point(float(x)) for x in context)
+    return msd_bounds.plant(k, c, m, weights)
+
+
 @pytest.mark.parametrize(("criterion", "judge"), KINDS)
 def test_bounds_hold_at_thousands_of_contexts(criterion, judge):
     rng = np.random.default_rng(1)
@@ -119,7 +125,7 @@ def test_gradient_agrees_with_automatic_differentiation(kind):
             context = rng.random(3) * [8, 8, 2] + [0.0, 0.0, 0.3]
             gain = rng.random(2) * 4
             expected = np.array(slope(jnp.asarray(context), jnp.asarray(gain)))
-            box = msd_bounds.plant(*(point(float(x)) for x in context), weights)
+            box = plant_at(context, weights)
             pair = (float(gain[0]), float(gain[1]))
             loop = msd_bounds.closed_loop(pair, box)
             found = np.array(msd_bounds.gradient(kind, pair, box, loop, weights))
@@ -137,7 +143,7 @@ def test_closed_form_of_the_optimum_is_that_of_the_riccati_equation():
     )
     expected = -system.optimum(contexts)
     for context, cost in zip(contexts, expected, strict=True):
-        box = msd_bounds.plant(*(point(float(x)) for x in context), (3.0, 7.0, 2.0))
+        box = plant_at(context, (3.0, 7.0, 2.0))
         low, high = msd_bounds.best_cost(box, (3.0, 7.0, 2.0))
         assert low - 1e-10 * cost <= cost <= high + 1e-10 * cost
         assert high - low < 1e-10 * cost
@@ -168,7 +174,7 @@ def test_points_contain_the_value_of_sixty_digits():
     weights = (10.0, 4.0, 1.0)
     for trial in range(300):
         context = rng.random(3) * [8, 8, 2] + [0.0, 0.0, 0.3]
-        plant = msd_bounds.plant(*(point(float(x)) for x in context), weights)
+        plant = plant_at(context, weights)
         if trial % 3:
             gain = tuple(float(x) for x in rng.random(2) * 4)
         else:  # next to the optimum, where a difference of costs would cancel

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from taskspace import sets as sets_module
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.sets import PackedSets, RunSets, TargetSets, pack
+from taskspace.sets import PackedSets, RunSets, TargetSets, pack, packing
 
 ENCODINGS = [PackedSets, RunSets]
 
@@ -54,7 +53,7 @@ def test_streamed_blocks_give_the_same_sets(encoding):
 
 def test_auto_goes_over_to_runs_when_bits_grow_large(monkeypatch):
     matrix = blobs(12)
-    monkeypatch.setattr(sets_module, "MAX_PACKED_BYTES", 1000)
+    monkeypatch.setattr(packing, "MAX_PACKED_BYTES", 1000)
     sets = pack(matrix[k : k + 10] for k in range(0, len(matrix), 10))
     assert isinstance(sets, RunSets)
     assert sets == PackedSets.from_bool(matrix)

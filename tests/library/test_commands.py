@@ -8,6 +8,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.library import load_library
+from taskspace.policies import LinearGain
 
 from ..test_cli import refused, taskspace
 from .helpers import compile_c, needs_cc
@@ -47,6 +48,7 @@ def test_export_of_a_run(folder, exported):
     system = ts.systems.MassSpringDamper()
     contexts = np.array([[e.context["k"], e.context["c"], 1.0] for e in made.entries])
     gains, _ = system.optimal_gain(contexts)
+    assert isinstance(made.policies, LinearGain)
     np.testing.assert_array_equal(made.policies.gain, gains)
     contract = json.loads((folder / "lib" / "c" / "contract.json").read_text())
     assert contract["made"]["command"].startswith(

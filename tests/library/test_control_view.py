@@ -7,6 +7,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.export.control import library_schedule
 from taskspace.library import OutsideError
+from taskspace.policies import LinearGain
 
 from .helpers import MAKERS, gains, msd, networks
 
@@ -17,6 +18,7 @@ ct = pytest.importorskip("control", reason="needs the extra 'control'")
 def test_gains_are_the_library_s(kind):
     library = MAKERS[kind](gains(4), "refuse")
     schedule = library_schedule(library)
+    assert isinstance(library.policies, LinearGain)
     rng = np.random.default_rng(0)
     for row in rng.uniform(library.low, library.high, (50, len(library.names))):
         context = dict(zip(library.names, row.tolist(), strict=True))
@@ -44,6 +46,7 @@ def test_it_drives_a_plant_whose_context_is_an_input():
         inputs = np.zeros((5, 41))
         inputs[3], inputs[4] = k, c
         response = ct.input_output_response(loop, time, inputs, X0=[1.0, 0.0])
+        assert isinstance(library.policies, LinearGain)
         gain = library.policies.gain[library.select({"k": k, "c": c}).policy]
         closed = np.array([[0, 1], [-k, -c]]) - np.array([[0], [1]]) @ gain
         linear = ct.initial_response(

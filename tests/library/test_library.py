@@ -27,6 +27,7 @@ def test_least_loss_serves_and_the_nodes_are_guaranteed():
     assert (chosen.status == Status.GUARANTEED).all()
     np.testing.assert_array_equal(chosen.margin, 0.3 - losses.min(0))
     assert [e.source for e in library.entries] == cover.sources.tolist()
+    assert isinstance(library.policies, LinearGain)
     np.testing.assert_array_equal(
         library.policies.gain, policies.gain[cover.sources, 0]
     )
@@ -100,6 +101,7 @@ def test_judge_worst_with_a_family_deploys_one_member_that_serves():
     library = ts.library(table, cover, question, policies=policies, system=system)
     chosen = library.select(space.points)
     assert chosen.guaranteed.all()
+    assert isinstance(library.policies, LinearGain)
     one = LinearGain(library.policies.gain[:, None])
     played = system.performance(one, system.contexts(space))[:, 0]
     regret = table["best_known"].values - played[chosen.policy, np.arange(36)]

@@ -11,6 +11,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.agent import LibraryAgent
 from taskspace.export.tables import export_tables
 from taskspace.library import OutsideError
+from taskspace.policies import LinearGain
 
 from .helpers import MAKERS, box_library, gains, grid_library, networks, tables
 
@@ -25,6 +26,7 @@ def test_mat_file_of_a_grid_is_a_lookup_table(tmp_path):
         chosen = library.select([x[i], y[j]])
         assert found["policy"][i, j] == chosen.policy
         assert found["served"][i, j] == chosen.guaranteed
+        assert isinstance(library.policies, LinearGain)
         for a, b in np.ndindex(2, 3):
             gain = library.policies.gain[chosen.policy, a, b]
             assert found[f"K_{a + 1}_{b + 1}"][i, j] == gain

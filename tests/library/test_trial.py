@@ -55,7 +55,7 @@ def test_one_loses_more_than_three(library):
     lost = list(trial.few.values())
     assert lost == sorted(lost, reverse=True)
     assert lost[0] > lost[-1] > 0
-    assert trial.line.startswith("In the worst context one policy loses ")
+    assert trial.line.startswith("In the worst context one gain loses ")
     assert "three lose" in trial.line
 
 
@@ -181,3 +181,35 @@ def test_mistakes_are_named():
     for option in ({"noise": -1.0}, {"drift": np.nan}, {"n_contexts": 0}):
         with pytest.raises(InvalidInputError, match=r">= 0|>= 1"):
             try_library(grid_library(), system, **option)
+
+
+class _PartlyKnown(ts.systems.MassSpringDamper):
+    """Knows the optimum only of stiff contexts, or of none."""
+
+    least = 4.0
+
+    def optimum(self, contexts):
+        return np.where(contexts[:, 0] > self.least, super().optimum(contexts), np.nan)
+
+
+class _Unknown(_PartlyKnown):
+    least = np.inf
+
+
+def test_an_unknown_optimum_falls_back_to_the_best_known(library):
+    whole = try_library(library, msd()[0], n_contexts=200)
+    part = try_library(library, _PartlyKnown(), n_contexts=200)
+    none = try_library(library, _Unknown(), n_contexts=200)
+    for trial in (part, none):
+        assert "optimum" not in {c.name for c in trial.contenders}
+        for one in trial.contenders:
+            assert np.isfinite([one.mean_loss, one.worst_loss, one.mean_percent]).all()
+            assert one.refused == 0
+        assert all(np.isfinite(lost) for lost in trial.few.values())
+    # Losses against the best of the contenders are no larger than against the optimum.
+    assert none.contenders[0].mean_loss <= part.contenders[0].mean_loss
+    assert part.contenders[0].mean_loss <= whole.contenders[0].mean_loss
+    assert none.reference == "the best of all contenders"
+    assert "where it is known" in part.reference
+    assert any("known at" in note for note in part.notes)
+    assert any("not known" in note for note in none.notes)

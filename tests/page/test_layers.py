@@ -31,7 +31,7 @@ def decoded(blobs, about):
         return raw.view(f"<{about['type']}").reshape(about["shape"])
     bits = 8 * int(about["type"][1])
     planes = raw.reshape(bits // 8, -1).astype(np.int64)
-    zigzag = sum(plane << (8 * i) for i, plane in enumerate(planes))
+    zigzag = np.sum([plane << (8 * i) for i, plane in enumerate(planes)], axis=0)
     rest = ((zigzag >> 1) ^ -(zigzag & 1)).reshape(
         about["shape"][0], -1, about["width"]
     )

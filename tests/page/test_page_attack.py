@@ -2,6 +2,7 @@
 
 import json
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,13 +61,16 @@ def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
 def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
     table = hostile_table("k").assign_attrs(system="x")
     from taskspace.show.page.selected import add_selection
-    from taskspace.show.selection import SelectedSource, SelectionPlot
+    from taskspace.show.selection import SelectedSource, SelectionPlot, Spending
 
     page = collect(table, [ts.Question(epsilon=1.0)], time_limit=0.2, n_steps=4)
     source = SelectedSource((1.0, 2.0), evil, 0, "failed", evil)
+    own = Spending(evil, (1,), (0,), (5,), (0.5,))
     add_selection(
         page,
-        SelectionPlot(evil, {}, evil, (1,), (0,), (5,), (0.5,), sources=(source,)),
+        SelectionPlot(
+            evil, evil, own, (replace(own, coverage=(0.2,)),), sources=(source,)
+        ),
     )
     page.header["certificates"] = [
         {"key": "regret.worst", "epsilon": 1.0, "question": evil, "boxes": None,

@@ -283,7 +283,7 @@ def test_a_selection_is_followed(browser, tmp_path):
         result = run_selection(more, path, question=question).result
         browser.until(
             "return document.documentElement.dataset.ready === 'yes' &&"
-            " taskspace.page.header.selection.trainings.length ==="
+            " taskspace.page.header.selection.own.trainings.length ==="
             f" {len(result.history)}",
             90,
         )

@@ -14,6 +14,7 @@ from taskspace.library import Status
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.show.page import Reader, render
 from taskspace.show.page.certified import certify_path
+from taskspace.show.selection import save_selection, selection_plot
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
 
@@ -153,8 +154,8 @@ def test_a_selection_tells_its_history(browser, selection, tmp_path):
     path, result = selection
     page = reader(path).read()
     record = page.header["selection"]
-    assert record["coverage"] == tuple(h["coverage"] for h in result.history)
-    assert record["trainings"][-1] == result.trainings
+    assert record["own"]["coverage"] == tuple(h["coverage"] for h in result.history)
+    assert record["own"]["trainings"][-1] == result.trainings
     browser.show(render(page), tmp_path)
     assert "regret ≤ 0.3" in browser.text(".sentence")
     assert "How it was found" in browser.text("footer")
@@ -191,18 +192,34 @@ def test_explored_selections_go_on(selection):
     assert again.history == result.history
 
 
-def test_history_beside_the_oracle(run, selection, tmp_path):
+def test_history_beside_the_oracle(run, selection, browser, tmp_path):
+    """What was compared with travels from the result to the figure and the page."""
     path, result = selection
-    plot = ts.show.stored_selection(path, load_table(run).table)
-    sets = ts.Question("regret", epsilon=0.3).sets(load_table(run).table)
-    assert len(plot.oracle) == ts.greedy_cover(sets).size
-    assert plot.oracle[-1] == 1.0
-    assert [other.name for other in plot.others] == ["uniform", "random"]
-    assert plot.others[1].coverage[-1] == 1.0
-    figure = ts.show.history(path, full_table=load_table(run).table)
-    drawn = figure.axes[0].lines[0].get_xydata()
-    assert drawn[:, 1].tolist() == list(plot.coverage)
+    table = load_table(run).table
+    question = ts.Question("regret", epsilon=0.3)
+    experiment = load_experiment(str(path / "selection.toml"))
+    compared = run_selection(experiment, path, question=question, full_table=table)
+    save_selection(selection_plot(compared.result), path / "figures")
+    plot = ts.show.stored_selection(path)
+    assert len(plot.greedy) == ts.greedy_cover(question.sets(table)).size
+    assert plot.greedy[-1] == 1.0
+    assert {"uniform", "random"} <= {rival.name for rival in plot.rivals}
+    figure = ts.show.history(path)
+    drawn = next(
+        line.get_xydata() for line in figure.axes[0].lines
+        if line.get_label().startswith(result.selector)
+    )  # fmt: skip
+    assert drawn[:, 1].tolist() == list(plot.own.coverage)
     assert drawn[-1, 0] == result.trainings
+    page = reader(path).read()
+    assert page.header["selection"]["greedy"] == plot.greedy
+    browser.show(render(page), tmp_path)
+    assert f"candidates: {len(plot.greedy)}" in browser.text("footer figcaption")
+    # A history that went on is not compared with what it was.
+    (path / "figures" / "selection.json").write_text(
+        json.dumps({"own": {"coverage": [0.1]}})
+    )
+    assert ts.show.stored_selection(path).greedy == ()
 
 
 # --- libraries --------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """PPO: its parts against plain arithmetic, and tasks whose values are known."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +19,7 @@ from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.simulated import network
-from taskspace.trainers import ppo as parts
+from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.ppo import Ppo
 
 GAMMA = 0.9
@@ -326,10 +327,11 @@ def test_same_policies_in_another_process():
         "print(hashlib.sha256(b''.join(a.tobytes() for a in arrays_of(t))).hexdigest())"
     )
     here = Path(__file__).parent
+    path = os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])
     other = subprocess.run(
         [sys.executable, "-c", code],
         cwd=here,
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": str(here)},
+        env=os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=True,

@@ -1,5 +1,7 @@
 """Playing policies: the queue of episodes against a plain loop."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +72,8 @@ def test_returns_equal_gymnasium_played_by_act():
         for key, expected in zip(keys[:, 0], returns, strict=True):
             environment.reset(seed=0)
             start = system.reset(key, jnp.asarray(context, jnp.float32))
-            environment.unwrapped.state = np.array(start, float)
+            physics: Any = environment.unwrapped
+            physics.state = np.array(start, float)
             observation, steps, over = np.array(start), 0, False
             while not over:
                 action = int(policy[0, 0].act(observation))

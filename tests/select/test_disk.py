@@ -200,7 +200,7 @@ def test_the_command_prints_its_keys(tmp_path):
     assert record["history"][-1]["trainings"] == record["trainings"]
     assert record["cover"]["epsilon"] == 0.3
     plot = json.loads((out / "figures" / "selection.json").read_text())
-    assert plot["coverage"] == [entry["coverage"] for entry in record["history"]]
+    assert plot["own"]["coverage"] == [entry["coverage"] for entry in record["history"]]
     assert (out / "figures" / "selection.png").stat().st_size > 1000
     bad = subprocess.run(
         [*command, "--selector", "covrage"], capture_output=True, text=True, check=False

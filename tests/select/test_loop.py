@@ -14,7 +14,6 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.select import SELECTORS, Budget, Selector
 from taskspace.select.interpolated import blend, frozen
-from taskspace.show.selection import draw_selection, selection_plot
 from taskspace.trainers.base import Trained
 from tests.select.worlds import Copy, Line
 
@@ -387,22 +386,6 @@ def test_units_change_nothing():
         )
         found.append(sequence(result))
     assert found[0] == found[1] == found[2]
-
-
-def test_the_lower_bound_of_the_full_table():
-    table = ts.evaluate(Line(), Copy(), LINE, seed=0)
-    result = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, full_table=table)
-    least = ts.minimum_cover(QUESTION.sets(table)).size  # 21 targets, 5 a source
-    assert least == 5
-    assert result.lower_bound_trainings == 5 <= result.trainings
-    plot = selection_plot(result, table)
-    greedy = ts.greedy_cover(QUESTION.sets(table))
-    assert len(plot.oracle) == greedy.size
-    assert plot.oracle[-1] == plot.coverage[-1] == 1.0
-    assert plot.lower_bound == 5
-    assert [other.name for other in plot.others] == ["uniform", "random"]
-    assert len(draw_selection(plot).axes[0].lines) == 5
-    assert ts.select(Line(), Copy(), LINE, QUESTION, seed=0).lower_bound_trainings == 1
 
 
 def test_bad_input_is_refused():

@@ -32,6 +32,7 @@ class Line(System):
         return tuple(ContextAxis(f"x{i}", 0.0) for i in range(self.n_axes))
 
     def performance(self, policies, contexts):
+        assert isinstance(policies, LinearGain)
         gains = policies.gain[..., 0, :]
         away = np.sqrt(((gains[:, :, None] - contexts) ** 2).sum(-1))
         value = -self.scale * away**self.power

@@ -25,6 +25,9 @@ from taskspace.certificates.enclosures import MsdEnclosure as MsdEnclosure
 from taskspace.certificates.enclosures import enclosure_for as enclosure_for
 from taskspace.certificates.engine import CertifyResult as CertifyResult
 from taskspace.certificates.engine import certify as certify
+from taskspace.certificates.exploring import Explored as Explored
+from taskspace.certificates.exploring import explore as explore
+from taskspace.certificates.exploring import least_assignment as least_assignment
 from taskspace.certificates.fresh import FreshCheck as FreshCheck
 from taskspace.certificates.fresh import (
     check_on_fresh_episodes as check_on_fresh_episodes,

@@ -406,7 +406,7 @@ def _cell_sets(
         too_many = len(left) * 2 * enclosure.n_sources > MAX_CUT_PAIRS
         if not len(left) or too_many or clock.left <= 0:
             break
-        left = left.split(enclosure.widths(left, extent).argmax(1))
+        left, _ = left.split(enclosure.widths(left, extent).argmax(1))
         served = enclosure.serves(left, epsilon)
         coverable = served.any(0)
         parts.append(served[:, coverable])

@@ -174,9 +174,12 @@ def certify_cover(
     results: list[tuple[NDArray, NDArray, NDArray]] = []
     witnesses: list[NDArray[np.float64]] = []
     n_boxes = 0
+    tries = np.repeat(chosen[None], len(work), axis=0)
     for cut in range(max_cuts + 1):
         n_boxes += len(work)
-        status, assignment, bound = _decide(enclosure, chosen, work, epsilon, clock)
+        status, assignment, bound, tries = _decide(
+            enclosure, tries, work, epsilon, clock
+        )
         witnesses.extend(work.centre[status == UNCOVERED][: 10 - len(witnesses)])
         n_open = int((status == OPEN).sum())
         last = cut == max_cuts or n_boxes + 2 * n_open > max_boxes or clock.left <= 0
@@ -186,8 +189,9 @@ def certify_cover(
         results.append((status[keep], assignment[keep], bound[keep]))
         if keep.all():
             break
-        work = work[~keep]
-        work = work.split(enclosure.widths(work, extent).argmax(1))
+        work, tries = work[~keep], tries[~keep]
+        work, parent = work.split(enclosure.widths(work, extent).argmax(1))
+        tries = tries[parent]
     boxes = Boxes.concatenate(done)
     status, assignment, bound = (np.concatenate(x) for x in zip(*results, strict=True))
     certificate = _continuum_certificate(
@@ -200,36 +204,52 @@ def certify_cover(
 
 def _decide(
     enclosure: Enclosure,
-    chosen: NDArray[np.int64],
+    tries: NDArray[np.int64],
     boxes: Boxes,
     epsilon: float,
     clock: Clock,
-) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Status, source and its bound for each box, and what to try on its parts.
+
+    Args:
+        enclosure: bounds on the losses.
+        tries: sources for each box, the most promising first, −1 for none.
+        boxes: where.
+        epsilon: tolerance.
+        clock: when to stop.
+    """
     status = np.full(len(boxes), OPEN, np.int8)
     assignment = np.full(len(boxes), -1, np.int64)
     bound = np.full(len(boxes), np.inf)
-    if len(chosen) == 0:
+    tries = tries.copy()
+    if tries.shape[1] == 0:
         status[:] = UNCOVERED
-        return status, assignment, bound
+        return status, assignment, bound, tries
     # In stretches, so that the clock is looked at; a few, so that threads have work.
-    step = max(1, CHECK_PAIRS_AT_ONCE // len(chosen))
+    step = max(1, CHECK_PAIRS_AT_ONCE // tries.shape[1])
     for first in range(0, len(boxes), step):
         if clock.left <= 0:
             break
-        part = boxes[np.arange(first, min(first + step, len(boxes)))]
-        rows = slice(first, first + len(part))
-        _, high = enclosure.bounds(part, chosen)
-        best = high.argmin(0)
-        bound[rows] = high[best, np.arange(len(part))]
+        rows = np.arange(first, min(first + step, len(boxes)))
+        low, high = enclosure.tried_bounds(boxes[rows], tries[rows], epsilon)
+        best = high.argmin(1)
+        bound[rows] = high[np.arange(len(rows)), best]
         served = bound[rows] <= epsilon
-        status[rows][served] = CERTIFIED
-        assignment[rows][served] = chosen[best[served]]
-        rest = np.flatnonzero(~served)
+        status[rows[served]] = CERTIFIED
+        assignment[rows[served]] = tries[rows[served], best[served]]
+        rest = rows[~served]
         if not len(rest):
             continue
-        low, _ = enclosure.bounds(Boxes.points(part[rest].centre), chosen)
-        status[rows][rest[(low > epsilon).all(0)]] = UNCOVERED
-    return status, assignment, bound
+        # What fails on all of a box fails on its parts too.
+        left = np.where(low[~served] > epsilon, -1, tries[rest])
+        centre = Boxes.points(boxes[rest].centre)
+        there = enclosure.tried_bounds(centre, left, epsilon)
+        fails = ((there[0] > epsilon) | (left < 0)).all(1)
+        status[rest[fails]] = UNCOVERED
+        # The best goes first on the parts; where no bound is known, that of the centre.
+        order = np.lexsort((there[1], high[~served]), axis=1)
+        tries[rest] = np.take_along_axis(left, order, axis=1)
+    return status, assignment, bound, tries
 
 
 def _continuum_certificate(

@@ -120,6 +120,7 @@ def certify(
     enclosure: Enclosure | None = None,
     confidence: float = 0.999,
     max_episodes: int = 4096,
+    look: tuple[int, int] | None = None,
     law: str | Path | Law | None = None,
     draws: int | None = None,
     until: float | None = None,
@@ -153,6 +154,9 @@ def certify(
         confidence: of statements from fresh episodes and from draws.
         max_episodes: fresh episodes for each source that is tried at a target, where
             the system is played in episodes.
+        look: sources and episodes of a closer look, e.g. `(16, 256)`: so many sources
+            are played again in so many other episodes, and the cover that fresh
+            episodes judge is chosen on these. For tables that are noisier than ε.
         law: draw contexts from it and bound the share that is served: `"uniform"`,
             `"loguniform"`, a CSV file, or a `Law`.
         draws: how many contexts to draw.
@@ -215,7 +219,7 @@ def certify(
         tell("fresh episodes")
         limit = clock.left if law is None else 0.6 * clock.left
         fresh, again = certify_fresh(
-            setting, cover, confidence, max_episodes, limit, tell
+            setting, cover, confidence, max_episodes, look, limit, tell
         )
         found.append(again)
     if law is not None:

@@ -4,7 +4,8 @@ A cover that was chosen from estimated returns is optimistic: of many noisy numb
 took the lucky ones. So the pairs that it uses, and only these, are played again on
 episodes that selection never saw, one sequential test a target (`BettingTests`), each
 stopped as soon as it decides. The level is split over the targets; part of it is kept
-for trying another selected source where the first one fails.
+for trying another source where the first one fails: a selected one that the table
+believes in, or else the one that it believes to serve most of what failed.
 """
 
 from collections.abc import Callable
@@ -95,14 +96,12 @@ def check_on_fresh_episodes(
     game = _Game(table, question, system, policies, sources, targets)
     n_targets = len(assignment)
     assignment = np.asarray(assignment, np.int64)
-    chosen = np.unique(assignment[assignment >= 0])
     status = np.full(n_targets, UNDECIDED, np.int8)
     status[assignment < 0] = REFUTED
     current = np.array(assignment, np.int64)
-    tried = np.zeros((n_targets, len(chosen)), np.bool_)
+    tried: list[NDArray[np.int64]] = []
     played = np.zeros(n_targets, np.int64)
-    shares = SHARES[: len(chosen)] or (1.0,)
-    losses = game.losses(chosen)
+    shares = SHARES[: table.sizes["source"]]
     waiting = np.flatnonzero(assignment >= 0)
     first = first_episode
     for number, share in enumerate(shares):
@@ -111,7 +110,7 @@ def check_on_fresh_episodes(
         # The last try takes all that is left of the level.
         spent = sum(SHARES[:number])
         part = 1.0 - spent if number == len(shares) - 1 else share
-        tried[waiting, np.searchsorted(chosen, current[waiting])] = True
+        tried.append(current.copy())
         outcome, counts = game.play(
             waiting,
             current[waiting],
@@ -125,19 +124,53 @@ def check_on_fresh_episodes(
         first += max_episodes
         status[waiting] = outcome
         played[waiting] += counts
-        refuted = waiting[outcome == REFUTED]
-        left = np.where(tried[refuted], np.inf, losses[:, refuted].T)
-        has_other = left.min(1, initial=np.inf) <= question.epsilon
-        waiting = refuted[has_other]
-        if number + 1 < len(shares) and clock.left > 0 and len(waiting):
-            current[waiting] = chosen[left[has_other].argmin(1)]
-            status[waiting] = UNDECIDED
-        else:
+        if number + 1 == len(shares) or clock.left <= 0:
             break
+        refuted = waiting[outcome == REFUTED]
+        other = _others(table, question, refuted, tried)
+        waiting = refuted[other >= 0]
+        current[waiting] = other[other >= 0]
+        status[waiting] = UNDECIDED
     certificate = _certificate(
-        question, confidence, status, current, assignment, played, targets
+        question, confidence, status, current, assignment, played, sources, targets
     )
     return FreshCheck(certificate, status, current, played)
+
+
+def _others(
+    table: xr.Dataset,
+    question: Question,
+    targets: NDArray[np.int64],
+    tried: list[NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """The next source to try at targets where some have failed, −1 for none.
+
+    Selected ones come first. Where none of them is believed to serve, sources are
+    added one after the other, each time the one that is believed to serve most.
+
+    Args:
+        table: the table that the cover was chosen on.
+        question: what the cover answers.
+        targets: where a source has failed.
+        tried: source of every target in each try so far.
+    """
+    if not len(targets):
+        return np.empty(0, np.int64)
+    losses = np.concatenate([rows[:, targets] for _, rows in question.blocks(table)])
+    for sources in tried:
+        losses[sources[targets], np.arange(len(targets))] = np.inf
+    served = losses <= question.epsilon
+    used = np.unique(np.concatenate(tried))
+    allowed = np.zeros(len(losses), np.bool_)
+    allowed[used[used >= 0]] = True
+    while True:
+        gain = served[:, ~served[allowed].any(0)].sum(1)
+        best = int(gain.argmax())
+        if not gain[best]:
+            break
+        allowed[best] = True
+    left = np.where(allowed[:, None] & served, losses, np.inf)
+    return np.where(np.isfinite(left).any(0), left.argmin(0), -1)
 
 
 def _certificate(
@@ -147,16 +180,22 @@ def _certificate(
     current: NDArray[np.int64],
     before: NDArray[np.integer],
     played: NDArray[np.int64],
+    sources: Space,
     targets: Space,
 ) -> Certificate:
     counts = {name: int((status == code).sum()) for code, name in enumerate(STATUS)}
     moved = (status == CERTIFIED) & (current != before)
+    serving = np.unique(current[status == CERTIFIED])
+    added = np.setdiff1d(serving, before)
     values = {
         **question.record(),
         "confidence": confidence,
         "n_targets": len(status),
         **{f"n_{name}": n for name, n in counts.items()},
         "n_reassigned": int(moved.sum()),
+        "sources": serving.tolist(),
+        "source_contexts": [sources.context(int(s)) for s in serving],
+        "n_added": len(added),
         "episodes": int(played.sum()),
         "largest_episodes": int(played.max(initial=0)),
         "median_episodes": float(np.median(played)) if len(played) else 0.0,
@@ -173,6 +212,7 @@ def _certificate(
         n_refuted=counts["refuted"],
         n_undecided=counts["undecided"],
         n_reassigned=values["n_reassigned"],
+        n_added=values["n_added"],
         n_episodes=values["episodes"],
     )
     kind = "confidence" if counts["certified"] or counts["refuted"] else "vacuous"
@@ -219,15 +259,6 @@ class _Game:
                 f"{self.system.id} declares no return_bounds."
             )
         return np.asarray(found, np.float64)
-
-    def losses(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Losses of the selected sources on the table, `(selected, target)`."""
-        rows = [
-            self.question.rows(self.table, slice(int(s), int(s) + 1)) for s in chosen
-        ]
-        if not rows:
-            return np.empty((0, self.table.sizes["target"]))
-        return np.concatenate(rows)
 
     def play(
         self,

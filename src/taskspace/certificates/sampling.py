@@ -1,6 +1,7 @@
 """What sampling adds to a table: fresh episodes, and draws from a law."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,12 @@ from taskspace.certificates.chance import (
 from taskspace.certificates.continuum import (
     ContinuumCover,
 )
+from taskspace.certificates.exploring import Explored, explore, least_assignment
 from taskspace.certificates.fresh import FreshCheck, check_on_fresh_episodes
+from taskspace.certificates.sentences import look_sentence
 from taskspace.certificates.setting import Setting
 from taskspace.cover import Cover
+from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points
 from taskspace.systems.episodic import EpisodicSystem
@@ -36,6 +40,7 @@ def certify_fresh(
     cover: Cover,
     confidence: float,
     max_episodes: int,
+    look: tuple[int, int] | None,
     time_limit: float,
     tell: Report,
 ) -> tuple[FreshCheck | None, Certificate]:
@@ -46,26 +51,73 @@ def certify_fresh(
         cover: of the table's targets.
         confidence: of the statement.
         max_episodes: for each source that is tried at a target.
+        look: sources and episodes of a closer look, on which another cover is chosen
+            first; `None` for none.
         time_limit: seconds.
         tell: called with how far it is.
     """
-    assert isinstance(setting.system, EpisodicSystem)
-    assert setting.policies is not None
+    system, policies = setting.system, setting.policies
+    assert isinstance(system, EpisodicSystem)
+    assert policies is not None
+    clock = Clock(time_limit)
+    table, assignment, explored = setting.table, cover.assignment, None
     try:
+        if look is not None:
+            explored = explore(
+                table,
+                setting.question,
+                system,
+                policies,
+                n_sources=look[0],
+                n_episodes=look[1],
+                time_limit=0.5 * clock.left,
+                progress=tell,
+            )
+            table, policies = explored.table, policies[explored.sources]
+            assignment = least_assignment(table, setting.question)
         found = check_on_fresh_episodes(
-            setting.table,
+            table,
             setting.question,
-            cover.assignment,
-            setting.system,
-            setting.policies,
+            assignment,
+            system,
+            policies,
             confidence=confidence,
             max_episodes=max_episodes,
-            time_limit=time_limit,
+            time_limit=clock.left,
             progress=tell,
         )
     except InvalidInputError as error:
         return None, Certificate("fresh episodes", False, "vacuous", str(error))
+    if explored is not None:
+        found = _of_all(found, explored, len(np.unique(assignment)))
     return found, found.certificate
+
+
+def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshCheck:
+    """What was found about a shortlist, with the sources as the whole table has them.
+
+    Args:
+        found: of the table of the shortlist.
+        explored: the shortlist.
+        n_selected: sources of the cover that was chosen on it.
+    """
+    n_episodes = explored.table.attrs["n_episodes"]
+    said = found.certificate
+    values = {
+        **said.values,
+        "sources": explored.sources[said.values["sources"]].tolist(),
+        "shortlist": explored.sources.tolist(),
+        "n_selected": n_selected,
+        "look_episodes": n_episodes,
+    }
+    why = look_sentence(len(explored.sources), n_episodes, n_selected)
+    return replace(
+        found,
+        certificate=replace(said, why=f"{said.why} {why}", values=values),
+        assignment=np.where(
+            found.assignment >= 0, explored.sources[found.assignment], -1
+        ),
+    )
 
 
 def certify_share(

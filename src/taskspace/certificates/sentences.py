@@ -12,8 +12,11 @@ __all__ = [
     "context_words",
     "continuum_sentence",
     "few_sentence",
+    "fresh_sentence",
     "grid_sentence",
     "hopeless_sentence",
+    "look_sentence",
+    "share_sentence",
 ]
 
 
@@ -199,6 +202,7 @@ def fresh_sentence(
     n_refuted: int,
     n_undecided: int,
     n_reassigned: int,
+    n_added: int,
     n_episodes: int,
 ) -> str:
     """What fresh episodes say of a cover.
@@ -210,7 +214,8 @@ def fresh_sentence(
         n_certified: targets that are served.
         n_refuted: targets that are not.
         n_undecided: targets of which neither was shown.
-        n_reassigned: targets that another selected source serves.
+        n_reassigned: targets that another source serves.
+        n_added: sources that were not selected before.
         n_episodes: how many were played.
     """
     what = question.rule.clause(question.epsilon)
@@ -221,8 +226,23 @@ def fresh_sentence(
         why = f"{count(n_certified, 'target', of=n_targets)} certainly so: {what}"
         why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided."
     if n_reassigned:
-        why += f" {count(n_reassigned, 'target')} of these by another selected source."
+        why += f" {count(n_reassigned, 'target')} of these by another "
+        why += f"source, {n_added:,} added." if n_added else "selected source."
     return why
+
+
+def look_sentence(n_sources: int, n_episodes: int, n_selected: int) -> str:
+    """How the sources that were judged were selected.
+
+    Args:
+        n_sources: sources that had a closer look.
+        n_episodes: of that look.
+        n_selected: sources that were selected on it.
+    """
+    return (
+        f"Selected were {count(n_selected, 'source')} of a shortlist of {n_sources}, "
+        f"on {n_episodes:,} other episodes."
+    )
 
 
 def share_sentence(

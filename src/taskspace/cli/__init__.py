@@ -43,7 +43,8 @@ COMMANDS = (
 
 FULL_OR_FORBIDDEN = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
-    errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO,
+    errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.ESTALE,
 }  # fmt: skip
 """What a disk may say that no one here can mend."""
 
@@ -147,6 +148,11 @@ def main() -> None:
             said.print(
                 "[bold red]Error:[/bold red] There is not enough memory. Everything "
                 "finished before is kept."
+            )
+            code = 2
+        except RecursionError:
+            said.print(
+                "[bold red]Error:[/bold red] The input is nested too deeply to be read."
             )
             code = 2
         except (_Interrupted, KeyboardInterrupt):

@@ -14,20 +14,28 @@ from taskspace.cli.output import (
     writable,
 )
 from taskspace.runs import RunStore
-from taskspace.runs.archive import write_archive
+from taskspace.runs.archive import KEPT_POLICIES, write_archive
 
 
 def archive(
     run: Annotated[Path, typer.Argument(help="A finished run directory.")],
     file: Annotated[Path, typer.Argument(help="The file to write, ending in .npz.")],
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Whose policies come along: all sources, those of the stored covers, "
+            "none; auto takes all up to 8 MB.",
+            metavar="|".join(KEPT_POLICIES),
+        ),
+    ] = "auto",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a run's table and experiment into one compact file.
+    """Write a run's table, experiment and policies into one compact file.
 
-    The commands cover, profile, certify and report take it in place of the run.
+    Every command that reads a run takes it in place of the run.
     """
     writable(file)
-    written = write_archive(RunStore.open(run), file)
+    written = write_archive(RunStore.open(run), file, policies=policies)  # type: ignore[arg-type]
     size = written.stat().st_size
     if output == Format.JSON:
         print_json({"file": str(written), "bytes": size})

@@ -26,6 +26,7 @@ def smallest(
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
+    copies: int = 1,
     time_limit: float,
     seed: int,
     report: Callable[..., None],
@@ -38,6 +39,7 @@ def smallest(
         budget: number of sources.
         include: sources that must be selected.
         exclude: sources that must not be.
+        copies: selected sources that must serve each target.
         time_limit: seconds.
         seed: of the random choices.
         report: told about progress.
@@ -50,6 +52,7 @@ def smallest(
         budget,
         include=include,
         exclude=exclude,
+        copies=copies,
         time_limit=time_limit,
         seed=seed,
         progress=lambda p: report(
@@ -67,30 +70,34 @@ def smallest(
             f"{time_limit:g} s. Give more time with --time-limit."
         )
     allowed = np.delete(losses.values, list(exclude), axis=0)
-    alone = np.flatnonzero(~np.isfinite(allowed).any(0))
+    alone = np.flatnonzero(np.isfinite(allowed).sum(0) < copies)
     names = target_names(table)
+    many = "no source" if copies == 1 else f"fewer than {copies} sources"
     why = (
-        f"; target {names[alone[0]] if names else alone[0]} has no source of finite "
-        "loss"
+        f"; target {names[alone[0]] if names else alone[0]} has {many} of finite loss"
         if len(alone)
         else ""
     )
+    often = "" if copies == 1 else f" {copies} times"
     raise InvalidInputError(
-        f"No {budget} sources serve every target within any tolerance{why}. With "
-        "--epsilon a budget serves as many targets as it can."
+        f"No {budget} sources serve every target{often} within any tolerance{why}. "
+        "With --epsilon a budget serves as many targets as it can."
     )
 
 
-def cover_at(found: SmallestEpsilon, question: Question, table: xr.Dataset) -> Cover:
+def cover_at(
+    found: SmallestEpsilon, question: Question, table: xr.Dataset, **limits: Any
+) -> Cover:
     """The selection of a smallest tolerance as a cover at that tolerance.
 
     Args:
         found: the smallest tolerance.
         question: at that tolerance.
         table: the table.
+        **limits: sources that must be in or out, and how many must serve a target.
     """
     sets = question.sets(table)
-    greedy = greedy_cover(sets)
+    greedy = greedy_cover(sets, **limits)
     cover = make_cover(
         "budget",
         sets,
@@ -101,6 +108,7 @@ def cover_at(found: SmallestEpsilon, question: Question, table: xr.Dataset) -> C
         stop_reason="covered",
         clock=Clock(),
         prices=greedy.prices,
+        restrictions=greedy.restrictions,
     )
     return replace(cover, seconds=found.seconds)
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from taskspace.cli.options import TrustOption
 from taskspace.cli.output import Format, FormatOption, console, print_json
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
@@ -47,6 +48,7 @@ def doctor(
         int, typer.Option(help="Targets of the run whose time is estimated.")
     ] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the trials.")] = 0,
+    trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Check that every axis is alive, J is sound and repeatable, and what it costs.
@@ -60,7 +62,7 @@ def doctor(
         )
     context = None
     if Path(system).suffix == ".toml" or system in builtin_experiments():
-        experiment = load_experiment(system)
+        experiment = load_experiment(system, trust=trust)
         built: System = experiment.built_system
         chosen: Trainer | None = experiment.built_trainer
         sources, targets = experiment.sources.size, experiment.target_space.size

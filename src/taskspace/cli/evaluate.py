@@ -1,7 +1,9 @@
 """`taskspace evaluate`: a library on trial, beside what one could do instead."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,11 +19,20 @@ from taskspace.cli.output import (
     shown,
 )
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library import Trial, load_library, try_library
+from taskspace.library import (
+    PolicyLibrary,
+    Trial,
+    conditioned_networks,
+    load_library,
+    try_library,
+)
+from taskspace.library.networks import training_steps
 from taskspace.library.origin import run_policies
+from taskspace.library.trial import Contender
 from taskspace.performance import source_space
-from taskspace.policies import Policy
-from taskspace.runs import RunStore, builtin_experiments, load_experiment
+from taskspace.policies import Mlp, Policy
+from taskspace.runs import Experiment, RunStore, builtin_experiments, load_experiment
+from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.runs.objects import build_object, is_reference
 from taskspace.spaces import Points
@@ -35,8 +46,8 @@ def evaluate(
     system: Annotated[
         str,
         typer.Argument(
-            help="A system (msd-v1, ...), package.module:object, an experiment or a "
-            "run.",
+            help="A system (msd-v1, ...), package.module:object, an experiment, a "
+            "run or an archive.",
             metavar="SYSTEM",
         ),
     ],
@@ -54,8 +65,22 @@ def evaluate(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A run whose policies make uniform and random libraries; linear "
-            "systems need none.",
+            help="A run or an archive whose policies make uniform and random "
+            "libraries; linear systems need none.",
+            show_default=False,
+        ),
+    ] = None,
+    networks: Annotated[
+        int,
+        typer.Option(
+            help="Networks that see the context, trained beside a library of networks, "
+            "one a seed; 0 for none."
+        ),
+    ] = 3,
+    network_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Environment steps of each; those of the library if left out.",
             show_default=False,
         ),
     ] = None,
@@ -66,19 +91,31 @@ def evaluate(
     """Try a library off its grid, with noise and drift, beside the alternatives.
 
     Says how often the guarantee applied and held, and what one policy, a uniform or
-    random library, interpolated gains and the optimum of each context do.
+    random library, interpolated gains, one network that sees the context and the
+    optimum of each context do.
     """
     library = load_library(folder)
-    with progress_console.status("play"):
+    with progress_console.status("play") as status:
+        tasks, experiment = _system(system, trust)
+        pool = None
+        if run is not None:
+            pool, experiment = _pool(run, trust)
+        trained, why = _networks(
+            library, tasks, experiment, networks, network_steps, seed, status.update
+        )
+        status.update("play")
         trial = try_library(
             library,
-            _system(system, trust),
+            tasks,
             n_contexts=contexts,
             seed=seed,
             noise=noise,
             drift=drift,
-            pool=None if run is None else _pool(run, trust),
+            pool=pool,
+            networks=trained,
         )
+        if why:
+            trial = replace(trial, notes=(*trial.notes, why))
     if output == Format.JSON:
         print_json(
             {
@@ -93,25 +130,99 @@ def evaluate(
     _show(trial)
 
 
-def _system(name: str, trust: bool) -> System:
+def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
+    """The system that a word names, and the experiment that it comes from."""
     if is_run(Path(name)):
-        return RunStore.open(name, trust=trust).experiment.built_system
+        experiment = RunStore.open(name, trust=trust).experiment
+        return experiment.built_system, experiment
+    if is_archive(name):
+        experiment = read_archive(name, trust=trust).experiment
+        return experiment.built_system, experiment
     if Path(name).suffix == ".toml" or name in builtin_experiments():
-        return load_experiment(name).built_system
+        experiment = load_experiment(name, trust=trust)
+        return experiment.built_system, experiment
     if is_reference(name):
-        return build_object("system", name, {}, System)
+        return build_object("system", name, {}, System), None
     if name not in SYSTEMS:
         raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
-    return SYSTEMS[name]()
+    return SYSTEMS[name](), None
 
 
-def _pool(run: Path, trust: bool) -> tuple[Points, Policy]:
-    """The first policy of every source of a run."""
-    store = RunStore.open(run, trust=trust)
-    policies, space = run_policies(store), source_space(store.table())
+def _networks(
+    library: PolicyLibrary,
+    system: System,
+    experiment: Experiment | None,
+    n: int,
+    steps: int | None,
+    seed: int,
+    tell: Callable[[str], None],
+) -> tuple[list[Any], str]:
+    """Networks that see the context, where they can be had; else why not."""
+    if n < 0 or (steps is not None and steps < 1):
+        raise InvalidInputError(
+            "--networks >= 0 and --network-steps >= 1 must hold, but got "
+            f"--networks {n} and --network-steps {steps}."
+        )
+    if n == 0 or not isinstance(library.policies, Mlp):
+        return [], ""
+    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
+    from taskspace.trainers.ppo import Ppo
+
+    what = "One network that sees the context was not tried:"
+    if not isinstance(system, SimulatedSystem):
+        return [], f"{what} it is trained in JAX, and {system.id} is not JAX functions."
+    budget = steps or training_steps(library)
+    if budget is None:
+        return [], (
+            f"{what} how many steps the training of this library took is not known. "
+            "Give --network-steps."
+        )
+    trainer = None if experiment is None else experiment.built_trainer
+    recipe = trainer if isinstance(trainer, Ppo) else None
+    tell(f"train network 1/{n} ({budget:,} steps)")
+    found = conditioned_networks(
+        library,
+        system,
+        n,
+        recipe=recipe,
+        total_steps=budget,
+        seed=seed,
+        progress=lambda k: tell(
+            f"train network {min(k + 1, n)}/{n} ({budget:,} steps)"
+        ),
+    )
+    return found, ""
+
+
+def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
+    """The first policy of every source of a run or an archive, and its experiment."""
+    if is_archive(run):
+        archive = read_archive(run, trust=trust)
+        policies, table = archive.all_policies, archive.table
+        experiment = archive.experiment
+    else:
+        store = RunStore.open(run, trust=trust)
+        policies, table = run_policies(store), store.table()
+        experiment = store.experiment
+    space = source_space(table)
     if policies is None or space is None:
-        raise InvalidInputError(f"{run} has no policies with contexts.")
-    return Points(space.names, space.points), policies[:, 0]
+        raise InvalidInputError(
+            f"{run} has no policies with contexts for all its sources. Make an archive "
+            "of all with: taskspace archive RUN FILE --policies all"
+        )
+    return (Points(space.names, space.points), policies[:, 0]), experiment
+
+
+def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
+    low, high = one.spread["mean_performance"]
+    least, most = one.spread["worst_percent"]
+    spent = f", {steps[one.name]:,} steps each on average" if one.name in steps else ""
+    against = f" ({steps['library']:,} of the library)" if "library" in steps else ""
+    console.print(
+        f"{one.name.capitalize()}: the one in the middle of {one.n_repeats}; mean J "
+        f"from {number(low)} to {number(high)}, worst loss from {number(least, 3)} % "
+        f"to {number(most, 3)} %{spent}{against if spent else ''}."
+    )
 
 
 def _show(trial: Trial) -> None:
@@ -134,6 +245,9 @@ def _show(trial: Trial) -> None:
             "–" if one.within is None else f"{100 * one.within:.4g} %",
         )
     console.print(view)
+    for one in trial.contenders:
+        if one.spread:
+            _show_spread(one, trial.environment_steps)
     if trial.held is None:
         console.print("The guarantee spoke of none of these contexts.")
     else:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from taskspace._files import inside, write_atomically
 from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
     ContextsOption,
@@ -127,11 +128,13 @@ def explore(
         return
     file = out or (path / "explore.html" if path.is_dir() else _beside(path))
     writable(file)
+    if out is None and path.is_dir():
+        inside(path, file)
     began = time.perf_counter()
     with progress_console.status("load") as status:
         page = reader.read(progress=lambda text: status.update(shown(text)))
         status.update("write")
-        file.write_text(render(page), encoding="utf-8")
+        write_atomically(file, render(page))
     seconds, size = time.perf_counter() - began, file.stat().st_size
     if output == Format.JSON:
         print_json({"file": str(file), "bytes": size, "seconds": seconds})

@@ -35,7 +35,6 @@ from taskspace.cover import METHODS, Cover, find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
 from taskspace.library import ASSIGN_RULES, PolicyLibrary, library
-from taskspace.library.origin import run_policies
 from taskspace.questions import Question
 
 SHOWN_POLICIES = 12
@@ -43,7 +42,8 @@ SHOWN_POLICIES = 12
 
 def export(
     path: Annotated[
-        Path, typer.Argument(help="A run, or a matrix file (names, no policies).")
+        Path,
+        typer.Argument(help="A run, an archive, or a matrix file (without policies)."),
     ],
     epsilon: Annotated[float, typer.Option(help="Tolerance.")],
     to: Annotated[Path, typer.Option(help="New folder for the library.")],
@@ -130,7 +130,7 @@ def export(
             )
         status.update("write")
         made = library(
-            loaded.run if loaded.run is not None else loaded.table,
+            loaded.run or loaded.archive or loaded.table,
             selection,
             question,
             rule=rule,
@@ -192,21 +192,13 @@ def _check_new(to: Path) -> None:
 def _certified(
     loaded: TableInput, question: Question, time_limit: float, seed: int
 ) -> Any:
-    if loaded.run is None:
+    given = loaded.setting
+    if not given:
         raise InvalidInputError(
-            "--certified needs a run, whose system has bounds over boxes; a matrix "
-            "file has none."
+            "--certified needs a run, or an archive with all its policies, whose "
+            "system has bounds over boxes; a matrix file has none."
         )
-    ledger = loaded.run.ledger()
-    result = certify(
-        loaded.table,
-        question,
-        system=ledger.task.system,
-        policies=run_policies(loaded.run),
-        targets=ledger.target_space,  # type: ignore[arg-type]
-        time_limit=time_limit,
-        seed=seed,
-    )
+    result = certify(loaded.table, question, time_limit=time_limit, seed=seed, **given)
     if result.continuum is None:
         raise InvalidInputError(
             f"Nothing is certified between the targets: {result.certificates[-1].why} "
@@ -257,7 +249,7 @@ def _show(made: PolicyLibrary, to: Path, wanted: list[str], loaded: TableInput) 
     if made.size > SHOWN_POLICIES:
         console.print(f"... and {made.size - SHOWN_POLICIES} more; see policies.csv.")
     console.print(f"Written {shown(to)}: library{''.join(f', {w}' for w in wanted)}.")
-    if made.policies is not None and loaded.run is not None:
+    if made.policies is not None:
         console.print(
             f"Next: taskspace evaluate {shown(to)} "
             f"{shown(made.provenance.get('system', 'SYSTEM'))}"

@@ -11,7 +11,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.io import MATRIX_SUFFIXES, Missing, read_matrix
 from taskspace.runs import Experiment, RunStore
-from taskspace.runs.archive import is_archive, read_archive
+from taskspace.runs.archive import Archive, is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.spaces import Grid
 
@@ -27,18 +27,44 @@ class TableInput:
         run: the run, None for a file.
         experiment: the experiment of a run or an archive, None for a matrix file.
         system: what a run or an archive tells of its system without its code.
+        archive: the archive, None for anything else.
     """
 
     table: xr.Dataset
     run: RunStore | None = None
     experiment: Experiment | None = None
     system: dict[str, Any] = field(default_factory=dict)
+    archive: Archive | None = None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of the source grid, None if the sources are not on a grid."""
         sources = source_space(self.table)
         return sources.shape if isinstance(sources, Grid) else None
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """System, policies and targets of the table's sources, for certificates.
+
+        Empty where they are not at hand: for a matrix file, and for an archive whose
+        policies did not all come along or whose code is not trusted.
+        """
+        experiment = self.experiment
+        if experiment is None:
+            return {}
+        if self.run is not None:
+            policies = self.run.table_policies()
+        else:
+            untrusted = experiment.names_code and not experiment.code.trusted
+            found = self.archive
+            policies = None if untrusted or found is None else found.all_policies
+            if policies is None:
+                return {}
+        return {
+            "system": experiment.built_system,
+            "policies": policies,
+            "targets": experiment.target_space,
+        }
 
     @property
     def notes(self) -> list[str]:
@@ -94,7 +120,10 @@ def load_table(
     if archived:
         archive = read_archive(path, trust=trust)
         return TableInput(
-            archive.table, experiment=archive.experiment, system=archive.system
+            archive.table,
+            experiment=archive.experiment,
+            system=archive.system,
+            archive=archive,
         )
     if path.is_dir() and not is_matrix:
         run = RunStore.open(path, trust=trust)

@@ -14,8 +14,6 @@ import numpy as np
 
 from taskspace.cover import METHODS
 from taskspace.systems.base import System
-from taskspace.systems.linear import LinearSystem
-from taskspace.systems.msd import MassSpringDamper
 
 __all__ = [
     "KERNELS",
@@ -95,6 +93,8 @@ def system_kernels(system: System) -> list[str]:
     Args:
         system: the tasks.
     """
+    from taskspace.systems.linear import LinearSystem
+
     if not isinstance(system, LinearSystem):
         return []
     has_own = "reduce_family" in vars(type(system)) and np.isinf(system.horizon)
@@ -107,6 +107,8 @@ def box_kernels(system: System | None) -> list[str]:
     Args:
         system: the tasks; None where there is only a table.
     """
+    from taskspace.systems.msd import MassSpringDamper
+
     return ["boxes"] if isinstance(system, MassSpringDamper) else []
 
 
@@ -136,6 +138,7 @@ def _warm_search() -> None:
 def _warm_loops() -> None:
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
+    from taskspace.systems.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     space, trainer = Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)), Lqr(n_policies=2)
@@ -146,6 +149,7 @@ def _warm_boxes() -> None:
     from taskspace.certificates import certify
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
+    from taskspace.systems.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     system, space = MassSpringDamper(), Grid(k=(1.0, 1.5, 2), c=(1.0, 1.5, 2))

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover.answer import source_names
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io.text import read_text
 
@@ -35,15 +33,17 @@ def place_of(word: str, names: Sequence[str] | None, size: int, kind: str) -> in
     )
 
 
-def source_places(words: str | None, table: xr.Dataset) -> list[int]:
+def source_places(
+    words: str | None, names: Sequence[str] | None, size: int
+) -> list[int]:
     """The sources that `a,b,3` calls by name or number.
 
     Args:
         words: what the option holds; None for nothing.
-        table: the table that has them.
+        names: names of the sources, None where there are none.
+        size: how many sources there are.
     """
     given = [word.strip() for word in (words or "").split(",") if word.strip()]
-    names, size = source_names(table), table.sizes["source"]
     return [place_of(word, names, size, "source") for word in given]
 
 

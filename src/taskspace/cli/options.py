@@ -1,7 +1,8 @@
 """Options that several commands share, each with one wording."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +12,7 @@ from taskspace.questions import Question
 
 __all__ = [
     "ContextsOption",
+    "CopiesOption",
     "CriterionOption",
     "FamilyOption",
     "IgnoreOption",
@@ -22,6 +24,7 @@ __all__ = [
     "TargetsOption",
     "TrustOption",
     "asked",
+    "command_options",
     "question_options",
 ]
 
@@ -59,6 +62,9 @@ IgnoreOption = Annotated[
 MissingOption = Annotated[
     str, typer.Option(help="Empty cells of a matrix: error, not-served.")
 ]
+CopiesOption = Annotated[
+    int, typer.Option(help="Sources that must serve each target: 2 for a spare.")
+]
 MemoryOption = Annotated[
     int | None,
     typer.Option(
@@ -95,9 +101,36 @@ def question_options(question: Question) -> str:
     Args:
         question: what was asked.
     """
-    words = [f"--epsilon {question.epsilon:g}"]
+    words = [f"--epsilon {_shortest(question.epsilon)}"]
     if question.criterion != "regret":
         words.append(f"--criterion {question.criterion}")
     if question.judge != "worst":
         words.append(f"--judge {question.judge}")
     return " ".join(words)
+
+
+def command_options(path: Path, question: Question | None, **given: Any) -> str:
+    """A path and the options that ask the same of it again, as a shell takes them.
+
+    Args:
+        path: the run or file.
+        question: what was asked, None for a set-cover file.
+        **given: the other options by their names in Python; None and False are left
+            out, and True is a flag.
+    """
+    words = [shlex.quote(str(path))]
+    if question is not None:
+        words.append(question_options(question))
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(shlex.quote(str(value)))
+    return " ".join(words)
+
+
+def _shortest(value: float) -> str:
+    """The shortest text that is read as the same number."""
+    text = f"{value:g}"
+    return text if float(text) == value else repr(float(value))

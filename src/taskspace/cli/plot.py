@@ -62,13 +62,6 @@ def plot(
             show_default=False,
         ),
     ] = None,
-    full_table: Annotated[
-        Path | None,
-        typer.Option(
-            help="A run or file with all candidates, beside a selection's history.",
-            show_default=False,
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -101,14 +94,14 @@ def plot(
     file = out or Path(f"{kind}.png")
     figure_file(file)
     if kind == "history":
-        _draw_history(path, full_table, file, trust)
+        from taskspace import show  # matplotlib loads slowly
+
+        show.history(path).savefig(file, dpi=200)
         if output == Format.JSON:
             print_json({"file": str(file), "kind": kind})
         else:
             console.print(f"{shown(file)}: {kind}")
         return
-    if full_table is not None:
-        raise InvalidInputError("--full-table is for the figure history.")
     with progress_console.status("load") as status:
         loaded = load_table(
             path,
@@ -191,19 +184,8 @@ def _boxes(
 ) -> "Figure":
     from taskspace import show
     from taskspace.certificates import certify
-    from taskspace.cli.certify import of_run
 
     result = certify(
-        loaded.table, question, time_limit=time_limit, seed=seed, **of_run(loaded)
+        loaded.table, question, time_limit=time_limit, seed=seed, **loaded.setting
     )
     return show.boxes(result, loaded.table)
-
-
-def _draw_history(path: Path, full_table: Path | None, file: Path, trust: bool) -> None:
-    from taskspace import show
-
-    with progress_console.status("load"):
-        table = (
-            None if full_table is None else load_table(full_table, trust=trust).table
-        )
-        show.history(path, full_table=table).savefig(file, dpi=200)

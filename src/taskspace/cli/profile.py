@@ -15,6 +15,7 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
+    CopiesOption,
     CriterionOption,
     FamilyOption,
     IgnoreOption,
@@ -25,7 +26,7 @@ from taskspace.cli.options import (
     SeedOption,
     TargetsOption,
     asked,
-    question_options,
+    command_options,
 )
 from taskspace.cli.output import (
     Format,
@@ -75,6 +76,7 @@ def profile(
             show_default=False,
         ),
     ] = None,
+    copies: CopiesOption = 1,
     memory: MemoryOption = None,
     plot: Annotated[
         Path | None,
@@ -111,12 +113,13 @@ def profile(
                 loaded.table,
                 question,
                 budget,
+                copies=copies,
                 time_limit=clock.left / 2,
                 seed=seed,
                 report=report,
             )
             chosen = epsilon or default_epsilons(
-                TableLosses(loaded.table, question),
+                TableLosses(loaded.table, question, copies),
                 n_epsilons,
                 allow_negative=question.rule.allows_negative_epsilon,
             )
@@ -126,6 +129,7 @@ def profile(
             question,
             epsilon,
             n_epsilons=n_epsilons,
+            copies=copies,
             time_limit=clock.left,
             seed=seed,
             progress=lambda p: report(
@@ -139,7 +143,18 @@ def profile(
                 record["smallest_epsilon"] = smallest_record(least)
         print_json(records)
     else:
-        _print(points, question, path, loaded, least)
+        middle = points[len(points) // 2]
+        again = command_options(
+            path,
+            question.at(float(f"{middle.epsilon:.4g}")),
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=None if missing == "error" else missing,
+            copies=None if copies == 1 else copies,
+        )
+        _print(points, question, again, loaded, least, copies)
     _draw(points, question, path, plot)
 
 
@@ -171,18 +186,20 @@ def _draw(
 def _print(
     points: Sequence[ProfilePoint],
     question: Question,
-    path: Path,
+    again: str,
     loaded: TableInput,
     least: SmallestEpsilon | None,
+    copies: int,
 ) -> None:
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:
         scope = SCOPES[provenance_of(loaded.table)]
         console.print(smallest_sentence(least, scope))
+    often = "" if copies == 1 else f", every target served by {copies} sources"
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
-        "each source",
+        f"each source{often}",
         title_justify="left",
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):
@@ -196,9 +213,5 @@ def _print(
             number(point.n_uncoverable),
         )
     console.print(table)
-    middle = points[len(points) // 2]
-    console.print(
-        f"Next: taskspace cover {shown(path)} "
-        f"{question_options(question.at(float(f'{middle.epsilon:.4g}')))} "
-        "--method minimum"
-    )
+    words = f"taskspace cover {again} --method minimum"
+    console.print(f"Next: {shown(words)}", soft_wrap=True)

@@ -7,7 +7,14 @@ import typer
 
 from taskspace._files import inside
 from taskspace.cli.inputs import TableInput, load_table
-from taskspace.cli.output import Format, FormatOption, print_json, stage_progress
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_json,
+    shown,
+    stage_progress,
+)
 from taskspace.cli.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
 from taskspace.runs.answers import answer
@@ -43,8 +50,11 @@ def report(
         progress("draw", 1, 1)
     if output == Format.JSON:
         covers = results.to_dict()["covers"]
-        print_json({"covers": covers, "figures": [str(file) for file in figures]})
+        files = [str(file) for file in figures]
+        print_json({"covers": covers, "figures": files, "notes": loaded.notes})
     else:
+        for note in loaded.notes:
+            console.print(f"Note: {shown(note)}")
         print_summary(path, loaded.experiment, results, figures, trouble)
 
 

@@ -104,6 +104,7 @@ def run(
                 "figures": [str(figure) for figure in figures],
                 "mended": list(result.mended),
                 "trainings_kept": result.n_kept,
+                "evaluations_kept": result.n_cells_kept,
                 "failures": list(result.results.failures),
             }
         )
@@ -111,9 +112,11 @@ def run(
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
     if result.n_kept:
+        spent, cells = result.results.spent, result.n_cells_kept
+        beside = f" and {cells:,} of {spent.evaluations:,} evaluations" if cells else ""
         console.print(
-            f"Reused {result.n_kept:,} of {result.results.spent.trainings:,} trainings "
-            "that were in this run already."
+            f"Reused {result.n_kept:,} of {spent.trainings:,} trainings{beside} that "
+            "were in this run already."
         )
     done = "read from" if result.reused else "in"
     print_summary(

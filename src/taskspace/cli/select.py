@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import xarray as xr
 from rich.table import Table
 
 from taskspace.cli.inputs import load_table
@@ -21,7 +20,7 @@ from taskspace.cli.output import (
 )
 from taskspace.runs import SelectionRun, load_experiment, run_selection
 from taskspace.runs.select_spec import SelectSpec
-from taskspace.select import SELECTORS
+from taskspace.select import SELECTORS, SelectResult
 
 SHOWN_STEPS = 12
 
@@ -119,7 +118,7 @@ def select(
                 f"{entry['trainings']} trainings",
             ),
         )
-    figures = draw(found, table)
+    figures = draw(found)
     if output == Format.JSON:
         record = {"run": str(found.path), **found.result.record()}
         print_json(record | {"figures": [str(figure) for figure in figures]})
@@ -127,17 +126,65 @@ def select(
     _show(found, figures)
 
 
-def draw(found: SelectionRun, table: xr.Dataset | None) -> list[Path]:
+def draw(found: SelectionRun) -> list[Path]:
     """The picture of a selection.
 
     Args:
         found: the selection.
-        table: the table of all candidates, where it is known.
     """
     from taskspace.show.selection import save_selection, selection_plot  # takes long
 
-    plot = selection_plot(found.result, table)
+    plot = selection_plot(found.result)
     return save_selection(plot, found.path / "figures")
+
+
+def _show_saved(result: SelectResult) -> None:
+    """What others would have spent, where the table of all candidates is known."""
+    saved = result.saved
+    if saved is None:
+        console.print(
+            "How few trainings any selector needs is not known without the table of "
+            "all candidates (--full-table)."
+        )
+        return
+    if saved.why_no_bound:
+        console.print(f"The full table bounds no selector here: {saved.why_no_bound}.")
+    else:
+        console.print(
+            "No selector that serves with policies trained at these candidates needs "
+            f"fewer than {saved.lower_bound} trainings."
+        )
+    low, high = saved.minimum
+    view = Table("", "trainings", "environment steps", "evaluations", "coverage")
+    steps = saved.environment_steps
+    whole = f"{saved.n_candidates:,}", "-" if steps is None else f"{steps:,}"
+    for name, size in (
+        ("greedy", f"{len(saved.greedy)}"),
+        ("minimum", f"{high}" if low == high else f"{low} to {high}"),
+    ):
+        reached = f"{100 * saved.greedy[-1]:.4g} %" if saved.greedy else "0 %"
+        view.add_row(
+            f"oracle's {name}: {size} of", *whole, f"{saved.evaluations:,}", reached
+        )
+    for rival in saved.rivals:
+        done = rival.trainings
+        at = len(rival.coverage) - 1 if done is None else done - 1
+        if at >= 0:
+            view.add_row(
+                rival.name,
+                f"{at + 1}",
+                f"{rival.environment_steps[at]:,}",
+                f"{rival.evaluations[at]:,}",
+                f"{100 * rival.coverage[at]:.4g} %",
+            )
+    view.add_row(
+        f"[bold]{result.selector}[/bold]",
+        f"{result.trainings}",
+        f"{result.environment_steps:,}",
+        f"{result.evaluations:,}",
+        f"{100 * result.coverage:.4g} %",
+    )
+    console.print(view)
 
 
 def _show(found: SelectionRun, figures: list[Path]) -> None:
@@ -153,15 +200,8 @@ def _show(found: SelectionRun, figures: list[Path]) -> None:
         f"Spent: {result.environment_steps:,} environment steps, "
         f"{result.evaluations:,} evaluations of a policy at a target."
     )
-    console.print(
-        f"{result.cover.size} of the sources are enough. No selector that chooses from "
-        f"these candidates needs fewer than {result.lower_bound_trainings} trainings"
-        + (
-            "."
-            if result.lower_bound_trainings > 1
-            else "; more is not known without the table of all candidates."
-        )
-    )
+    console.print(f"{result.cover.size} of the sources are enough.")
+    _show_saved(result)
     if len(result.unserved):
         first = ", ".join(map(str, result.unserved[:5].tolist()))
         more = ", ..." if len(result.unserved) > 5 else ""

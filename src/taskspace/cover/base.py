@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.proof import PriceProof
+from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
@@ -19,8 +20,8 @@ from taskspace.sets import TargetSets
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 2
-READABLE_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Cover:
     """A selection of sources, who serves whom, and what is proven about it.
@@ -54,17 +59,20 @@ class Cover:
             are known, of those that serve it; the one of lowest index among equals,
             and where losses are not known. -1 where none serves it.
         coverage: share of all targets that are served.
-        uncoverable: targets that no source at all serves.
+        uncoverable: targets that no source at all serves, of those that may be
+            selected.
         size: number of selected sources.
         cost: total cost of the selected sources; the size where costs are all 1. A
             float cost is rounded down, to the precision of the costs given.
-        lower_bound: no selection that does as much costs less. "As much" is: serves
-            every target that can be served; where a share was asked for, reaches that
-            share; where a budget ended the search, serves as many targets (as much
-            target weight) as this cover. Never above the true minimum.
+        lower_bound: no selection that does as much costs less, of those that hold
+            `include` and nothing of `exclude`. "As much" is: serves every target that
+            can be served, `copies` times or as often as it can be; where a share was
+            asked for, reaches that share; where a budget ended the search, serves as
+            many targets (as much target weight) as this cover. Never above the true
+            minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
-            `"reductions"`, or `"knapsack"` (of a partial cover).
+            `"reductions"`, `"lp"`, or `"knapsack"` (of a partial cover).
         optimal: whether it is proven that no cover is better: none that does as much
             costs less (cost and lower bound are equal); where a budget ended the
             search, none within the budget serves more (coverage and coverage bound
@@ -78,6 +86,13 @@ class Cover:
             elsewhere.
         prices: the prices that prove the lower bound, or the best known smaller one
             where an exact solver raised it; None for partial covers.
+        include: sources that had to be selected.
+        exclude: sources that must not be.
+        copies: selected sources that each target needs.
+        short: targets that some, but fewer than `copies` sources serve, of those that
+            may be selected: they are served by all of these.
+        spares: who serves each target next best, `[copies - 1, n_targets]`, -1 where
+            nobody does; None where `copies` is 1.
     """
 
     method: str
@@ -96,6 +111,21 @@ class Cover:
     n_targets: int
     coverage_bound: float | None = None
     prices: PriceProof | None = None
+    include: NDArray[np.int64] = field(default_factory=_none)
+    exclude: NDArray[np.int64] = field(default_factory=_none)
+    copies: int = 1
+    short: NDArray[np.int64] = field(default_factory=_none)
+    spares: NDArray[np.int64] | None = None
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """Which selections were to choose from."""
+        return restrict(self.n_sources, self.include, self.exclude, self.copies)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every target is served, by as many sources as were asked for."""
+        return self.coverage == 1.0 and not len(self.short)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
@@ -108,7 +138,11 @@ class Cover:
         Args:
             values: plain JSON values.
         """
-        needed = [f.name for f in fields(cls) if f.default is MISSING]
+        needed = [
+            f.name
+            for f in fields(cls)
+            if f.default is MISSING and f.default_factory is MISSING
+        ]
         missing = [name for name in needed if name not in values]
         if missing:
             raise InvalidInputError(
@@ -118,13 +152,16 @@ class Cover:
         known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
         if known.get("prices") is not None:
             known["prices"] = PriceProof.from_dict(known["prices"])
-        for name in ("sources", "assignment", "uncoverable"):
+        lists = ("sources", "assignment", "uncoverable", "include", "exclude", "short")
+        for name in (name for name in lists if name in known):
             try:
                 known[name] = np.array(known[name], np.int64).reshape(-1)
             except (TypeError, ValueError, OverflowError) as error:
                 raise InvalidInputError(
                     f"{name} of a saved cover must be a list of integers: {error}."
                 ) from error
+        if known.get("spares") is not None:
+            known["spares"] = _spares(known["spares"], len(known["assignment"]))
         return cls(**known)
 
     def save(self, path: str | Path, question: dict[str, Any] | None = None) -> None:
@@ -151,7 +188,7 @@ class Cover:
         """
         try:
             record = json.loads(Path(path).read_text())
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidInputError(
                 f"{path} must be a cover saved as JSON, but reading it failed: {error}."
             ) from error
@@ -162,8 +199,8 @@ class Cover:
             )
         if record.get("version") not in READABLE_VERSIONS:
             raise InvalidInputError(
-                f"{path} must have cover format version 1 or {FORMAT_VERSION}, but got "
-                f"{record.get('version')!r}. Use the taskspace that wrote it."
+                f"{path} must have a cover format version of 1 to {FORMAT_VERSION}, "
+                f"but got {record.get('version')!r}. Use the taskspace that wrote it."
             )
         return cls.from_dict(record)
 
@@ -187,6 +224,15 @@ class Cover:
         ]
         if len(self.uncoverable):
             lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
+        if self.copies > 1:
+            lines.append(f"  each target needs {self.copies} sources")
+        if len(self.short):
+            lines.append(f"  served by fewer: {listed(self.short.tolist())}")
+        lines += [
+            f"  {name}: {listed(getattr(self, name).tolist())}"
+            for name in ("include", "exclude")
+            if len(getattr(self, name))
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -242,6 +288,7 @@ def make_cover(
     stop_reason: str,
     clock: Clock,
     prices: PriceProof | None = None,
+    restrictions: Restrictions | None = None,
 ) -> Cover:
     """Fill in everything about a cover that follows from its sources.
 
@@ -255,9 +302,13 @@ def make_cover(
         stop_reason: why the method stopped.
         clock: since when it ran.
         prices: what proves the bound, or a smaller one.
+        restrictions: which selections count, all where not given.
     """
     sources = np.asarray(sources, np.int64).reshape(-1)
-    assignment = assign(sets, sources)
+    limits = restrictions or restrict(sets.n_sources)
+    rest = limits.leave(sets)
+    ranked = assign_ranked(sets, sources, limits.copies)
+    assignment = ranked[0]
     n_served = int((assignment >= 0).sum())
     cost = total_cost(costs.values, sources)
     return Cover(
@@ -265,7 +316,7 @@ def make_cover(
         sources=sources,
         assignment=assignment,
         coverage=n_served / sets.n_targets if sets.n_targets else 1.0,
-        uncoverable=np.flatnonzero(~sets.coverable),
+        uncoverable=rest.uncoverable,
         size=len(sources),
         cost=costs.in_unit(cost),
         lower_bound=costs.in_unit(min(lower_bound, cost)),
@@ -276,6 +327,11 @@ def make_cover(
         n_sources=sets.n_sources,
         n_targets=sets.n_targets,
         prices=prices,
+        include=limits.include,
+        exclude=limits.exclude,
+        copies=limits.copies,
+        short=rest.short,
+        spares=ranked[1:] if limits.copies > 1 else None,
     )
 
 
@@ -299,6 +355,52 @@ def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
             least[better] = row[better]
         assignment[better] = source
     return assignment
+
+
+def assign_ranked(
+    sets: TargetSets, sources: ArrayLike, copies: int
+) -> NDArray[np.int64]:
+    """For each target the selected sources that serve it, the best ones first.
+
+    Args:
+        sets: the targets that each source serves.
+        sources: the selection.
+        copies: how many of them.
+
+    Returns:
+        `[copies, n_targets]`, -1 where there are no more.
+    """
+    if copies == 1:
+        return assign(sets, sources)[None]
+    ranked = np.full((copies, sets.n_targets), -1, np.int64)
+    least = np.full((copies, sets.n_targets), np.inf)
+    for source in np.sort(np.asarray(sources, np.int64).reshape(-1)).tolist():
+        row = sets.row(source)
+        loss = np.zeros(sets.n_targets)
+        if sets.losses is not None:
+            loss = np.asarray(sets.losses(source), np.float64)
+        # Equal losses stay where they are: the lowest index comes first.
+        held, value = np.where(row, source, -1), np.where(row, loss, np.inf)
+        for place in range(copies):
+            better = (held >= 0) & ((ranked[place] < 0) | (value < least[place]))
+            ranked[place], held = (
+                np.where(better, held, ranked[place]),
+                np.where(better, ranked[place], held),
+            )
+            least[place], value = (
+                np.where(better, value, least[place]),
+                np.where(better, least[place], value),
+            )
+    return ranked
+
+
+def _spares(values: Any, n_targets: int) -> NDArray[np.int64]:
+    try:
+        return np.array(values, np.int64).reshape(len(values), n_targets)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"spares of a saved cover must be lists of integers, one a target: {error}."
+        ) from error
 
 
 def _plain(value: Any) -> Any:

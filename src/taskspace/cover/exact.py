@@ -25,6 +25,8 @@ from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.matrix import cover_matrix
 from taskspace.sets import RunSets
 
+# An exact solver gains nothing in minutes beyond this many (source, target) pairs.
+MAX_EXACT_PAIRS = 1_500_000
 # Sums of integer costs stay below these: CP-SAT's bounds are floats, and prices in
 # branch and bound need digits after the point, the more the finer costs are rounded.
 _CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
@@ -65,6 +67,7 @@ class _Question(NamedTuple):
         on_bound: called with each better lower bound; True stops the solver.
         stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation.
+        needed: sources that each target needs; None for one each.
     """
 
     sets: RunSets
@@ -76,6 +79,7 @@ class _Question(NamedTuple):
     on_bound: Callable[[int], bool]
     stop: StopSignal
     linear: bool
+    needed: NDArray[np.int64] | None
 
 
 class _Found(NamedTuple):
@@ -105,6 +109,7 @@ def solve_exact(
     on_bound: Callable[[Exact], bool] | None = None,
     stop: StopSignal | None = None,
     linear: bool = True,
+    needed: NDArray[np.int64] | None = None,
 ) -> ExactResult:
     """Minimum cover of all targets, each of which some source must serve.
 
@@ -118,6 +123,8 @@ def solve_exact(
         stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation; without it small problems of
             much symmetry are proven sooner.
+        needed: sources that each target needs, at most as many as serve it; one each
+            where not given. More than one needs CP-SAT.
 
     Returns:
         The best cover found and the bound proven.
@@ -130,7 +137,7 @@ def solve_exact(
     tell = on_bound or (lambda bound: False)
     question = _Question(
         sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
-        lambda bound: False, stop or StopSignal(), linear,
+        lambda bound: False, stop or StopSignal(), linear, needed,
     )  # fmt: skip
     whole = whole_multiples(costs, limit)
     if whole is None:
@@ -206,8 +213,9 @@ def _valid_bound(
 
 
 def _branch(question: _Question) -> _Found:
-    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
-    if question.forbidden or question.units.min() == 0:
+    # Prices can speak neither of forbidden covers nor of sources that cost nothing,
+    # and these here of one source a target.
+    if question.forbidden or question.units.min() == 0 or question.needed is not None:
         return _Found(None, 0, False)
     found = branch_and_bound(
         question.sets,
@@ -234,7 +242,11 @@ def _cp_sat(question: _Question) -> _Found:
             inverse.stops[first:last].tolist(),
             strict=True,
         )
-        model.add_bool_or([x for a, b in runs for x in chosen[a:b]])
+        able = [x for a, b in runs for x in chosen[a:b]]
+        if question.needed is None or question.needed[t] == 1:
+            model.add_bool_or(able)
+        else:
+            model.add(cp_model.LinearExpr.sum(able) >= int(question.needed[t]))
     for selection in question.forbidden:
         model.add_bool_or([~chosen[s] for s in selection.tolist()])
     costs = question.units.tolist()
@@ -276,7 +288,10 @@ def _cp_sat(question: _Question) -> _Found:
 
 
 def search_milp(
-    sets: RunSets, costs: NDArray[np.float64], time_limit: float
+    sets: RunSets,
+    costs: NDArray[np.float64],
+    time_limit: float,
+    needed: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64] | None:
     """A good cover by SciPy's HiGHS, None where it finds none in time.
 
@@ -287,19 +302,23 @@ def search_milp(
         sets: the targets that each source serves.
         costs: cost of each source.
         time_limit: seconds.
+        needed: sources that each target needs, one where not given.
     """
     if sets.n_targets == 0:
         return np.zeros(0, np.int64)
     from scipy import optimize  # loads slowly, and few covers need it
 
+    lowest: Any = np.ones(sets.n_targets) if needed is None else needed
+    matrix = cover_matrix(sets)
     result = optimize.milp(
         costs / costs.min(),
         integrality=np.ones(sets.n_sources),
         bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(cover_matrix(sets), lb=1),
+        constraints=optimize.LinearConstraint(matrix, lb=lowest),
         options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
     )
     if result.x is None:
         return None
     picked = np.flatnonzero(result.x > 0.5)
-    return picked if sets.union(picked).all() else None
+    served = matrix[:, picked].sum(axis=1)
+    return picked if (served >= lowest).all() else None

@@ -13,6 +13,7 @@ sources.
 
 import io
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
+from taskspace.performance.io.npz import read_arrays
 from taskspace.sets import RunSets, TargetSets, pack
 
 
@@ -231,9 +233,11 @@ def _read_csv(path: Path, text: str) -> SetCoverProblem:
 
 def _read_npz(path: Path, data: bytes) -> SetCoverProblem:
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        arrays = read_arrays(io.BytesIO(data), str(path))
+    except (
+        ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError,
+        MemoryError, NotImplementedError, RuntimeError,
+    ) as error:  # fmt: skip
         raise _refuse(path, f"its arrays cannot be read: {error}") from error
     costs = arrays.pop("costs", None)
     if len(arrays) != 1:

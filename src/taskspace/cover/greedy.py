@@ -18,10 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._bits import popcount
 from taskspace.cover.base import Clock, Cover, make_cover
 from taskspace.cover.bounds import quick_bound
-from taskspace.cover.costs import round_down, scale_costs
+from taskspace.cover.copies import greedy_spared
+from taskspace.cover.costs import round_down, scale_costs, total_cost
 from taskspace.cover.partial import coverage_limit, exact_weights, knapsack_bound
 from taskspace.cover.prices import greedy_dual_bound
 from taskspace.cover.proof import PricedPart, join_prices
+from taskspace.cover.restrictions import restrict
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets, TargetSets
 
@@ -36,6 +38,9 @@ def greedy_cover(
     share: float = 1.0,
     target_weights: ArrayLike | None = None,
     budget: int | None = None,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
+    copies: int = 1,
 ) -> Cover:
     r"""Cover by repeatedly taking the source with the largest gain per cost.
 
@@ -50,6 +55,10 @@ def greedy_cover(
             1 means everything that can be served.
         target_weights: weight of each target, `>= 0`; all 1 where not given.
         budget: stop after this many sources.
+        include: sources that must be selected; they come first.
+        exclude: sources that must not be selected.
+        copies: sources that must serve each target, or all that can where these are
+            fewer: 2 for a spare. Not with a share or a budget.
 
     Returns:
         The cover; its sources in the order of selection are the coverage curve. See
@@ -62,38 +71,88 @@ def greedy_cover(
         raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
     if budget is not None and budget < 0:
         raise InvalidInputError(f"budget >= 0 must hold, but got budget={budget}.")
-    limit = sets.n_sources if budget is None else budget
-    order = greedy_order(sets, cost.values, weights, share=share, budget=limit)
-    claims: dict[str, Any] = {"costs": cost, "clock": clock}
+    limits = restrict(sets.n_sources, include, exclude, copies)
+    n_taken = len(limits.include)
+    if budget is not None and budget < n_taken:
+        raise InvalidInputError(
+            f"include must fit into the budget, but got budget={budget} and {n_taken} "
+            "sources that must be in."
+        )
+    claims: dict[str, Any] = {"costs": cost, "clock": clock, "restrictions": limits}
+    if limits.copies > 1:
+        if share != 1 or budget is not None:
+            raise InvalidInputError(
+                f"copies={copies} asks for every target, so it goes neither with a "
+                "share nor with a budget."
+            )
+        return _greedy_copies(sets, weights, claims)
+    rest = limits.leave(sets)
+    spent = total_cost(cost.values, limits.include)
+    costs_left = cost.values[rest.sources]
+    # What must be in serves already, and what nobody allowed serves stays unserved.
+    taken = sets.union(limits.include)
+    already = int(weights[taken].sum())
+    left = np.where(taken, 0, weights) if n_taken else weights
+    limit = sets.n_sources if budget is None else budget - n_taken
+    order = greedy_order(
+        rest.sets, costs_left, left, share=share, budget=limit, already=already
+    )
     if order.stop_reason in ("share reached", "budget spent"):
-        bound = knapsack_bound(sets, cost.values, weights, order.goal)
+        bound = spent + knapsack_bound(rest.sets, costs_left, left, order.goal)
         claims |= {"lower_bound": bound, "lower_bound_kind": "knapsack"}
     else:
         # A target without weight need not be served, and has no price.
         asked = (
-            sets if (weights > 0).all() else sets.to_runs().keep_targets(weights > 0)
+            rest.sets
+            if (left > 0).all()
+            else rest.sets.to_runs().keep_targets(left > 0)
         )
         if int(asked.sizes.sum()) <= _MAX_QUICK_PAIRS:
-            prices = quick_bound(asked, cost.values)
+            prices = quick_bound(asked, costs_left)
         else:
-            prices = greedy_dual_bound(asked, cost.values, order.sources)
-        part = PricedPart(prices, np.flatnonzero(weights > 0))
-        claims |= {"lower_bound": prices.value, "lower_bound_kind": prices.kind}
-        claims["prices"] = join_prices(cost, [part])
-    cover = make_cover(
-        "greedy", sets, order.sources, stop_reason=order.stop_reason, **claims
-    )
+            prices = greedy_dual_bound(asked, costs_left, order.sources)
+        part = PricedPart(prices, np.flatnonzero(left > 0))
+        claims |= {"lower_bound": spent + prices.value}
+        claims |= {"lower_bound_kind": prices.kind, "prices": join_prices(cost, [part])}
+    chosen = np.concatenate([limits.include, rest.sources[order.sources]])
+    cover = make_cover("greedy", sets, chosen, stop_reason=order.stop_reason, **claims)
     if order.stop_reason != "budget spent":
         return cover
-    most = coverage_limit(sets, weights, order.sources, limit)
+    most = coverage_limit(rest.sets, left, order.sources, limit) + already
     total = int(weights.sum())
+    is_best = order.served + already >= most
     return replace(
         cover,
-        optimal=order.served >= most,
+        optimal=is_best,
         # Rounded up, unless it is the coverage itself.
         coverage_bound=cover.coverage
-        if target_weights is None and order.served >= most
+        if target_weights is None and is_best
         else -round_down(-Fraction(most, total)),
+    )
+
+
+def _greedy_copies(
+    sets: TargetSets, weights: NDArray[Any], claims: dict[str, Any]
+) -> Cover:
+    """Greedy with spares: every target of positive weight as often as it needs."""
+    limits, cost = claims["restrictions"], claims["costs"]
+    rest = limits.leave(sets)
+    rest = replace(rest, needed=np.where(weights > 0, rest.needed, 0))
+    top = max(weights.tolist(), default=1) or 1
+    worth = np.array([float(Fraction(w, top)) for w in weights.tolist()])
+    found = greedy_spared(rest, cost, worth)
+    unserved = len(rest.uncoverable) and (weights[rest.uncoverable] > 0).any()
+    return make_cover(
+        "greedy",
+        sets,
+        np.concatenate([limits.include, rest.sources[found.sources]]),
+        lower_bound=total_cost(cost.values, limits.include) + found.lower,
+        lower_bound_kind=found.kind,
+        stop_reason="uncoverable targets remain" if unserved else "covered",
+        prices=join_prices(
+            cost, [PricedPart(found.prices, np.arange(sets.n_targets))], exactly=True
+        ),
+        **claims,
     )
 
 
@@ -102,9 +161,9 @@ class GreedyOrder(NamedTuple):
 
     Args:
         sources: in the order of selection.
-        served: the weight of targets that they serve.
+        served: the weight of targets that they serve, of the weights given.
         goal: the weight that decides what "as much" is: where a share was reached,
-            that share; else what was served.
+            what it asks of these weights; else what was served.
         stop_reason: why greedy stopped.
     """
 
@@ -121,6 +180,7 @@ def greedy_order(
     *,
     share: float,
     budget: int,
+    already: int = 0,
 ) -> GreedyOrder:
     """The selection that `greedy_cover` makes, without the cover around it.
 
@@ -130,11 +190,12 @@ def greedy_order(
         weights: weight of each target, integers.
         share: as in `greedy_cover`.
         budget: sources to take at most.
+        already: weight of other targets, which are served.
     """
     servable = int(weights[sets.coverable].sum())
     # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
-    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * int(weights.sum())
-    needed = servable if share == 1 else math.ceil(asked)
+    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * (int(weights.sum()) + already)
+    needed = servable if share == 1 else max(0, math.ceil(asked) - already)
     is_plain = (weights == 1).all() and (costs == 1).all()
     take = _unicost_order if is_plain else _weighted_order
     sources, served = take(sets, costs, weights, needed, budget)

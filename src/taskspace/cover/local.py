@@ -26,6 +26,7 @@ from taskspace.cover.costs import scale_costs, total_cost
 from taskspace.cover.greedy import greedy_cover, greedy_sources
 from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.reductions import reduce_problem, whole_problem
+from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
@@ -42,6 +43,8 @@ def local_cover(
     max_steps: int | None = None,
     seed: int = 0,
     start: ArrayLike | None = None,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
     progress: ProgressCallback | None = None,
 ) -> Cover:
     """Cover found by row-weighting local search.
@@ -54,7 +57,10 @@ def local_cover(
         time_limit: seconds; 10 where neither this nor `max_steps` is given.
         max_steps: number of swaps.
         seed: of the random choices.
-        start: sources to begin with; greedy's where not given.
+        start: sources to begin with; greedy's where not given. Not with sources that
+            must be in or out.
+        include: sources that must be selected.
+        exclude: sources that must not be selected.
         progress: called now and then with where the search stands.
 
     Returns:
@@ -63,15 +69,27 @@ def local_cover(
     if time_limit is None and max_steps is None:
         time_limit = DEFAULT_SECONDS
     clock = Clock(time_limit)
+    limits = restrict(sets.n_sources, include, exclude)
+    if limits and start is not None:
+        raise InvalidInputError(
+            "A start goes with no include and no exclude: leave it out."
+        )
     if is_too_large(sets):
-        return greedy_instead(sets, costs, "local")
+        return greedy_instead(sets, costs, "local", limits)
     cost = scale_costs(costs, sets.n_sources)
+    rest = limits.leave(sets)
+    free = cost.values[rest.sources]
+    asked, names = rest.sets, np.arange(sets.n_targets)
+    if limits:
+        names = np.flatnonzero(rest.needed)
+        asked = rest.sets.to_runs().keep_targets(rest.needed > 0)
     if start is None:
-        problem = reduce_problem(sets, cost.values, Clock(0.2 * clock.left))
+        problem = reduce_problem(asked, free, Clock(0.2 * clock.left))
     else:  # reductions might drop a source of the start
-        problem = whole_problem(sets, cost.values)
+        problem = whole_problem(asked, free)
     core = problem.core
-    forced_cost = total_cost(cost.values, problem.forced)
+    forced_cost = total_cost(free, problem.forced)
+    forced_cost += total_cost(cost.values, limits.include)
     bound = quick_bound(core.sets, core.costs)
     lower = bound.value + forced_cost
     search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
@@ -87,14 +105,14 @@ def local_cover(
     )
     found = np.sort(np.append(problem.forced, core.sources[search.best]))
     if start is None:
-        greedy = greedy_sources(sets, cost.values)
-        if total_cost(cost.values, greedy) < total_cost(cost.values, found):
+        greedy = greedy_sources(asked, free)
+        if total_cost(free, greedy) < total_cost(free, found):
             found = greedy
-    witnesses = zip(problem.witnesses.tolist(), problem.forced, strict=True)
+    witnesses = zip(names[problem.witnesses].tolist(), problem.forced, strict=True)
     cover = make_cover(
         "local",
         sets,
-        found,
+        np.concatenate([limits.include, rest.sources[found]]),
         costs=cost,
         lower_bound=lower,
         lower_bound_kind=bound.kind,
@@ -102,9 +120,10 @@ def local_cover(
         clock=clock,
         prices=join_prices(
             cost,
-            [PricedPart(bound, core.targets)],
-            [(target, float(cost.values[source])) for target, source in witnesses],
+            [PricedPart(bound, names[core.targets])],
+            [(target, float(free[source])) for target, source in witnesses],
         ),
+        restrictions=limits,
     )
     return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
 
@@ -118,16 +137,26 @@ def is_too_large(sets: TargetSets) -> bool:
     return int(sets.sizes.sum()) > MAX_PAIRS
 
 
-def greedy_instead(sets: TargetSets, costs: ArrayLike | None, method: str) -> Cover:
+def greedy_instead(
+    sets: TargetSets, costs: ArrayLike | None, method: str, limits: Restrictions
+) -> Cover:
     """Greedy's cover for data that are too large to search.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, as given.
         method: name of the method that asked.
+        limits: which selections count.
     """
     reason = "too large to search: this is greedy's cover"
-    return replace(greedy_cover(sets, costs=costs), method=method, stop_reason=reason)
+    cover = greedy_cover(
+        sets,
+        costs=costs,
+        include=limits.include,
+        exclude=limits.exclude,
+        copies=limits.copies,
+    )
+    return replace(cover, method=method, stop_reason=reason)
 
 
 class _Graph(NamedTuple):

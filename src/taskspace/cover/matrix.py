@@ -1,17 +1,23 @@
 """The covering problem as a sparse matrix, for solvers of linear programs."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy import sparse
 
 from taskspace.sets import RunSets
 
+if TYPE_CHECKING:
+    from scipy import sparse
 
-def cover_matrix(sets: RunSets) -> sparse.csr_array:
+
+def cover_matrix(sets: RunSets) -> "sparse.csr_array":
     """The constraints `A x >= 1` of the covering problem, targets x sources.
 
     Args:
         sets: the targets that each source serves.
     """
+    from scipy import sparse
+
     inverse = sets.inverse
     lengths = inverse.stops - inverse.starts
     ends = np.cumsum(lengths, dtype=np.int64)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace.cover.base import Cover, Progress
@@ -39,15 +40,17 @@ class CoverMethod:
     colour: str
 
 
-_SEARCH = ("costs", "time_limit", "seed", "progress")
-_GREEDY = ("costs", "share", "target_weights", "budget")
+_ANY = ("costs", "include", "exclude")
+_SEARCH = (*_ANY, "time_limit", "seed", "progress")
+_MINIMUM = (*_SEARCH, "copies")
+_GREEDY = (*_ANY, "copies", "share", "target_weights", "budget")
 
 METHODS: dict[str, CoverMethod] = {
     method.name: method
     for method in (
         CoverMethod("greedy", greedy_cover, _GREEDY, True, True, False, "#0072B2"),
         CoverMethod("local", local_cover, _SEARCH, False, True, False, "#CC79A7"),
-        CoverMethod("minimum", minimum_cover, _SEARCH, False, True, False, "#E69F00"),
+        CoverMethod("minimum", minimum_cover, _MINIMUM, False, True, False, "#E69F00"),
         CoverMethod("uniform", uniform_cover, ("shape",), True, False, True, "#D55E00"),
         CoverMethod("random", random_cover, ("seed",), True, False, False, "#009E73"),
     )
@@ -64,6 +67,9 @@ def find_cover(
     share: float | None = None,
     target_weights: ArrayLike | None = None,
     budget: int | None = None,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
+    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
@@ -78,6 +84,9 @@ def find_cover(
         share: share of the targets that is enough, for `greedy`.
         target_weights: weight of each target, for `greedy`.
         budget: sources to take at most, for `greedy`.
+        include: sources that must be in, for `greedy`, `local` and `minimum`.
+        exclude: sources that must not be in, likewise.
+        copies: sources that must serve each target, for `greedy` and `minimum`.
         time_limit: seconds for `local` and `minimum`.
         seed: for `local`, `minimum` and `random`.
         progress: called now and then by `local` and `minimum`.
@@ -97,6 +106,9 @@ def find_cover(
             ("share", share),
             ("target_weights", target_weights),
             ("budget", budget),
+            ("include", include if np.size(include) else None),
+            ("exclude", exclude if np.size(exclude) else None),
+            ("copies", copies if copies != 1 else None),
         )
         if value is not None
     }

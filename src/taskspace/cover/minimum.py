@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +25,16 @@ from taskspace.cover.base import (
     make_cover,
 )
 from taskspace.cover.bounds import polished_bound, quick_bound
-from taskspace.cover.costs import Exact, has_whole_costs, scale_costs, total_cost
+from taskspace.cover.copies import minimum_copies
+from taskspace.cover.costs import (
+    Costs,
+    Exact,
+    has_whole_costs,
+    scale_costs,
+    total_cost,
+)
 from taskspace.cover.exact import (
+    MAX_EXACT_PAIRS,
     ExactResult,
     StopSignal,
     has_cp_sat,
@@ -36,13 +44,12 @@ from taskspace.cover.exact import (
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.primal_dual import PrimalDual
-from taskspace.cover.proof import PricedPart, join_prices
+from taskspace.cover.proof import PricedPart, PriceProof, join_prices
 from taskspace.cover.reductions import Core, components, reduce_problem
+from taskspace.cover.restrictions import Rest, restrict
 from taskspace.cover.verify import verify_cover
 from taskspace.sets import TargetSets, pack
 
-# An exact solver gains nothing in minutes beyond this many (source, target) pairs.
-MAX_EXACT_PAIRS = 1_500_000
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
 _FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
@@ -57,6 +64,9 @@ def minimum_cover(
     time_limit: float = 60,
     costs: ArrayLike | None = None,
     seed: int = 0,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
+    copies: int = 1,
     progress: ProgressCallback | None = None,
 ) -> Cover:
     """The cheapest cover that can be found, with a proof of how good it is.
@@ -67,6 +77,10 @@ def minimum_cover(
             top.
         costs: cost of each source, `> 0`; all 1 where not given.
         seed: of the random choices.
+        include: sources that must be selected.
+        exclude: sources that must not be selected.
+        copies: sources that must serve each target, or all that can where these are
+            fewer: 2 for a spare.
         progress: called now and then with where the search stands.
 
     Returns:
@@ -74,17 +88,77 @@ def minimum_cover(
     """
     _compile_kernels()
     clock = Clock(time_limit)
+    limits = restrict(sets.n_sources, include, exclude, copies)
     if is_too_large(sets):
-        return greedy_instead(sets, costs, "minimum")
+        return greedy_instead(sets, costs, "minimum", limits)
     cost = scale_costs(costs, sets.n_sources)
-    reduced = reduce_problem(sets, cost.values, Clock(0.3 * time_limit))
+    rest = limits.leave(sets)
+    spent = total_cost(cost.values, limits.include)
+    if limits.copies > 1:
+        spared = minimum_copies(rest, cost, clock, seed, progress, spent)
+        part = PricedPart(spared.prices, np.arange(sets.n_targets))
+        found = _Found(
+            rest.sources[spared.sources],
+            spared.lower,
+            spared.kind,
+            join_prices(cost, [part], exactly=True),
+        )
+    else:
+        found = _search(rest, cost, clock, seed, progress, spent)
+    cover = make_cover(
+        "minimum",
+        sets,
+        np.sort(np.concatenate([limits.include, found.sources])),
+        costs=cost,
+        lower_bound=spent + found.lower,
+        lower_bound_kind=found.kind,
+        stop_reason="time limit",
+        clock=clock,
+        prices=found.prices,
+        restrictions=limits,
+    )
+    if cover.optimal:
+        cover = replace(cover, stop_reason="proven optimal")
+    # To look for cheaper covers again would take longer than the search on large data.
+    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
+    verify_cover(
+        cover, sets, costs, raise_on_failure=True, refute_bound=small, effort=0
+    )
+    return cover
+
+
+class _Found(NamedTuple):
+    """Sources that serve what was left, a bound on their scaled cost, its proof."""
+
+    sources: NDArray[np.int64]
+    lower: Exact
+    kind: str
+    prices: PriceProof
+
+
+def _search(
+    rest: Rest,
+    cost: Costs,
+    clock: Clock,
+    seed: int,
+    progress: ProgressCallback | None,
+    spent_before: Exact,
+) -> _Found:
+    """Search and bounds in turns, component by component, of what is left."""
+    free = cost.values[rest.sources]
+    asked, names = rest.sets, np.arange(rest.sets.n_targets)
+    if not np.array_equal(rest.needed > 0, rest.sets.coverable):
+        names = np.flatnonzero(rest.needed)
+        asked = rest.sets.to_runs().keep_targets(rest.needed > 0)
+    reduced = reduce_problem(asked, free, Clock(0.3 * clock.left))
     parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
     chosen = reduced.forced.tolist()
-    bound, kinds = total_cost(cost.values, reduced.forced), []
+    bound, kinds = total_cost(free, reduced.forced), []
     searches = [CoreSearch(part, seed) for part in parts]
     for k, search in enumerate(searches):
-        known = bound + sum(later.lower for later in searches[k + 1 :])
-        spent = total_cost(cost.values, chosen)
+        known = spent_before + bound
+        known += sum(later.lower for later in searches[k + 1 :])
+        spent = spent_before + total_cost(free, chosen)
         spent += sum(later.best_cost for later in searches[k + 1 :])
 
         def report(phase: str, search=search, spent=spent, known=known) -> None:
@@ -97,33 +171,17 @@ def minimum_cover(
         chosen += parts[k].sources[search.best].tolist()
         bound += search.lower
         kinds.append((search.kind == "exact", search.lower, search.kind))
-    witnesses = zip(reduced.witnesses.tolist(), reduced.forced, strict=True)
-    cover = make_cover(
-        "minimum",
-        sets,
-        np.sort(np.array(chosen, np.int64)),
-        costs=cost,
-        lower_bound=bound,
-        lower_bound_kind=max(kinds)[2] if kinds else "reductions",
-        stop_reason="time limit",
-        clock=clock,
-        prices=join_prices(
-            cost,
-            [
-                PricedPart(s.prices, p.targets)
-                for s, p in zip(searches, parts, strict=True)
-            ],
-            [(target, float(cost.values[source])) for target, source in witnesses],
-        ),
+    witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
+    prices = join_prices(
+        cost,
+        [
+            PricedPart(s.prices, names[p.targets])
+            for s, p in zip(searches, parts, strict=True)
+        ],
+        [(target, float(free[source])) for target, source in witnesses],
     )
-    if cover.optimal:
-        cover = replace(cover, stop_reason="proven optimal")
-    # To look for cheaper covers again would take longer than the search on large data.
-    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
-    verify_cover(
-        cover, sets, costs, raise_on_failure=True, refute_bound=small, effort=0
-    )
-    return cover
+    kind = max(kinds)[2] if kinds else "reductions"
+    return _Found(rest.sources[np.array(chosen, np.int64)], bound, kind, prices)
 
 
 @functools.cache

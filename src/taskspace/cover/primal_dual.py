@@ -78,9 +78,10 @@ class PrimalDual:
         # Costs very far apart overflow here: then the prices are poor, not false.
         step_z = 0.99 * self._weight / self._column_sums
         step_y = 0.99 / self._weight / self._row_sums
+        point, sums = (self._z, self._y), (self._sum_z, self._sum_y)
         _iterate(
-            *self._sources, *self._targets, self._scale, step_z, step_y,
-            self._z, self._y, self._sum_z, self._sum_y, _CHUNK,
+            self._sources, self._targets, self._scale, (step_z, step_y), point, sums,
+            _CHUNK,
         )  # fmt: skip
         self.n_iterations += _CHUNK
         self._n_summed += _CHUNK
@@ -123,19 +124,20 @@ class PrimalDual:
 
 
 @numba.njit(cache=True, nogil=True)
-def _iterate(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, scale, step_z, step_y,
-    z, y, sum_z, sum_y, n_iterations,
-):  # fmt: skip
+def _iterate(sources, targets, scale, steps, point, sums, n_iterations):
+    """Move `point` and add to `sums`, in place; pairs belong to sources and targets."""
+    z, y = point
+    step_z, step_y = steps
+    sum_z, sum_y = sums
     x = np.empty_like(z)
     for _ in range(n_iterations):
-        loads = multiply_runs(s_off, s_sta, s_sto, y)
+        loads = multiply_runs(*sources, y)
         for j in range(len(z)):
             new = max(0.0, z[j] - step_z[j] * (1.0 - loads[j] * scale[j]))
             x[j] = (2 * new - z[j]) * scale[j]
             z[j] = new
             sum_z[j] += new
-        served = multiply_runs(t_off, t_sta, t_sto, x)
+        served = multiply_runs(*targets, x)
         for t in range(len(y)):
             y[t] = max(0.0, y[t] + step_y[t] * (1.0 - served[t]))
             sum_y[t] += y[t]

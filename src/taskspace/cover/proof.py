@@ -87,6 +87,8 @@ def join_prices(
     costs: Costs,
     parts: Iterable[PricedPart],
     forced: Sequence[tuple[int, float]] = (),
+    *,
+    exactly: bool = False,
 ) -> PriceProof:
     """The prices of a problem from those of its parts.
 
@@ -96,11 +98,13 @@ def join_prices(
         forced: for each source that reductions took a target that only it could
             serve, and its cost. No source serves two of these, or one of these and a
             target of a part, unless a better source does too.
+        exactly: keep every digit, because the sum of prices is not the bound.
 
     Returns:
         Feasible prices for the whole problem.
     """
-    pieces = [(_shortest(p.bound, costs.is_whole), p.targets) for p in parts]
+    shorten = costs.is_whole and not exactly
+    pieces = [(_shortest(p.bound, shorten), p.targets) for p in parts]
     shift = max([0, *(bound.shift for bound, _ in pieces)])
     exact = [Fraction(cost) for _, cost in forced]
     shift = max([shift, *(cost.denominator.bit_length() - 1 for cost in exact)])
@@ -121,9 +125,9 @@ def join_prices(
     )
 
 
-def _shortest(bound: PriceBound, is_whole: bool) -> PriceBound:
+def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
     """The same bound with as few digits as it needs, where it is rounded up."""
-    if not is_whole:
+    if not shorten:
         return bound
     for drop in range(bound.shift, 0, -1):
         units = bound.units >> drop  # rounded down: as feasible as before

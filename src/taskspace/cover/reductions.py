@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from taskspace.cover.base import Clock
 from taskspace.sets import RunSets, TargetSets
@@ -120,6 +118,9 @@ def components(core: Core) -> list[Core]:
     Args:
         core: what is left of a problem.
     """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
     if core.sets.n_targets == 0:
         return []
     n, n_sources = core.sets.n_targets, core.sets.n_sources
@@ -160,18 +161,16 @@ def _take_forced(core: Core) -> tuple[Core, list[int], list[int]]:
 def _drop_dominated_sources(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
     words = sets.to_packed().words
-    dropped = _find_contained(
-        *sets.arrays, *inverse.arrays, words, sets.sizes, inverse.sizes, core.costs
-    )
+    sizes = sets.sizes, inverse.sizes
+    dropped = _find_contained(sets.arrays, inverse.arrays, words, sizes, core.costs)
     return core.keep(~dropped, np.ones(sets.n_targets, bool))
 
 
 def _drop_dominated_targets(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
     words = inverse.to_packed().words
-    dropped = _find_containing(
-        *inverse.arrays, *sets.arrays, words, inverse.sizes, sets.sizes
-    )
+    sizes = inverse.sizes, sets.sizes
+    dropped = _find_containing(inverse.arrays, sets.arrays, words, sizes)
     return core.keep(np.ones(sets.n_sources, bool), ~dropped)
 
 
@@ -179,12 +178,13 @@ def _drop_dominated_targets(core: Core) -> Core:
 
 
 @numba.njit(cache=True)
-def _rarest(off, sta, sto, sizes, i):
+def _rarest(sets, n_with, i):
     """The element of set i that is in the fewest sets."""
+    off, sta, sto = sets
     best = -1
     for r in range(off[i], off[i + 1]):
         for e in range(sta[r], sto[r]):
-            if best < 0 or sizes[e] < sizes[best]:
+            if best < 0 or n_with[e] < n_with[best]:
                 best = e
     return best
 
@@ -198,18 +198,18 @@ def _is_subset(a, b):
 
 
 @numba.njit(cache=True)
-def _find_contained(
-    off, sta, sto, t_off, t_sta, t_sto, words, sizes, t_sizes, costs
-):  # fmt: skip
+def _find_contained(sets, inverse, words, n_of, costs):
     """Sets that lie in another one of no more cost; of equals the first stays."""
+    sizes, n_with = n_of
+    off, sta, sto = inverse
     dropped = np.zeros(len(sizes), np.bool_)
     for i in range(len(sizes)):
         if sizes[i] == 0:
             dropped[i] = True
             continue
-        e = _rarest(off, sta, sto, t_sizes, i)
-        for r in range(t_off[e], t_off[e + 1]):
-            for j in range(t_sta[r], t_sto[r]):
+        e = _rarest(sets, n_with, i)
+        for r in range(off[e], off[e + 1]):
+            for j in range(sta[r], sto[r]):
                 if j == i or dropped[j] or costs[j] > costs[i] or sizes[j] < sizes[i]:
                     continue
                 if sizes[j] == sizes[i] and costs[j] == costs[i] and j > i:
@@ -223,15 +223,17 @@ def _find_contained(
 
 
 @numba.njit(cache=True)
-def _find_containing(off, sta, sto, t_off, t_sta, t_sto, words, sizes, t_sizes):
+def _find_containing(sets, inverse, words, n_of):
     """Sets that contain another one; of equals the first stays."""
+    sizes, n_with = n_of
+    off, sta, sto = inverse
     dropped = np.zeros(len(sizes), np.bool_)
     for i in range(len(sizes)):
         if dropped[i] or sizes[i] == 0:
             continue
-        e = _rarest(off, sta, sto, t_sizes, i)
-        for r in range(t_off[e], t_off[e + 1]):
-            for j in range(t_sta[r], t_sto[r]):
+        e = _rarest(sets, n_with, i)
+        for r in range(off[e], off[e + 1]):
+            for j in range(sta[r], sto[r]):
                 if j == i or dropped[j] or sizes[j] < sizes[i]:
                     continue
                 if sizes[j] == sizes[i] and j < i:

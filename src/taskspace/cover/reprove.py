@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from taskspace.cover.proof import PriceProof
 from taskspace.errors import InvalidInputError
@@ -28,11 +26,13 @@ class Problem:
         sets: the targets that each source serves.
         costs: cost of each source.
         weights: weight of each target, integers in some unit.
+        needed: sources that each target needs, 0 where none can or need serve it.
     """
 
     sets: TargetSets
     costs: NDArray[np.float64]
     weights: NDArray[Any]
+    needed: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -52,8 +52,9 @@ class Problem:
                 f"costs must be {n} positive numbers, one for each source, but got "
                 f"shape {cost.shape}."
             )
+        needed = sets.coverable.astype(np.int64)
         if weights is None:
-            return cls(sets, cost, np.ones(m, np.int64))
+            return cls(sets, cost, np.ones(m, np.int64), needed)
         array = np.asarray(weights, np.float64)
         if array.shape != (m,) or not (np.isfinite(array) & (array >= 0)).all():
             raise InvalidInputError(
@@ -63,7 +64,35 @@ class Problem:
         exact = [Fraction(w) for w in array.tolist()]
         common = math.lcm(*(w.denominator for w in exact), 1)
         whole = np.array([int(w * common) for w in exact] + [None], object)[:-1]
-        return cls(sets, cost, whole)
+        return cls(sets, cost, whole, needed)
+
+    def rest(self, include: set[int], exclude: set[int], copies: int) -> "Problem":
+        """What free sources have to do, once some are taken and some left out.
+
+        The free ones are numbered anew, in their order.
+
+        Args:
+            include: sources that are taken.
+            exclude: sources that must not be.
+            copies: sources that must serve each target, or all that can.
+        """
+        able, served = (np.zeros(self.sets.n_targets, np.int64) for _ in range(2))
+        free = []
+        for source in range(self.sets.n_sources):
+            row = self.sets.row(source)
+            if source in include:
+                served += row
+            elif source not in exclude:
+                free.append(source)
+                able += row
+        needed = np.maximum(0, np.minimum(copies, able + served) - served)
+        weights = self.weights.copy()
+        if copies == 1:
+            weights[served > 0] = 0
+        else:  # weights say only what must be served at all
+            needed[weights == 0] = 0
+        costs = self.costs[np.array(free, np.int64)]
+        return Problem(self.sets.subset(free), costs, weights, needed)
 
     def cost(self, sources: Iterable[int]) -> Fraction:
         """Cost of a selection.
@@ -103,12 +132,16 @@ class Problem:
         return until[runs.offsets[1:]] - until[runs.offsets[:-1]]
 
 
-def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
+def price_bound(
+    prices: PriceProof, problem: Problem, *, once: bool = True
+) -> tuple[Fraction, str]:
     """The bound that prices prove, or why they prove none.
 
     Args:
         prices: the claim.
         problem: what it is about.
+        once: whether a target needs one source at most, and no price may be above
+            what a source costs.
 
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
@@ -124,13 +157,15 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
         return Fraction(0), "they are not on targets in ascending order"
     if not (units > 0).all():
         return Fraction(0), "a price is not positive"
-    if not (sets.coverable[targets] & (problem.weights[targets] > 0)).all():
+    if not ((problem.needed[targets] > 0) & (problem.weights[targets] > 0)).all():
         return Fraction(0), "a target has a price that need not be served"
     dense = np.zeros(sets.n_targets, units.dtype)
     dense[targets] = units
     loads = problem.loads(dense)
     distinct, which = np.unique(problem.costs, return_inverse=True)
     one = Fraction(2) ** prices.shift
+    if not once:
+        return _spare_bound(prices, problem, loads), ""
     for k, cost in enumerate(distinct.tolist()):
         value = Fraction(cost) / prices.unit
         limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
@@ -148,8 +183,32 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
 
 
+def _spare_bound(prices: PriceProof, problem: Problem, loads: NDArray[Any]) -> Fraction:
+    """What prices prove where a target needs several sources: see `copies`.
+
+    Each source can be taken once, so that a load above its cost counts against the
+    bound and not against the prices.
+    """
+    one = Fraction(2) ** prices.shift
+    total = sum(
+        n * times
+        for n, times in zip(
+            prices.units.tolist(), problem.needed[prices.targets].tolist(), strict=True
+        )
+    )
+    for load, cost in zip(loads.tolist(), problem.costs.tolist(), strict=True):
+        value = Fraction(cost) / prices.unit
+        limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
+        total -= max(0, load - limit)
+    units = max(Fraction(0), total / one)
+    return (math.ceil(units) if prices.is_whole else units) * prices.unit
+
+
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
     """A label for each target, the same for two that a chain of sources joins."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
     runs = sets.to_runs()
     marks = np.zeros(sets.n_targets + 1, np.int64)
     marks[targets + 1] = 1
@@ -218,7 +277,7 @@ def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
 
 
 def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
-    """A cover of all coverable targets that costs less than a bound.
+    """A cover, of as many sources a target as it needs, that costs less than a bound.
 
     Branches on the open target with the fewest sources, and turns back where targets
     of which no source serves two already cost too much.
@@ -236,47 +295,59 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
             for row in matrix]  # fmt: skip
     exact = [Fraction(c) for c in problem.costs.tolist()]
     servers = [np.flatnonzero(column).tolist() for column in matrix.T]
-    goal = sum(1 << t for t, own in enumerate(servers) if own)
+    needed = problem.needed.tolist()
+    # Bit t of goal[k]: target t needs more than k sources.
+    goal = tuple(
+        sum(1 << t for t, times in enumerate(needed) if times > k)
+        for k in range(max(needed, default=0))
+    )
     by_scarcity = sorted(
-        (t for t, own in enumerate(servers) if own), key=lambda t: len(servers[t])
+        (t for t, times in enumerate(needed) if times), key=lambda t: len(servers[t])
     )
     n_nodes = 0
 
-    def least(left: int, banned: int) -> tuple[Fraction, int]:
+    def least(left: tuple[int, ...], banned: int) -> tuple[Fraction, int]:
         """Cost of targets that share no source, and the scarcest target."""
         total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
         for t in by_scarcity:
-            if not left >> t & 1:
+            times = sum(layer >> t & 1 for layer in left)
+            if not times:
                 continue
             own = [s for s in servers[t] if not banned >> s & 1]
-            if len(own) < fewest:
-                scarcest, fewest = t, len(own)
-            if not own:
+            if len(own) - times < fewest:
+                scarcest, fewest = t, len(own) - times
+            if len(own) < times:
                 return bound, t
             if all(not used >> s & 1 for s in own):
-                total += min(exact[s] for s in own)
+                total += sum(sorted(exact[s] for s in own)[:times])
                 for s in own:
                     used |= 1 << s
         return total, scarcest
 
-    def search(left: int, banned: int, spent: Fraction) -> list[int] | None:
+    def take(left: tuple[int, ...], row: int) -> tuple[int, ...]:
+        above = (*left[1:], 0)
+        return tuple(
+            layer & ~row | more & row for layer, more in zip(left, above, strict=True)
+        )
+
+    def search(left: tuple[int, ...], banned: int, spent: Fraction) -> list[int] | None:
         nonlocal n_nodes
         n_nodes += 1
         if n_nodes > max_nodes:
             return None
         if spent >= bound:
             return []
-        if not left:
+        if not any(left):
             return [-1]  # found; marks the end of the selection
         below, target = least(left, banned)
         if spent + below >= bound:
             return []
         own = [s for s in servers[target] if not banned >> s & 1]
-        for s in sorted(own, key=lambda s: -(rows[s] & left).bit_count()):
-            found = search(left & ~rows[s], banned, spent + exact[s])
+        for s in sorted(own, key=lambda s: -(rows[s] & left[0]).bit_count()):
+            banned |= 1 << s  # taken here, and left out of what is tried next
+            found = search(take(left, rows[s]), banned, spent + exact[s])
             if found is None or found:
                 return None if found is None else [s, *found]
-            banned |= 1 << s
         return []
 
     if bound <= 0:

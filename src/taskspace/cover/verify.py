@@ -7,7 +7,7 @@ cannot hide here. Costs are the exact numbers that their floats are.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,17 +100,55 @@ def verify_cover(
     proven: list[str] = []
     open_: list[str] = []
     if not failures:
-        failures = _serving_failures(cover, sets) + _cost_failures(cover, problem)
+        failures = _serving_failures(cover, sets, problem)
+        failures += _cost_failures(cover, problem)
     if not failures:
-        failures = _budget_failures(cover, problem, proven, open_)
-        failures += _price_failures(cover, problem, proven, open_)
+        asked = _Asked.of(cover, problem)
+        failures = _budget_failures(cover, asked, proven, open_)
+        failures += _price_failures(cover, asked, proven, open_)
         if refute_bound and not failures:
-            failures = _cheaper_failures(cover, problem)
+            failures = _cheaper_failures(cover, asked)
         if effort and not failures and open_:
-            failures = _search_failures(cover, problem, effort, proven, open_)
+            failures = _search_failures(cover, asked, effort, proven, open_)
     if failures and raise_on_failure:
         raise CoverRefutedError(tuple(failures))
     return Verification(not failures, tuple(failures), tuple(open_), tuple(proven))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a cover had to decide, and what was decided for it.
+
+    Args:
+        problem: the whole problem.
+        rest: what was left to the sources that are free.
+        chosen: the selected ones of these, in the order of selection.
+        taken: the sources that had to be in.
+        spent: what these cost.
+    """
+
+    problem: Problem
+    rest: Problem
+    chosen: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    spent: Fraction
+
+    @classmethod
+    def of(cls, cover: Cover, problem: Problem) -> Self:
+        include, exclude = set(cover.include.tolist()), set(cover.exclude.tolist())
+        sources = np.asarray(cover.sources)
+        if not include and not exclude and cover.copies == 1:
+            return cls(problem, problem, sources, sources[:0], Fraction(0))
+        fixed = include | exclude
+        free = np.array([s for s in range(cover.n_sources) if s not in fixed], np.int64)
+        chosen = np.array([s for s in sources.tolist() if s not in include], np.int64)
+        return cls(
+            problem,
+            problem.rest(include, exclude, cover.copies),
+            np.searchsorted(free, chosen),
+            np.array(sorted(include), np.int64),
+            problem.cost(sorted(include)),
+        )
 
 
 def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
@@ -128,10 +166,24 @@ def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
         failures.append(
             f"the assignment names {assignment.size} targets of {sets.n_targets}"
         )
+    for name in ("include", "exclude"):
+        array = np.asarray(getattr(cover, name))
+        if array.size and not (0 <= array.min() <= array.max() < sets.n_sources):
+            failures.append(f"a source of {name} does not exist")
+    if not set(cover.include.tolist()) <= set(sources.tolist()):
+        failures.append("a source that must be in is not selected")
+    if set(cover.exclude.tolist()) & set(sources.tolist()):
+        failures.append("a source that must not be in is selected")
+    if cover.copies < 1:
+        failures.append(f"copies={cover.copies} is not positive")
+    elif cover.copies > 1 and (
+        cover.spares is None or cover.spares.shape != (cover.copies - 1, sets.n_targets)
+    ):
+        failures.append(f"no spares are named, though copies={cover.copies}")
     return failures
 
 
-def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
+def _serving_failures(cover: Cover, sets: TargetSets, problem: Problem) -> list[str]:
     failures = []
     n_targets = sets.n_targets
     assignment = np.asarray(cover.assignment)
@@ -152,14 +204,54 @@ def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
     coverage = served / n_targets if n_targets else 1.0
     if not abs(cover.coverage - coverage) <= 1e-12:
         failures.append(f"coverage={cover.coverage} is claimed, but it is {coverage}")
-    coverable = np.zeros(n_targets, bool)
-    for source in range(sets.n_sources):
-        coverable |= sets.row(source)
-    if not np.array_equal(cover.uncoverable, np.flatnonzero(~coverable)):
+    able = np.zeros(n_targets, np.int64)
+    for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
+        able += sets.row(source)
+    if not np.array_equal(cover.uncoverable, np.flatnonzero(able == 0)):
         failures.append(
             f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
-            f"{int((~coverable).sum())} targets that no source serves are not these"
+            f"{int((able == 0).sum())} targets that no source serves are not these"
         )
+    if cover.copies > 1:
+        failures += _copies_failures(cover, sets, able, problem.weights)
+    return failures
+
+
+def _copies_failures(
+    cover: Cover, sets: TargetSets, able: NDArray[np.int64], weights: NDArray[Any]
+) -> list[str]:
+    """Whether every target has the spares that it can have, and these serve it."""
+    failures = []
+    short = np.flatnonzero((able > 0) & (able < cover.copies))
+    if not np.array_equal(cover.short, short):
+        failures.append(
+            f"{len(cover.short)} targets are claimed to have fewer than "
+            f"{cover.copies} sources, but the {len(short)} that have are not these"
+        )
+    times = np.zeros(sets.n_targets, np.int64)
+    for source in cover.sources.tolist():
+        times += sets.row(source)
+    lacking = np.flatnonzero((times < np.minimum(cover.copies, able)) & (weights > 0))
+    if len(lacking):
+        failures.append(
+            f"target {lacking[0]} is served {times[lacking[0]]} times of "
+            f"{cover.copies} ({len(lacking)} such targets)"
+        )
+    assert cover.spares is not None
+    ranked = np.vstack([cover.assignment[None], cover.spares])
+    for place in range(1, cover.copies):
+        named = ranked[place]
+        wrong = (named >= 0) != (times > place)
+        for source in np.unique(named[named >= 0]).tolist():
+            serves = source in cover.sources and sets.row(source)
+            wrong |= (named == source) & ~np.asarray(serves)
+        wrong |= (named >= 0) & (ranked[:place] == named).any(0)
+        if wrong.any():
+            target = int(np.flatnonzero(wrong)[0])
+            failures.append(
+                f"target {target} has {named[target]} for a spare, which is no other "
+                "selected source that serves it"
+            )
     return failures
 
 
@@ -191,11 +283,12 @@ def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
 
 
 def _budget_failures(
-    cover: Cover, problem: Problem, proven: list[str], open_: list[str]
+    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
 ) -> list[str]:
     """Whether no selection of as many sources serves more than is claimed."""
     if cover.coverage_bound is None:
         return []
+    problem = asked.problem
     served, total = problem.served_weight(cover.sources), problem.total_weight
     share = Fraction(served, total) if total else Fraction(1)
     claimed = Fraction(cover.coverage_bound)
@@ -212,7 +305,9 @@ def _budget_failures(
             f"the share {float(share)} served"
         )
     else:
-        most = Fraction(coverage_limit(problem, cover.sources), total or 1)
+        beyond = coverage_limit(asked.rest, asked.chosen)
+        already = problem.served_weight(asked.taken)
+        most = Fraction(already + beyond, total or 1)
         what = f"coverage_bound={cover.coverage_bound}"
         if most <= claimed * (1 + slack):
             proven.append(f"{what}: no {cover.size} sources serve a larger share")
@@ -222,22 +317,24 @@ def _budget_failures(
 
 
 def _price_failures(
-    cover: Cover, problem: Problem, proven: list[str], open_: list[str]
+    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
 ) -> list[str]:
     """Prove the lower bound again, from its prices or by the knapsack bound."""
     what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
     if cover.lower_bound == 0:
         return []
     if cover.lower_bound_kind == "knapsack":
-        found = knapsack_bound(problem, problem.served_weight(cover.sources))
+        needed = asked.rest.served_weight(asked.chosen)
+        found = asked.spent + knapsack_bound(asked.rest, needed)
         how, is_complete = "computing it anew", False
     elif cover.prices is None:
         open_.append(f"{what} was not refuted, and was not proven again: no prices")
         return []
     else:
-        found, fault = price_bound(cover.prices, problem)
+        found, fault = price_bound(cover.prices, asked.rest, once=cover.copies == 1)
         if fault:
             return [f"the prices of {what} prove nothing: {fault}"]
+        found += asked.spent
         how = "its prices"
         is_complete = cover.lower_bound_kind != "exact"
     if found >= Fraction(cover.lower_bound):
@@ -249,23 +346,31 @@ def _price_failures(
     return []
 
 
-def _cheaper_failures(cover: Cover, problem: Problem) -> list[str]:
+def _cheaper_failures(cover: Cover, asked: _Asked) -> list[str]:
     """Look for a selection that serves as much for less than the bound."""
+    problem = asked.rest
     matrix = problem.sets.to_bool()
     cost = problem.costs
     weights = problem.weights
-    needed = problem.served_weight(cover.sources)
-    greedy = _greedy(matrix, cost, weights, needed)
-    for sources in (cover.sources.tolist(), greedy):
-        if sources is None:
-            continue
-        selection = _without_redundant(sources, matrix, cost, weights, needed)
+    if cover.copies > 1:
+        few = [_without_spare(asked.chosen.tolist(), matrix, cost, problem.needed)]
+    else:
+        needed = problem.served_weight(asked.chosen)
+        greedy = _greedy(matrix, cost, weights, needed)
+        few = [
+            None
+            if sources is None
+            else _without_redundant(sources, matrix, cost, weights, needed)
+            for sources in (asked.chosen.tolist(), greedy)
+        ]
+    for selection in few:
         if selection is None:
             continue
-        total = problem.cost(selection)
+        total = asked.spent + problem.cost(selection)
         if total < Fraction(cover.lower_bound):
+            size = len(selection) + len(asked.taken)
             return [
-                f"lower_bound={cover.lower_bound} is refuted: {len(selection)} sources "
+                f"lower_bound={cover.lower_bound} is refuted: {size} sources "
                 f"of cost {float(total)} serve as much"
             ]
     return []
@@ -273,25 +378,29 @@ def _cheaper_failures(cover: Cover, problem: Problem) -> list[str]:
 
 def _search_failures(
     cover: Cover,
-    problem: Problem,
+    asked: _Asked,
     effort: int,
     proven: list[str],
     open_: list[str],
 ) -> list[str]:
     """Settle an open lower bound of a full cover by exhaustive search, if small."""
+    problem = asked.rest
     sets = problem.sets
-    is_full = bool((sets.union(cover.sources) == sets.coverable).all())
+    is_full = not ((problem.needed > 0) & ~sets.union(asked.chosen)).any()
     at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
     max_nodes = effort // max(1, int(sets.sizes.sum()))
     if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
         return []
-    cheaper = search_below(problem, Fraction(cover.lower_bound), max_nodes)
+    room = Fraction(cover.lower_bound) - asked.spent
+    cheaper = search_below(problem, room, max_nodes)
     if cheaper is None:
         return []
     if cheaper:
+        total = asked.spent + problem.cost(cheaper)
+        size = len(cheaper) + len(asked.taken)
         return [
-            f"lower_bound={cover.lower_bound} is refuted: {len(cheaper)} sources of "
-            f"cost {float(problem.cost(cheaper))} serve as much"
+            f"lower_bound={cover.lower_bound} is refuted: {size} sources of "
+            f"cost {float(total)} serve as much"
         ]
     del open_[at[0]]
     proven.append(
@@ -299,6 +408,22 @@ def _search_failures(
         "by searching through all cheaper selections"
     )
     return []
+
+
+def _without_spare(
+    sources: list[int],
+    matrix: NDArray[np.bool_],
+    cost: NDArray[np.float64],
+    needed: NDArray[np.int64],
+) -> list[int]:
+    """Drop sources, dearest first, while every target has as many as it needs."""
+    times = matrix[sources].sum(0) - needed
+    kept = list(sources)
+    for source in sorted(sources, key=lambda s: -cost[s]):
+        if (times - matrix[source] >= 0).all():
+            times = times - matrix[source]
+            kept.remove(source)
+    return kept
 
 
 def _greedy(

@@ -39,13 +39,11 @@ def multiplicative_weights(
     inverse = sets.inverse
     n, m = sets.n_sources, sets.n_targets
     scale = costs.min() / costs
-    state = (np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m))
+    logits, before = (np.zeros(n), np.zeros(m)), (np.zeros(n), np.zeros(m))
     best, best_value = np.ones(m), -1.0
     total, n_summed = np.zeros(m), 0
     for done in range(0, max_iterations, _CHUNK):
-        _play(
-            *sets.arrays, *inverse.arrays, scale, *state, total, _CHUNK, done == 0,
-        )  # fmt: skip
+        _play(sets.arrays, inverse.arrays, scale, logits, before, total, done == 0)
         n_summed += _CHUNK
         value = float(total.sum() / np.max(run_loads(sets, total) * scale))
         if value > best_value:
@@ -65,14 +63,14 @@ def _softmax(logits):
 
 
 @numba.njit(cache=True)
-def _play(
-    s_off, s_sta, s_sto, t_off, t_sta, t_sto, scale,
-    log_x, log_y, old_load, old_serve, total, n_rounds, is_first,
-):  # fmt: skip
-    for k in range(n_rounds):
+def _play(sources, targets, scale, logits, before, total, is_first):
+    """Some rounds, in place; pairs belong to sources and targets."""
+    log_x, log_y = logits
+    old_load, old_serve = before
+    for k in range(_CHUNK):
         x, y = _softmax(log_x), _softmax(log_y)
-        load = multiply_runs(s_off, s_sta, s_sto, y) * scale
-        serve = multiply_runs(t_off, t_sta, t_sto, x * scale)
+        load = multiply_runs(*sources, y) * scale
+        serve = multiply_runs(*targets, x * scale)
         if is_first and k == 0:
             old_load[:], old_serve[:] = load, serve
         step = _STEP / max((serve * y).sum(), 1e-9)

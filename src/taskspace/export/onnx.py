@@ -90,8 +90,7 @@ def library_model(library: PolicyLibrary) -> Any:
     if library.policies is not None:
         stack = library.policies
         observation = _observation_input(graph, stack)
-        zero = graph.constant(np.int64(0))
-        number = graph("Max", policy, zero)
+        number = graph("Max", policy, graph.zero)
         action = _act(graph, stack, observation, number)
         refused = graph("Equal", policy, graph.constant(np.int64(-1)))
         for _ in _action_shape(stack)[1:]:
@@ -108,86 +107,87 @@ def library_model(library: PolicyLibrary) -> Any:
 
 
 def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
+    """Policy and status; what no context can change is no node of the graph."""
     regions = library.regions
     low, high = graph.constant(library.low), graph.constant(library.high)
     above = graph("GreaterOrEqual", "context", low)
     inside = graph.all(graph("And", above, graph("LessOrEqual", "context", high)))
-    bound = graph.constant(np.array(np.finfo(np.float64).max))
-    finite = graph.all(graph("LessOrEqual", graph("Abs", "context"), bound))
-    # A context that is not finite is refused; any number may stand in for it.
-    flags = graph("Unsqueeze", finite, graph.constant(np.array([-1])))
-    safe = graph("Where", flags, "context", low)
-    safe = graph("Min", graph("Max", safe, low), high)
+    # What is not a number stays so: it finds some region, and is refused below.
+    safe = graph("Min", graph("Max", "context", low), high)
     if isinstance(regions, GridRegions):
-        region, exact = _grid(graph, regions, safe)
+        region, node = _grid(graph, regions, safe)
     elif isinstance(regions, BoxRegions):
-        region, exact = _boxes(graph, regions, safe)
+        region, node = _boxes(graph, regions, safe), None
     else:
         assert isinstance(regions, PointRegions)
-        region, exact = _points(graph, regions, safe)
+        region = _points(graph, regions, safe)
+        node = graph("Gather", graph.constant(regions.points), region)
     policy = graph("Gather", graph.constant(regions.policy), region)
-    served = regions.served & library.guarantee.speaks
-    known = graph("Gather", graph.constant(served), region)
-    known = graph("And", graph("And", known, exact), inside)
     status = graph(
         "Where", inside, graph.status(Status.INSIDE), graph.status(Status.OUTSIDE)
     )
-    status = graph("Where", known, graph.status(Status.GUARANTEED), status)
-    fine = graph("And", finite, graph("Not", graph("Less", policy, graph.zero)))
-    if library.outside == "refuse":
-        fine = graph("And", fine, inside)
+    served = regions.served & library.guarantee.speaks
+    if served.any():
+        known = inside
+        if node is not None:
+            # Equal is not defined for double everywhere: neither above nor below.
+            apart = graph("Or", graph("Less", safe, node), graph("Greater", safe, node))
+            known = graph("And", known, graph.all(graph("Not", apart)))
+        if not served.all():
+            here = graph("Gather", graph.constant(served), region)
+            known = graph("And", known, here)
+        status = graph("Where", known, graph.status(Status.GUARANTEED), status)
+    fine = inside
+    if library.outside != "refuse":  # inside of finite ends is finite
+        bound = graph.constant(np.array(np.finfo(np.float64).max))
+        fine = graph.all(graph("LessOrEqual", graph("Abs", "context"), bound))
+    if (regions.policy < 0).any():
+        fine = graph("And", fine, graph("Not", graph("Less", policy, graph.zero)))
     status = graph("Where", fine, status, graph.status(Status.REFUSED))
     return graph("Where", fine, policy, graph.constant(np.int64(-1))), status
 
 
 def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
-    region, exact = "", ""
-    for i, (values, borders) in enumerate(
-        zip(regions.values, regions.borders, strict=True)
-    ):
-        column = graph("Gather", rows, graph.constant(np.array([i])), axis=1)
-        # An axis of one value has no border: one that nothing is above of stands in.
-        edges = np.append(borders, np.inf)[None, :]
-        above = graph("Greater", column, graph.constant(edges))
-        place = graph.sum(graph("Cast", above, to="int64"))
-        value = graph("Gather", graph.constant(values), place)
-        # Equal is not defined for double everywhere: neither above nor below.
-        column = graph("Squeeze", column, graph.constant(np.array([1])))
-        apart = graph(
-            "Or", graph("Less", column, value), graph("Greater", column, value)
-        )
-        same = graph("Not", apart)
-        if i == 0:
-            region, exact = place, same
-        else:
-            size = graph.constant(np.int64(len(values)))
-            region = graph("Add", graph("Mul", region, size), place)
-            exact = graph("And", exact, same)
-    return region, exact
+    """Number of the nearest node, and its coordinates."""
+    d = len(regions.values)
+    # One row of borders an axis; where it has fewer, some that nothing is above of.
+    width = max(1, *(len(borders) for borders in regions.borders))
+    edges = np.full((1, d, width), np.inf)
+    for i, borders in enumerate(regions.borders):
+        edges[0, i, : len(borders)] = borders
+    wide = graph("Unsqueeze", rows, graph.constant(np.array([-1])))
+    above = graph("Greater", wide, graph.constant(edges))
+    places = graph.sum(graph("Cast", above, to="int64"))
+    sizes = [len(values) for values in regions.values]
+    strides = np.array([np.prod(sizes[i + 1 :]) for i in range(d)], np.int64)
+    region = graph.sum(graph("Mul", places, graph.constant(strides)))
+    # All coordinates in one list, those of an axis from its own place on.
+    firsts = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
+    place = graph("Add", places, graph.constant(firsts))
+    return region, graph(
+        "Gather", graph.constant(np.concatenate(regions.values)), place
+    )
 
 
-def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> tuple[str, str]:
+def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:
     """The one box with `low < x <= high`; the lowest boxes include their lower face."""
     rim = regions.box_low == regions.low
     low = np.where(rim, -np.inf, regions.box_low)
     wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
     above = graph("Greater", wide, graph.constant(low[None]))
     below = graph("LessOrEqual", wide, graph.constant(regions.box_high[None]))
-    holds = graph.all(graph("And", above, below))
-    found = graph("Cast", holds, to="int32")
-    region = graph("ArgMax", found, axis=-1, keepdims=0)
-    return region, graph("GreaterOrEqual", region, graph.zero)
+    number = graph("Cast", graph("And", above, below), to="int32")
+    holds = graph("ReduceMin", number, axes=[-1], keepdims=0)
+    return graph("ArgMax", holds, axis=-1, keepdims=0)
 
 
-def _points(graph: "_Graph", regions: PointRegions, rows: str) -> tuple[str, str]:
+def _points(graph: "_Graph", regions: PointRegions, rows: str) -> str:
+    """Number of the nearest point."""
     wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
     step = graph("Sub", wide, graph.constant(regions.points[None]))
     scaled = graph("Mul", step, graph.constant(regions.scale))
     distance = graph.sum(graph("Mul", scaled, scaled))
-    region = graph("ArgMin", distance, axis=-1, keepdims=0)
-    node = graph("Gather", graph.constant(regions.points), region)
-    apart = graph("Or", graph("Less", rows, node), graph("Greater", rows, node))
-    return region, graph.all(graph("Not", apart))
+    return graph("ArgMin", distance, axis=-1, keepdims=0)
 
 
 # --- policies ---------------------------------------------------------------------
@@ -283,6 +283,7 @@ class _Graph:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
+        self.names: dict[str, str] = {}
         self.zero = self.constant(np.int64(0))
 
     def _type(self, name: str) -> int:
@@ -300,7 +301,7 @@ class _Graph:
         return name
 
     def output(self, value: str, name: str, kind: str, shape: Sequence[str | int]):
-        self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+        self.names[value] = name
         make = self.onnx.helper.make_tensor_value_info
         self.outputs.append(make(name, self._type(kind), list(shape)))
 
@@ -334,6 +335,10 @@ class _Graph:
 
     def model(self) -> Any:
         helper = self.onnx.helper
+        for node in self.nodes:
+            for ends in (node.input, node.output):
+                for k, end in enumerate(ends):
+                    ends[k] = self.names.get(end, end)
         graph = helper.make_graph(
             self.nodes, self.name, self.inputs, self.outputs, self.constants
         )

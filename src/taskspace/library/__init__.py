@@ -16,6 +16,7 @@ from taskspace.library.files import load_library as load_library
 from taskspace.library.files import save_library as save_library
 from taskspace.library.make import hand_library as hand_library
 from taskspace.library.make import library as library
+from taskspace.library.networks import conditioned_networks as conditioned_networks
 from taskspace.library.records import Entry as Entry
 from taskspace.library.records import Guarantee as Guarantee
 from taskspace.library.records import OutsideError as OutsideError

@@ -204,7 +204,7 @@ def nearest_design(
 def best_few(
     library: PolicyLibrary,
     system: System,
-    designer: Designer,
+    designer: Designer | None,
     numbers: Sequence[int],
     contexts: NDArray[np.float64],
     reference: NDArray[np.float64],
@@ -218,21 +218,24 @@ def best_few(
     Args:
         library: gives the range and its own policies as candidates.
         system: the tasks.
-        designer: makes the candidates.
+        designer: makes the candidates; None for the library's own policies alone.
         numbers: how many policies.
         contexts: full context rows to serve.
         reference: J that losses are against, of each context.
     """
-    made: Any = designer.candidates(library)
-    stack = type(made).concatenate([made, library.policies])
+    stack: Any = library.policies
+    if designer is not None:
+        made: Any = designer.candidates(library)
+        stack = type(made).concatenate([made, stack])
+    settings = {} if stack.kind == "python" else stack.settings()
     arrays = {name: array[:, None] for name, array in stack.arrays().items()}
-    stack = type(made).from_arrays(arrays, stack.settings())
+    stack = type(stack).from_arrays(arrays, settings)
     judged = slice(0, N_JUDGED)
     score = system.performance(stack, contexts[judged])[:, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
         lost = (reference[judged] - score) / np.abs(reference[judged])
     lost = np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
-    return {k: 100 * _least_worst(lost, k) for k in numbers}
+    return {k: 100 * _least_worst(lost, k) for k in numbers if k <= len(lost)}
 
 
 def _least_worst(lost: NDArray[np.float64], k: int) -> float:

@@ -15,6 +15,7 @@ from taskspace.systems.linear import LinearSystem
 
 if TYPE_CHECKING:
     from taskspace.systems.simulated import SimulatedSystem
+    from taskspace.trainers.conditioned import ConditionedNetwork
 
 __all__ = ["drift_returns"]
 
@@ -25,6 +26,8 @@ STEP_SHARE = 0.1
 MAX_STEPS = 20_000
 
 Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Acting = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+"""Actions for measured contexts and observations, one a row."""
 
 
 def drift_returns(
@@ -36,6 +39,7 @@ def drift_returns(
     drift: float,
     noise: float,
     seed: int,
+    network: "ConditionedNetwork | None" = None,
 ) -> tuple[dict[str, float], list[str]]:
     """Mean return of each contender in episodes with a moving context.
 
@@ -51,6 +55,7 @@ def drift_returns(
         drift: share of the width of each axis.
         noise: of the measured context, see `try_library`.
         seed: of episodes.
+        network: a network that sees the context, to play beside them.
 
     Returns:
         Mean return by contender, and notes on what could not be had.
@@ -95,13 +100,26 @@ def drift_returns(
             for name, way in ways.items()
         }, []
     if isinstance(system, SimulatedSystem):
-        numbers = {
-            "library": lambda seen: library.select(seen).policy,
-            "one policy of it": lambda seen: np.full(len(seen), single),
+        acts: dict[str, Acting] = {
+            "library": lambda told, seen: library.act_as(
+                library.select(told).policy, seen
+            ),
+            "one policy of it": lambda told, seen: library.act_as(
+                np.full(len(told), single), seen
+            ),
         }
+        if network is not None:
+            columns = [library.names.index(name) for name in network.axes]
+
+            def sighted(told: NDArray[Any], seen: NDArray[Any]) -> NDArray[Any]:
+                inside = np.clip(told, library.low, library.high)[:, columns]
+                both = np.concatenate([seen, network.scaled(inside)], axis=1)
+                return np.array([network.network.act(row) for row in both])
+
+            acts["one network that sees the context"] = sighted
         return {
-            name: _simulated(library, system, way, at, blur, n_steps)
-            for name, way in numbers.items()
+            name: _simulated(library, system, act, at, blur, n_steps)
+            for name, act in acts.items()
         }, []
     return {}, [
         f"{system.id} cannot change its context during an episode, so drift was not "
@@ -181,7 +199,7 @@ def _linear(
 def _simulated(
     library: PolicyLibrary,
     system: "SimulatedSystem",
-    way: Callable[[NDArray[np.float64]], Any],
+    act: "Acting",
     at: Callable[[int], NDArray[np.float64]],
     blur: NDArray[np.float64],
     n_steps: int,
@@ -200,7 +218,7 @@ def _simulated(
             where = at(t)
             rows = _rows(library, system, where).astype(np.float32)
             seen = np.asarray(observe(state, rows))
-            action = library.act_as(way(where + blur[t]), seen)
+            action = act(where + blur[t], seen)
             noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
             if action.dtype.kind == "f":
                 action = action.astype(np.float32)

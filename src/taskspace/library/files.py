@@ -126,7 +126,9 @@ def load_library(folder: str | Path) -> PolicyLibrary:
             )
     try:
         return _rebuild(record, data)
-    except (KeyError, TypeError, ValueError, IndexError, EOFError) as error:
+    except (
+        KeyError, TypeError, ValueError, IndexError, EOFError, MemoryError,
+    ) as error:  # fmt: skip
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(
@@ -184,7 +186,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
         found, number = record["format"], record["version"]
-    except (KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{file} must be a manifest written by taskspace, but it cannot be read: "
             f"{error!r}."

@@ -374,10 +374,14 @@ def _finish(
         )
         for s, m in entries
     )
-    stack = None if known.policies is None else known.policies[sources, members]
+    stack = None if known.policies is None else known.policies_of(sources, members)
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
         fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
+    provenance = dict(known.provenance)
+    if "environment_steps" in table:
+        steps = table["environment_steps"].values[sources, members]
+        provenance["environment_steps"] = int(steps.sum())
     return PolicyLibrary(
         named,
         regions,
@@ -388,7 +392,7 @@ def _finish(
         outside,
         fixed,
         rule,
-        known.provenance,
+        provenance,
     )
 
 
@@ -412,7 +416,11 @@ def _sources(cover: Any, n_sources: int) -> NDArray[np.int64]:
 def _names(table: xr.Dataset, dim: str) -> NDArray[np.str_]:
     if dim in table.coords:
         return np.array([str(name) for name in table.coords[dim].values])
-    return np.array([f"{dim} {i}" for i in range(table.sizes[dim])])
+    kinds = [""] * table.sizes[dim]
+    if f"{dim}_kind" in table.coords:  # where policies come from, if not all trained
+        found = table.coords[f"{dim}_kind"].values
+        kinds = ["" if kind == "trained" else f"{kind} " for kind in found]
+    return np.array([f"{kind}{dim} {i}" for i, kind in enumerate(kinds)])
 
 
 def _log_axes(space: Space) -> list[bool] | None:

@@ -1,11 +1,12 @@
 """Where a library comes from: a run, or a table and what was given with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance import target_space
@@ -27,6 +28,7 @@ class Origin:
         axes: unit and default of every axis that is known.
         targets: contexts of the targets, None where they have names only.
         provenance: plain values that say where the table comes from.
+        without_policies: sources whose policies did not come along; None if none.
     """
 
     table: xr.Dataset
@@ -35,6 +37,25 @@ class Origin:
     axes: Mapping[str, tuple[str, float]]
     targets: Space | None
     provenance: Mapping[str, Any]
+    without_policies: NDArray[np.bool_] | None = None
+
+    def policies_of(self, sources: Sequence[int], members: Sequence[int]) -> Policy:
+        """One policy each of some sources, or a sentence about those not at hand.
+
+        Args:
+            sources: numbers of sources.
+            members: which policy of its family, one a source.
+        """
+        assert self.policies is not None
+        if self.without_policies is not None and self.without_policies[sources].any():
+            lost = sorted({s for s in sources if self.without_policies[s]})
+            raise InvalidInputError(
+                "A library needs the policies of its sources, but those of "
+                f"{', '.join(map(str, lost[:5]))} are not in the archive. Choose among "
+                "the sources of the stored covers, or archive all of them with: "
+                "taskspace archive RUN FILE --policies all"
+            )
+        return self.policies[sources, members]
 
 
 def origin_of(run: Any, policies: Policy | None, system: System | None) -> Origin:
@@ -69,9 +90,11 @@ def origin_of(run: Any, policies: Policy | None, system: System | None) -> Origi
     axes = {axis["name"]: (axis["unit"], float(axis["default"])) for axis in told}
     if system is not None:
         axes = {axis.name: (axis.unit, float(axis.default)) for axis in system.axes}
-    keys = ("system", "trainer", "seed", "best_known_kind", "provenance")
+    keys = "system", "trainer", "seed", "best_known_kind", "provenance"
+    keys += "selector", "notes"
     origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
-    return Origin(table, stack, system, axes, targets, origin)
+    without = getattr(run, "without_policies", None) if policies is None else None
+    return Origin(table, stack, system, axes, targets, origin, without)
 
 
 def run_policies(run: Any) -> Policy | None:

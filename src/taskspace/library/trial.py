@@ -6,8 +6,8 @@ of that context where that is known, or against the best of all contenders there
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from taskspace.library.contenders import (
     uniform_design,
 )
 from taskspace.library.drift import drift_returns
+from taskspace.library.networks import network_scores, training_steps
 from taskspace.library.records import Status
 from taskspace.library.regions import NamedRegions
 from taskspace.policies import LinearGain, Policy
@@ -30,10 +31,17 @@ from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
+if TYPE_CHECKING:
+    from taskspace.trainers.conditioned import ConditionedNetwork
+
 __all__ = ["Contender", "Trial", "try_library"]
 
 N_RANDOM = 10
 FEW = (1, 2, 3, 5)
+NETWORK = "one network that sees the context"
+
+Scores = dict[str, tuple[int, NDArray[np.float64]]]
+"""By contender: its number of policies, and J `(repeat, context)`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,9 @@ class Contender:
             other number but `within`.
         within: share of the contexts served within the library's ε, None if there is
             no question.
+        n_repeats: of how many draws or seeds this is the one in the middle, by mean J.
+        spread: least and largest `mean_performance`, `mean_percent`, `worst_percent`
+            and `within` of all of them; empty for one.
     """
 
     name: str
@@ -65,6 +76,8 @@ class Contender:
     failed: float
     refused: float
     within: float | None
+    n_repeats: int = 1
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,9 @@ class Trial:
         drift: how far the context moved in an episode, in widths of the range.
         drifting: mean return of each contender while the context drifts.
         notes: what could not be had, and why.
+        environment_steps: simulated steps that training took, by contender, where
+            that is known; of networks the mean over seeds.
+        thing: what one policy is called: a gain, say.
     """
 
     n_contexts: int
@@ -100,11 +116,14 @@ class Trial:
     drift: float = 0.0
     drifting: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    environment_steps: Mapping[str, int] = field(default_factory=dict)
+    thing: str = "policy"
 
     @property
     def line(self) -> str:
         """What schedule users ask for first: one loses x %, three lose y %."""
-        words = {1: "one policy loses", 2: "two lose", 3: "three lose", 5: "five lose"}
+        words = {1: f"one {self.thing} loses", 2: "two lose", 3: "three lose"}
+        words[5] = "five lose"
         parts = [
             f"{words.get(n, f'{n} lose')} {_percent(lost)}"
             for n, lost in self.few.items()
@@ -135,6 +154,7 @@ def try_library(
     noise: float = 0.0,
     drift: float = 0.0,
     pool: tuple[Points, Policy] | None = None,
+    networks: "Sequence[ConditionedNetwork]" = (),
 ) -> Trial:
     """Try a library on contexts off its grid, beside what one could do instead.
 
@@ -149,6 +169,8 @@ def try_library(
             the width of each axis.
         pool: other policies to make uniform and random libraries of: the contexts they
             were made for, and a stack with one leading dim. Linear systems need none.
+        networks: networks that see the context, one a seed: see
+            `conditioned_networks`.
 
     Example:
         >>> import taskspace as ts
@@ -172,12 +194,12 @@ def try_library(
     chosen = library.select(measured)
     assert library.policies is not None
     own = _performance(system, library.policies, contexts)
-    scores: dict[str, tuple[int, NDArray[np.float64]]] = {
-        "library": (library.size, _taken(own, np.asarray(chosen.policy)))
+    scores: Scores = {
+        "library": (library.size, _taken(own, np.asarray(chosen.policy))[None])
     }
-    scores["library, best choice"] = (library.size, own.max(0))
+    scores["library, best choice"] = (library.size, own.max(0)[None])
     single = _finite_mean(own).argmax()
-    scores["one policy of it"] = (1, own[single])
+    scores["one policy of it"] = (1, own[single][None])
     designer = designer_of(library, system, pool)
     if designer is None:
         notes.append(
@@ -186,35 +208,45 @@ def try_library(
         )
     else:
         _others(scores, library, system, designer, measured, contexts, rng)
+    if networks:
+        seen = np.clip(measured, library.low, library.high)
+        made = network_scores(networks, library, system, contexts, seen)
+        scores[NETWORK] = (1, made)
+    best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
     optimum = system.optimum(contexts)
-    best = np.nanmax([score for _, score in scores.values()], axis=0)
+    known = np.zeros(n_contexts, bool) if optimum is None else ~np.isnan(optimum)
     reference, against = best, "the best of all contenders"
-    if optimum is not None:
+    if optimum is not None and known.all():
         reference, against = optimum, "the optimum of each context"
-        scores["optimum"] = (0, optimum)
+        scores["optimum"] = (0, optimum[None])
+    elif optimum is not None and known.any():
+        reference = np.where(known, optimum, best)
+        against = "the optimum where it is known, else the best of all contenders"
+        notes.append(f"The optimum is known at {known.sum():,} of these contexts.")
     else:
         notes.append("The optimum of a context is not known for this system.")
-    within = {
-        name: _within(library, system, own, name, score, reference, chosen.policy)
-        for name, (_, score) in scores.items()
-    }
+
+    def within(name: str, score: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        return _within(library, system, own, name, score, reference, chosen.policy)
+
     contenders = tuple(
-        _contender(name, size, score, reference, within[name])
-        for name, (size, score) in scores.items()
+        _middle(
+            [_contender(name, size, s, reference, within(name, s)) for s in repeats]
+        )
+        for name, (size, repeats) in scores.items()
     )
     spoke = np.asarray(chosen.status) == Status.GUARANTEED
-    kept = within["library"]
+    kept = within("library", scores["library"][1][0])
     held = violations = None
     if kept is not None and spoke.any():
         held, violations = float(kept[spoke].mean()), int((~kept[spoke]).sum())
-    few: dict[int, float] = {}
-    if designer is not None:
-        few = best_few(library, system, designer, FEW, contexts, reference)
+    few = best_few(library, system, designer, FEW, contexts, reference)
     drifting: dict[str, float] = {}
     if drift > 0:
         drifting, why = drift_returns(
-            library, system, int(single), designer, drift=drift, noise=noise, seed=seed
-        )
+            library, system, int(single), designer, drift=drift, noise=noise, seed=seed,
+            network=networks[0] if networks else None,
+        )  # fmt: skip
         notes += why
     inside = (measured >= library.low) & (measured <= library.high)
     return Trial(
@@ -231,7 +263,35 @@ def try_library(
         drift,
         drifting,
         tuple(notes),
+        _steps(library, networks),
+        "gain" if isinstance(library.policies, LinearGain) else "policy",
     )
+
+
+def _steps(
+    library: PolicyLibrary, networks: "Sequence[ConditionedNetwork]"
+) -> dict[str, int]:
+    found = {}
+    if (steps := training_steps(library)) is not None:
+        found["library"] = steps
+    if networks:
+        spent = [one.environment_steps for one in networks]
+        found[NETWORK] = round(sum(spent) / len(spent))
+    return found
+
+
+def _middle(repeats: list[Contender]) -> Contender:
+    """The one in the middle by mean J, with the spread of all."""
+    order = sorted(repeats, key=lambda one: one.mean_performance)
+    if len(order) == 1:
+        return order[0]
+    spread = {}
+    for name in ("mean_performance", "mean_percent", "worst_percent", "within"):
+        values = [getattr(one, name) for one in order]
+        if None not in values:
+            spread[name] = (min(values), max(values))
+    chosen = order[len(order) // 2]
+    return replace(chosen, n_repeats=len(order), spread=spread)
 
 
 def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) -> None:
@@ -252,7 +312,7 @@ def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) 
 
 
 def _others(
-    scores: dict[str, tuple[int, NDArray[np.float64]]],
+    scores: Scores,
     library: PolicyLibrary,
     system: System,
     designer: Designer,
@@ -266,21 +326,18 @@ def _others(
     points = uniform_design(library.low, library.high, library.size)
     made = _performance(system, designer(points), contexts)
     nearest = nearest_design(points, seen, width)
-    scores["uniform library"] = (len(points), _taken(made, nearest))
+    scores["uniform library"] = (len(points), _taken(made, nearest)[None])
     drawn = []
     for _ in range(N_RANDOM):
         spots = low + width * rng.random((library.size, len(width)))
         made = _performance(system, designer(spots), contexts)
         drawn.append(_taken(made, nearest_design(spots, seen, width)))
-    # The random library that is in the middle of its kind, by the worst context.
-    order = np.argsort([_finite_mean(score[None])[0] for score in drawn])
-    middle = drawn[int(order[len(order) // 2])]
-    scores["random library"] = (library.size, middle)
+    scores["random library"] = (library.size, np.array(drawn))
     if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
         gains, n = designer.interpolated(library.low, library.high, library.size, seen)
         if n:
             score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
-            scores["interpolated gains"] = (n, score)
+            scores["interpolated gains"] = (n, score[None])
 
 
 def _full(

@@ -1,14 +1,35 @@
 """Whole experiments: from a TOML file to a run directory that can be resumed."""
 
-from taskspace.runs.execute import RunResult, run_experiment
-from taskspace.runs.experiment import (
-    Experiment,
-    builtin_experiments,
-    load_experiment,
+from typing import TYPE_CHECKING
+
+from taskspace._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from taskspace.runs.execute import RunResult, run_experiment
+    from taskspace.runs.experiment import (
+        Experiment,
+        builtin_experiments,
+        load_experiment,
+    )
+    from taskspace.runs.opened import OpenedRun, open_run
+    from taskspace.runs.selection import SelectionRun, run_selection
+    from taskspace.runs.store import RunStore
+
+__getattr__, __dir__ = lazy_names(
+    "taskspace.runs",
+    {
+        "Experiment": "taskspace.runs.experiment",
+        "OpenedRun": "taskspace.runs.opened",
+        "RunResult": "taskspace.runs.execute",
+        "RunStore": "taskspace.runs.store",
+        "SelectionRun": "taskspace.runs.selection",
+        "builtin_experiments": "taskspace.runs.experiment",
+        "load_experiment": "taskspace.runs.experiment",
+        "open_run": "taskspace.runs.opened",
+        "run_experiment": "taskspace.runs.execute",
+        "run_selection": "taskspace.runs.selection",
+    },
 )
-from taskspace.runs.opened import OpenedRun, open_run
-from taskspace.runs.selection import SelectionRun, run_selection
-from taskspace.runs.store import RunStore
 
 __all__ = [
     "Experiment",

@@ -9,6 +9,7 @@ from taskspace.cover import CoverageCurve, coverage_curve
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods import METHODS, find_cover
 from taskspace.performance import family_rows, provenance_of, source_space, target_space
+from taskspace.performance.ledger import TRAINED
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Curve, Results, Scores, Spent
@@ -195,10 +196,13 @@ def _dead_axes(table: xr.Dataset) -> tuple[str, ...]:
 def _spent(table: xr.Dataset) -> Spent:
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     n_policies = table.sizes["policy"]
+    n_trained = n_sources
+    if "source_kind" in table.coords:
+        n_trained = int((table["source_kind"] == TRAINED).sum())
     steps = int(table["environment_steps"].sum())
     return Spent(
         oracle_methods=tuple(m.name for m in METHODS.values() if m.needs_whole_table),
-        trainings=n_sources * n_policies,
+        trainings=n_trained * n_policies,
         evaluations=n_sources * n_policies * n_targets,
         environment_steps=steps,
         trainings_per_source=n_policies,

@@ -1,30 +1,45 @@
-"""One compact file for a run: its table, its experiment, and what reading must know.
+"""One compact file for a run: its table, its experiment, policies, and what to know.
 
 An npz file that needs neither taskspace nor the user's code to be read:
 `performance` with dims (source, policy, target), `home_performance`, `best_known`,
-`environment_steps`, `standard_error` where numbers are sampled, the experiment as TOML
-text, and notes as JSON. Every array has its checksum.
+`environment_steps`, `standard_error` where numbers are sampled, the policies of some or
+all sources (`policy_…`, of the sources `policy_sources`), the experiment as TOML text,
+and notes as JSON. Every array has its checksum.
+
+Version 1 has no notes, version 2 no policies; both are read.
 """
 
 import json
 import zipfile
-import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
+from taskspace import _memory
 from taskspace._files import checksum, replacing
-from taskspace.errors import InvalidInputError
+from taskspace.cover import METHODS
+from taskspace.errors import (
+    InvalidInputError,
+    OutOfMemoryError,
+    TaskspaceError,
+    UnknownNameError,
+)
 from taskspace.performance import make_table
+from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.table import DIMS
+from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.manifest import as_text
 from taskspace.runs.objects import Code
+from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
+from taskspace.runs.trainings import UNREADABLE
 from taskspace.systems import SYSTEMS
 
-__all__ = ["Archive", "is_archive", "read_archive", "write_archive"]
+__all__ = ["KEPT_POLICIES", "Archive", "is_archive", "read_archive", "write_archive"]
 
 ARRAYS = (
     "performance",
@@ -33,9 +48,19 @@ ARRAYS = (
     "environment_steps",
     "standard_error",
 )
-FORMAT_VERSION = 2
-# An archive holds at most this many bytes of arrays; a header may claim anything.
-MAX_BYTES = 2**33
+SMALL = ("experiment", "notes", "notes_crc32c", "best_known_kind", "home_performance")
+"""What says how large the rest must be."""
+
+FORMAT_VERSION = 3
+READABLE_VERSIONS = (2, 3)
+MAX_BYTES = 2**32
+"""An archive holds at most this many bytes of arrays; a header may claim anything."""
+
+ALL_POLICIES_BYTES = 2**23
+"""Policies of all sources come along if they take no more than this."""
+
+KeptPolicies = Literal["auto", "all", "covers", "none"]
+KEPT_POLICIES = ("auto", "all", "covers", "none")
 
 
 class Archive:
@@ -45,24 +70,47 @@ class Archive:
         table: the performance table.
         experiment: the experiment, whose code is not imported.
         system: what reading must know of the system: its axes, what is solved.
+        policies: the policies of all sources, those that did not come along as copies
+            of another one; None if none came along.
+        without_policies: which sources' policies did not come along.
     """
 
     def __init__(
-        self, table: xr.Dataset, experiment: Experiment, system: dict[str, Any]
+        self,
+        table: xr.Dataset,
+        experiment: Experiment,
+        system: dict[str, Any],
+        policies: Policy | None = None,
+        without_policies: NDArray[np.bool_] | None = None,
     ):
         self.table, self.experiment, self.system = table, experiment, system
+        self.policies = policies
+        every = np.full(table.sizes["source"], policies is None)
+        self.without_policies = every if without_policies is None else without_policies
+
+    @property
+    def all_policies(self) -> Policy | None:
+        """The policies of all sources, None if some did not come along."""
+        return None if self.without_policies.any() else self.policies
 
 
-def write_archive(run: RunStore, path: str | Path) -> Path:
-    """Write the table of a run into one compressed file, without loss.
+def write_archive(
+    run: RunStore, path: str | Path, *, policies: KeptPolicies = "auto"
+) -> Path:
+    """Write a run into one compressed file, without loss.
 
     Args:
         run: a run that holds J itself (not only its reductions).
         path: the file, ending in `.npz`.
+        policies: whose policies come along: of `"all"` sources, of those that the
+            stored `"covers"` select, of `"none"`; or `"auto"`, all if they take no
+            more than 8 MB, otherwise those of the covers.
     """
     path = Path(path)
     if path.suffix != ".npz":
         raise InvalidInputError(f"An archive must end in .npz, but got {path.name}.")
+    if policies not in KEPT_POLICIES:
+        raise UnknownNameError("choice of policies:", policies, KEPT_POLICIES)
     table = run.table()
     if "performance" not in table:
         raise InvalidInputError(
@@ -79,13 +127,28 @@ def write_archive(run: RunStore, path: str | Path) -> Path:
             short = arrays[name].astype(np.float32)
             if name == "standard_error" or (short == arrays[name]).all():
                 arrays[name] = short
+    stack = run.table_policies()
+    numbers = _kept_sources(run, stack, policies)
+    if len(numbers):
+        kept = {k: np.asarray(v[numbers]) for k, v in stack.arrays().items()}
+        arrays |= {f"policy_{name}": values for name, values in kept.items()}
+        arrays["policy_sources"] = numbers
+    total = sum(array.nbytes for array in arrays.values())
+    if total > MAX_BYTES:
+        raise InvalidInputError(
+            f"An archive holds at most {MAX_BYTES:,} bytes, but {run.path} has "
+            f"{total:,}. Leave policies out with --policies none."
+        )
     notes = {
         "format": "taskspace-archive",
         "version": FORMAT_VERSION,
         "attrs": dict(table.attrs),
         "system": run.system,
-        "crc32c": {name: checksum(a.tobytes()) for name, a in arrays.items()},
+        "policies": {"kind": stack.kind, "settings": as_text(stack.settings())},
+        "crc32c": {name: checksum(array) for name, array in arrays.items()},
     }
+    if "source_kind" in table.coords:
+        notes["source_kind"] = table["source_kind"].values.tolist()
     text = run.experiment.to_toml()
     notes["crc32c"]["experiment"] = checksum(text.encode())
     body = json.dumps(notes)
@@ -99,6 +162,25 @@ def write_archive(run: RunStore, path: str | Path) -> Path:
             **arrays,
         )
     return path
+
+
+def _kept_sources(
+    run: RunStore, stack: Policy, policies: KeptPolicies
+) -> NDArray[np.int64]:
+    """Numbers of the sources, in the table, whose policies come along."""
+    arrays = stack.arrays().values()
+    n_sources = len(next(iter(arrays)))
+    if policies == "auto":
+        small = sum(array.nbytes for array in arrays) <= ALL_POLICIES_BYTES
+        policies = "all" if small else "covers"
+    if policies == "all":
+        return np.arange(n_sources)
+    if policies == "none":
+        return np.zeros(0, np.int64)
+    covers = [found.cover for found in Results.load(run.path / "results.json").covers]
+    # Those that were chosen; a random cover takes almost every source.
+    chosen = [cover for cover in covers if METHODS[cover.method].needs_whole_table]
+    return np.unique([k for c in chosen or covers for k in c.sources]).astype(int)
 
 
 def is_archive(path: str | Path) -> bool:
@@ -132,46 +214,39 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
             raise InvalidInputError(
                 f"{path} claims to hold {claimed:,} bytes, more than an archive may."
             )
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            values = {name: data[name] for name in data.files}
+        _memory.check(claimed, f"{path}, unpacked,")
+        values = read_arrays(path, str(path), only=SMALL)
         text = str(values["experiment"])
         notes = _notes(values)
-        for name, seal in notes["crc32c"].items():
-            raw = text.encode() if name == "experiment" else values[name].tobytes()
-            if checksum(raw) != seal:
-                raise ValueError(f"the checksum of {name} does not fit")
-        arrays = {name: values[name] for name in ARRAYS if name in values}
-        for name, array in arrays.items():
-            if array.ndim != len(DIMS[name]):
-                raise ValueError(f"{name} must have {len(DIMS[name])} dims")
         code = Code(trust, (path.parent,), checks_types=True)
         origin = f"the experiment in {path}"
         experiment = Experiment.from_toml(text, origin=origin, code=code)
+        sources, targets = experiment.sources, experiment.target_space
+        n_sources, n_policies = values["home_performance"].shape
+        if n_sources != sources.size:
+            raise ValueError("its experiment has other sources")
+        sizes = {"source": n_sources, "policy": n_policies, "target": targets.size}
+        shapes = {name: tuple(sizes[dim] for dim in DIMS[name]) for name in ARRAYS}
+        values = read_arrays(path, str(path), known=values, shapes=shapes)
+        for name, seal in notes["crc32c"].items():
+            raw = text.encode() if name == "experiment" else values[name]
+            if checksum(raw) != seal:
+                raise ValueError(f"the checksum of {name} does not fit")
+        arrays = {name: values[name] for name in ARRAYS if name in values}
         for name in ("performance", "standard_error"):
             if name in arrays:
-                arrays[name] = arrays[name].astype(np.float64)
+                arrays[name] = arrays[name].astype(np.float64, copy=False)
         if "notes" not in values and experiment.system.get("id") in SYSTEMS:
             known = SYSTEMS[experiment.system["id"]].provenance
             notes["attrs"]["provenance"] = known
-        table = make_table(
-            arrays, experiment.sources, experiment.target_space, notes["attrs"]
-        )
-        return Archive(table, experiment, notes["system"])
-    except InvalidInputError:
+        table = make_table(arrays, sources, targets, notes["attrs"])
+        if kinds := notes.get("source_kind"):
+            table = table.assign_coords(source_kind=("source", kinds))
+        found = _policies(values, notes, n_sources, n_policies)
+        return Archive(table, experiment, notes["system"], *found)
+    except (InvalidInputError, OutOfMemoryError):
         raise
-    except (
-        OSError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        EOFError,
-        MemoryError,
-        RecursionError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (*UNREADABLE, TaskspaceError) as error:
         raise InvalidInputError(
             f"{path} is not a whole archive of a run: {error}."
         ) from error
@@ -187,9 +262,38 @@ def _notes(values: dict[str, Any]) -> dict[str, Any]:
     if checksum(body.encode()) != str(values["notes_crc32c"]):
         raise ValueError("the checksum of its notes does not fit")
     notes = json.loads(body)
-    if notes["version"] != FORMAT_VERSION:
+    if notes["version"] not in READABLE_VERSIONS:
         raise InvalidInputError(
-            f"The archive has format {notes['version']}, this taskspace reads "
+            f"The archive has format {notes['version']}, this taskspace reads up to "
             f"{FORMAT_VERSION}. Use the taskspace that wrote it."
         )
     return notes
+
+
+def _policies(
+    values: dict[str, Any], notes: dict[str, Any], n_sources: int, n_policies: int
+) -> tuple[Policy | None, NDArray[np.bool_] | None]:
+    """The policies that came along, and which sources have none."""
+    if "policy_sources" not in values:
+        return None, None
+    numbers = values["policy_sources"]
+    if numbers.dtype.kind != "i" or (np.diff(numbers, prepend=-1) <= 0).any():
+        raise ValueError("its policies are of no sources")
+    place = np.searchsorted(numbers, np.arange(n_sources)).clip(max=len(numbers) - 1)
+    without = numbers[place] != np.arange(n_sources)
+    if n_sources - without.sum() != len(numbers):
+        raise ValueError("its policies are of other sources")
+    arrays = {
+        name.removeprefix("policy_"): array
+        for name, array in values.items()
+        if name.startswith("policy_") and name != "policy_sources"
+    }
+    if any(a.shape[:2] != (len(numbers), n_policies) for a in arrays.values()):
+        raise ValueError("its policies are not those of its sources")
+    about = notes["policies"]
+    settings = {
+        key: float(value) if value in ("inf", "-inf") else value
+        for key, value in about["settings"].items()
+    }
+    whole = {name: array[place] for name, array in arrays.items()}
+    return POLICY_KINDS[about["kind"]].from_arrays(whole, settings), without

@@ -1,6 +1,6 @@
 """Records of the finished blocks of a run, and the checksums of their files."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,6 +10,9 @@ from taskspace.performance.ledger import Stage
 from taskspace.runs.layout import Layout
 
 __all__ = ["Blocks"]
+
+Read = Callable[[Stage, int], object]
+"""Reads a block of a stage."""
 
 FOLDERS = (("policies",), ("table.zarr",))
 """Where the files of blocks are."""
@@ -166,8 +169,12 @@ class Blocks:
                     found.append(f"block {block} to {stage}: {missing}")
         return found
 
-    def damages(self) -> list[str]:
-        """Everything that is missing or not what was written; reads every file."""
+    def damages(self, read: Read) -> list[str]:
+        """Everything that is missing or not what was written; reads every file.
+
+        Args:
+            read: reads a block, raising what `damaged` gives if it cannot.
+        """
         found = self.unfinished()
         for stage in ("train", "evaluate"):
             for block in range(len(self.stretches(stage))):
@@ -178,10 +185,19 @@ class Blocks:
                         self.checked(stage, block, self.path / name)
                     except RunStoreError:
                         found.append(f"block {block} to {stage}: {name} is damaged")
+                        break
+                else:
+                    try:
+                        read(stage, block)
+                    except RunStoreError as error:
+                        found.append(f"block {block} to {stage}: {error}")
         return found
 
-    def forget_damaged(self) -> list[str]:
+    def forget_damaged(self, read: Read) -> list[str]:
         """Have everything that is damaged computed again.
+
+        Args:
+            read: reads a block, raising what `damaged` gives if it cannot.
 
         Returns:
             What was damaged, a clause each.
@@ -194,8 +210,7 @@ class Blocks:
                 try:
                     if missing := self.missing(stage, block):
                         raise self.damaged(missing)
-                    for name in self.record(stage, block)["files"]:
-                        self.checked(stage, block, self.path / name)
+                    read(stage, block)
                 except RunStoreError as error:
                     found.append(f"block {block} to {stage}: {error}")
                     self.forget(stage, block)

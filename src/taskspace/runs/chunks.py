@@ -64,8 +64,12 @@ def decode(data: bytes, chunk: tuple[int, ...], variable: str) -> NDArray[Any]:
         chunk: shape of a whole chunk.
         variable: its name.
     """
-    raw = Zstd().decode(data)
-    return np.frombuffer(raw, dtype_of(variable)).reshape(chunk)
+    values = np.empty(chunk, dtype_of(variable))
+    # Into an array of the right size: a few bytes can unpack to any number of them.
+    filled = Zstd().decode(data, out=values.reshape(-1).view(np.uint8))
+    if len(filled) != values.nbytes:
+        raise ValueError("it has another size")
+    return values
 
 
 def create_arrays(path: Path, store: "RunStore") -> None:

@@ -22,6 +22,7 @@ from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
 from taskspace.runs.answers import Report, answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.grow import Cells, Partly, evaluate_parts, forget_kept
 from taskspace.runs.kept import Kept
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
@@ -46,6 +47,7 @@ class RunResult:
         reused: nothing had to be computed.
         mended: what was damaged and computed again, a clause each.
         n_kept: trainings taken over from the smaller space that the run had before.
+        n_cells_kept: evaluations taken over likewise.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class RunResult:
     reused: bool
     mended: tuple[str, ...] = ()
     n_kept: int = 0
+    n_cells_kept: int = 0
 
 
 def run_experiment(
@@ -96,10 +99,11 @@ def run_experiment(
         ledger = store.ledger()
         kept = Kept.load(store.path)
         mended += [kept.damage] if kept.damage else []
-        n_kept = _fill(ledger, kept)
+        cells = Cells.load(store.path, ledger.task)
+        n_kept, n_cells = _fill(ledger, kept), 0
         if ledger.ask():
             with engine(workers, scheduler, say) as crew:
-                _work_off(ledger, store.experiment, crew, report, kept)
+                n_cells = _work_off(ledger, store.experiment, crew, report, kept, cells)
         if not store.has_best_known():
             store.write_best_known(*ledger.best_known())
         stored = store.path / "results.json"
@@ -109,7 +113,7 @@ def run_experiment(
             return RunResult(store.path, seconds, known, True)
         failures = tuple(store.trainings.failures())
         if not failures:
-            Kept.remove(store.path)
+            forget_kept(store.path)
         results = answer(
             store.table(),
             store.experiment,
@@ -124,16 +128,21 @@ def run_experiment(
         )
         results.save(stored)
     seconds = time.perf_counter() - began
-    return RunResult(store.path, seconds, results, False, tuple(mended), n_kept)
+    return RunResult(
+        store.path, seconds, results, False, tuple(mended), n_kept, n_cells
+    )
 
 
-def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
+def do_work(
+    text: str, code: Code, keep: tuple[str, ...], parts: Any, work: Work
+) -> Any:
     """Do a piece of work; callable in any process, with no file in common.
 
     Args:
         text: the experiment as TOML.
         code: what it may import, and from where.
         keep: variables of the table.
+        parts: of an evaluation what is left to do, None for all of it.
         work: what to do.
 
     Returns:
@@ -141,6 +150,8 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
     """
     task = replace(task_of(text, code), keep=keep)
     try:
+        if parts is not None:
+            return evaluate_parts(task, work, parts)
         return task.do(work)
     except (TaskspaceError, MemoryError):
         raise
@@ -210,15 +221,25 @@ def _fill(ledger: Ledger, kept: Kept) -> int:
 
 
 def _work_off(
-    ledger: Ledger, experiment: Experiment, crew: Engine, report: Report, kept: Kept
-) -> None:
+    ledger: Ledger,
+    experiment: Experiment,
+    crew: Engine,
+    report: Report,
+    kept: Kept,
+    cells: Cells | None,
+) -> int:
     """Hand out whatever can be done until nothing is left.
 
     Training and evaluation overlap; what is done is written at once, by this process
     alone, so workers need no file in common with it.
+
+    Returns:
+        How many evaluations were known before.
     """
     text, code, keep = experiment.to_toml(), experiment.code, ledger.task.keep
-    running: dict[Future[Any], Work] = {}
+    n_policies = ledger.task.trainer.n_policies
+    running: dict[Future[Any], tuple[Work, Partly | None]] = {}
+    n_cells = 0
     begun: set[tuple[str, int]] = set()
 
     def waiting() -> list[Work]:
@@ -226,7 +247,7 @@ def _work_off(
         return [work for work in asked if (work.stage, work.block) not in begun]
 
     def tell_all() -> None:
-        in_hand = list(running.values())[: crew.n_workers]
+        in_hand = [work for work, _ in running.values()][: crew.n_workers]
         for stage in ("train", "evaluate"):
             report(stage, *ledger.done(stage), _in_words(in_hand, stage))
 
@@ -236,13 +257,20 @@ def _work_off(
                 begun.add((work.stage, work.block))
                 report(work.stage, *ledger.done(work.stage), _in_words([work]))
                 given = kept.rest(ledger.give(work))
-                future = crew.executor.submit(do_work, text, code, keep, given)
-                running[future] = work
+                known = None if cells is None else cells.of(work)
+                parts = None if known is None else known.parts
+                future = crew.executor.submit(do_work, text, code, keep, parts, given)
+                running[future] = work, known
             tell_all()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
-                _tell(ledger, running.pop(future), future.result(), kept)
+                (work, known), done_now = running.pop(future), future.result()
+                if known is not None:
+                    n_cells += known.n_cells * n_policies
+                    shape = len(work.contexts), len(ledger.task.targets)
+                    done_now = known.join(*shape, done_now)
+                _tell(ledger, work, done_now, kept)
             if not done:
                 crew.check()
         tell_all()
@@ -253,6 +281,7 @@ def _work_off(
     finally:
         for future in running:
             future.cancel()
+    return n_cells
 
 
 def _failed(future: Future[Any]) -> bool:

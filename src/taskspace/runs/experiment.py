@@ -22,6 +22,7 @@ from taskspace.cover import METHODS
 from taskspace.criteria import judge_named
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
+from taskspace.runs.manifest import is_in_a_run
 from taskspace.runs.objects import (
     Code,
     build_object,
@@ -324,7 +325,7 @@ def load_experiment(
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"Cannot read {path}: {error}.") from error
-        own = not (path.parent / "manifest.json").exists()
+        own = not is_in_a_run(path)
         code = Code(own or trust, (path.parent,), checks_types=not own)
     elif name in builtin_experiments():
         folder = resources.files("taskspace.runs") / "experiments"
@@ -346,7 +347,7 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidInputError(f"{origin} is not valid TOML: {error}.") from error
 
 
@@ -359,7 +360,7 @@ def _override(values: dict[str, Any], override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()
     if keys[-1] == "n" and keys[0] in ("space", "targets") and len(keys) == 2:
         for axis in values.get(keys[0], {}).values():

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from taskspace._files import replacing
 from taskspace.errors import DamagedFileError
@@ -20,7 +19,7 @@ from taskspace.performance.ledger import TrainedBlock, Work
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.trainings import Trainings, read_block, write_block
 
-__all__ = ["Kept", "not_there", "set_aside"]
+__all__ = ["Kept", "key_of", "not_there", "set_aside"]
 
 SAME = 1e-12
 """Contexts that differ by this share of an axis' range are one, rounded otherwise."""
@@ -33,6 +32,8 @@ def not_there(old: Experiment, new: Experiment) -> str:
         old: whose contexts must stay.
         new: the same system and trainer with another space.
     """
+    from scipy.spatial import KDTree
+
     system = new.built_system
     for kind in ("sources", "target_space"):
         before, after = (system.contexts(getattr(e, kind)) for e in (old, new))
@@ -45,14 +46,20 @@ def not_there(old: Experiment, new: Experiment) -> str:
     return ""
 
 
-def set_aside(path: Path, trainings: Trainings, contexts: NDArray[np.float64]) -> None:
+def set_aside(
+    path: Path, trainings: Trainings, contexts: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """Gather all policies of a run in one file, beside those that are there already.
 
     Args:
         path: the run directory.
         trainings: what its blocks hold.
         contexts: full context rows of its sources.
+
+    Returns:
+        Which sources of the run have their policies in it.
     """
+    whole = np.zeros(len(contexts), bool)
     rows, parts = [], []
     kept = Kept.load(path)
     if kept.block is not None:
@@ -60,10 +67,11 @@ def set_aside(path: Path, trainings: Trainings, contexts: NDArray[np.float64]) -
         parts.append(kept.block)
     for place, block in trainings.whole_blocks():
         fine = np.flatnonzero(~block.failed)
+        whole[place] = ~block.failed
         rows.append(contexts[place][fine])
         parts.append(block[fine])
     if not parts:
-        return
+        return whole
     every = np.concatenate(rows)
     # The last of equal contexts is as good as the first: they are the same.
     first = np.sort(np.unique(every + 0.0, axis=0, return_index=True)[1])
@@ -71,6 +79,7 @@ def set_aside(path: Path, trainings: Trainings, contexts: NDArray[np.float64]) -
         write_block(
             temporary, TrainedBlock.concatenate(parts)[first], contexts=every[first]
         )
+    return whole
 
 
 class Kept:
@@ -88,7 +97,7 @@ class Kept:
         damage: str = "",
     ):
         self.contexts, self.block, self.damage = contexts, block, damage
-        self._places = {_key(row): place for place, row in enumerate(contexts)}
+        self._places = {key_of(row): place for place, row in enumerate(contexts)}
 
     @classmethod
     def load(cls, path: Path) -> "Kept":
@@ -103,6 +112,8 @@ class Kept:
             return cls(np.zeros((0, 0)), None)
         try:
             block, more = read_block(data)
+            if more["contexts"].shape[:1] != block.home.shape[:1]:
+                raise DamagedFileError("its contexts are not those of its policies")
             return cls(more["contexts"], block)
         except (DamagedFileError, KeyError) as error:
             return cls(np.zeros((0, 0)), None, f"{_file(path).name}: {error}")
@@ -113,7 +124,7 @@ class Kept:
         Args:
             contexts: full context rows.
         """
-        return np.array([_key(row) in self._places for row in contexts], bool)
+        return np.array([key_of(row) in self._places for row in contexts], bool)
 
     def rest(self, work: Work) -> Work:
         """What is left to do of a training.
@@ -132,7 +143,7 @@ class Kept:
             contexts: full context rows.
         """
         assert self.block is not None
-        return self.block[np.array([self._places[_key(row)] for row in contexts])]
+        return self.block[np.array([self._places[key_of(row)] for row in contexts])]
 
     def join(
         self, work: Work, parts: Sequence[TrainedBlock | None]
@@ -180,5 +191,10 @@ def _file(path: Path) -> Path:
     return path / "policies" / "kept.npz"
 
 
-def _key(row: NDArray[np.float64]) -> bytes:
+def key_of(row: NDArray[np.float64]) -> bytes:
+    """What tells a context from others: its bits, with one zero.
+
+    Args:
+        row: a full context row.
+    """
     return (row + 0.0).tobytes()

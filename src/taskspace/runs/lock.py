@@ -41,11 +41,16 @@ def locked(path: Path) -> Iterator[None]:
         file.close()
 
 
+def _no_link(name: str, flags: int) -> int:
+    """Open a file, but not what a link in its place points to."""
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
 def _take(path: Path) -> IO[str]:
     """The lock file, held; the one that is there, not one just removed."""
     assert fcntl is not None
     while True:
-        file = (path / ".lock").open("a+")
+        file = open(path / ".lock", "a+", opener=_no_link)  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._files import read_sealed
+from taskspace._files import no_links_out, read_sealed
 from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.performance.table import DIMS
 
@@ -19,17 +19,21 @@ __all__ = [
     "check_ours",
     "difference",
     "from_text",
+    "is_in_a_run",
     "is_run",
     "read_manifest",
     "stored_kinds",
+    "usable_manifest",
 ]
 
 FORMAT_VERSION = 2
 OUR_NAMES = {
     "experiment.toml", "manifest.json", "best_known.json", "results.json", "policies",
     "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
-    "explore.html",
+    "kept", "explore.html",
 }  # fmt: skip
+MARKS = ("manifest.json", "selection.json", "best_known.json", "blocks", "table.zarr")
+"""What tells a run directory from a folder where somebody keeps experiments."""
 
 
 def is_run(path: str | Path) -> bool:
@@ -40,6 +44,16 @@ def is_run(path: str | Path) -> bool:
     """
     path = Path(path)
     return (path / "experiment.toml").is_file() and (path / "manifest.json").is_file()
+
+
+def is_in_a_run(file: Path) -> bool:
+    """Whether a file lies in a run directory, also in what is left of one.
+
+    Args:
+        file: an experiment, or a link to one.
+    """
+    folders = (file.parent, file.resolve().parent)
+    return any((folder / name).exists() for folder in folders for name in MARKS)
 
 
 def stored_kinds(path: Path) -> list[str]:
@@ -56,7 +70,7 @@ def stored_kinds(path: Path) -> list[str]:
 
 
 def check_ours(path: Path) -> None:
-    """Refuse a directory with anything in it that is not ours.
+    """Refuse a directory with anything in it that is not ours, or not in it at all.
 
     Args:
         path: where a run shall be written.
@@ -75,6 +89,7 @@ def check_ours(path: Path) -> None:
             f"{path} is not a run directory and not empty (it holds {foreign[0]!r}). "
             "Nothing was changed. Choose another directory with --out."
         )
+    no_links_out(path)
 
 
 def read_manifest(path: Path, strict: bool = False) -> dict[str, Any] | None:
@@ -92,6 +107,8 @@ def read_manifest(path: Path, strict: bool = False) -> dict[str, Any] | None:
             raise
         return None
     if not isinstance(manifest, dict):
+        if not strict:
+            return None
         raise DamagedFileError(f"{path / 'manifest.json'} is not a manifest.")
     if manifest.get("version") != FORMAT_VERSION:
         raise RunStoreError(
@@ -116,6 +133,7 @@ def check_manifest(manifest: dict[str, Any]) -> None:
     holds = (
         all(_is_count(n) for n in [*counts.values(), *steps])
         and min(counts["n_sources"], counts["n_targets"], *steps) > 0
+        and max(steps) <= counts["n_sources"]
         and isinstance(layout["is_computed"], bool)
         and len(layout["variables"]) > 0
         and set(layout["variables"]) <= DIMS.keys()
@@ -134,6 +152,23 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         raise ValueError("it holds values that no run has")
 
 
+def usable_manifest(path: Path) -> dict[str, Any] | None:
+    """The manifest of a run; None for one that is lost, or that no run could have.
+
+    Args:
+        path: the run directory.
+    """
+    manifest = read_manifest(path)
+    try:
+        if manifest is not None:
+            check_manifest(manifest)
+            manifest["data"]["system"].items()
+            manifest["data"]["space"].items()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return manifest
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
@@ -142,7 +177,7 @@ def _old_format(path: Path) -> bool:
     try:
         manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
         return isinstance(manifest, dict) and manifest.get("version") == 1
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.select import SELECTORS, Budget, Options
 
 __all__ = ["SelectSpec"]
 
@@ -15,6 +14,8 @@ class SelectSpec:
 
     Args:
         selector: name of a selector.
+        candidates: points scattered over the box of the space in addition to it, or
+            `"box"` for any point of the box.
         budget: trainings, at most.
         environment_steps: simulated steps of all trainings, at most.
         hours: wall-clock time, at most.
@@ -27,6 +28,7 @@ class SelectSpec:
     """
 
     selector: str = "coverage"
+    candidates: int | str | None = None
     budget: int | None = None
     environment_steps: int | None = None
     hours: float | None = None
@@ -38,8 +40,20 @@ class SelectSpec:
     limit: float | None = None
 
     def __post_init__(self):
+        from taskspace.select import SELECTORS, Budget, Options
+        from taskspace.select.candidates import BOX
+
         if self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
+        if self.candidates not in (None, BOX) and (
+            isinstance(self.candidates, bool)
+            or not isinstance(self.candidates, int)
+            or self.candidates < 1
+        ):
+            raise InvalidInputError(
+                f"select.candidates must be a number >= 1 or {BOX!r}, but got "
+                f"{self.candidates!r}."
+            )
         Budget(self.budget, self.environment_steps, self.hours)
         patience = 1 if self.patience is None else self.patience
         Options(n_at_once=self.n_at_once, retries=self.retries, patience=patience)

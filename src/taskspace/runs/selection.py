@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -45,11 +45,13 @@ from taskspace.runs.manifest import as_text, check_ours, difference
 from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
 from taskspace.runs.store import RunStore
-from taskspace.select import Budget, Options, Selection, SelectResult
+from taskspace.select import Budget, Candidates, Options, Selection, SelectResult
+from taskspace.select.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.select.interpolated import blend
 from taskspace.select.loop import Done, Past, do_source
+from taskspace.select.saved import check_full_table
 from taskspace.select.selecting import conclude, make_selector, new_selection_ledger
-from taskspace.spaces import Points
+from taskspace.spaces import Points, Space
 from taskspace.trainers import Trained
 
 __all__ = ["SelectionRun", "do_selected", "run_selection"]
@@ -99,7 +101,10 @@ def run_selection(
     experiment = replace(experiment, select=spec).resolved()
     question = experiment.questions[0] if question is None else question
     system, trainer = experiment.built_system, experiment.built_trainer
-    space, targets = experiment.sources, experiment.target_space
+    targets = experiment.target_space
+    space = experiment_candidates(experiment)
+    if full_table is not None:
+        check_full_table(full_table, space, targets)
     check_ours(out)
     with locked(out):
         ledger = new_selection_ledger(
@@ -120,7 +125,8 @@ def run_selection(
             patience=spec.patience or 2 * len(space.names) + 1,
             sparing=spec.sparing,
         )
-        selector = make_selector(spec.selector, space, experiment.seed)
+        anywhere = spec.candidates == BOX
+        selector = make_selector(spec.selector, space, experiment.seed, anywhere)
         text, keep = experiment.to_toml(), ledger.task.keep
         with engine(workers, scheduler) as crew:
 
@@ -137,6 +143,7 @@ def run_selection(
                 submit=submit,
                 journal=journal,
                 progress=progress,
+                check=crew.check,
             )
             try:
                 reason = selection.run()
@@ -148,6 +155,17 @@ def run_selection(
         result = conclude(selection, reason, full_table, limit)
         journal.finish(result)
     return SelectionRun(out, time.perf_counter() - began, result)
+
+
+def experiment_candidates(experiment: Experiment) -> Space:
+    """The contexts that an experiment's selection chooses from.
+
+    Args:
+        experiment: with or without `[select]`.
+    """
+    spec = experiment.select or SelectSpec()
+    option = cast("CandidatesOption", spec.candidates)
+    return candidate_space(experiment.sources, option, experiment.seed)
 
 
 def do_selected(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Done:
@@ -293,7 +311,7 @@ class _Directory:
         stack = TrainedBlock.concatenate(
             [p.done[0] for p in parents if isinstance(p.done, tuple)]
         )
-        units = make_selector("interpolated", self.experiment.sources, 0).candidates
+        units = Candidates(experiment_candidates(self.experiment))
         policies = blend(
             stack.trained.policies,
             units.units_of(np.stack([p.context for p in parents])),
@@ -387,7 +405,7 @@ class _Directory:
         write_atomically(
             self.path / "experiment.toml", self._store.experiment.to_toml()
         )
-        write_sealed(self.path / "manifest.json", self._store._manifest())
+        write_sealed(self.path / "manifest.json", self._store.manifest())
 
     def _reference(self) -> tuple[np.ndarray, str]:
         if self.ledger.n_sources and self.ledger.evaluated.any():

@@ -20,9 +20,8 @@ computed from the policies as it is read, which is faster.
 """
 
 import os
-import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ from taskspace._files import (
     write_atomically,
     write_sealed,
 )
-from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.ledger import (
     Ledger,
     Rows,
@@ -53,8 +52,8 @@ from taskspace.performance.table import DIMS
 from taskspace.policies import Policy
 from taskspace.runs import chunks
 from taskspace.runs.blocks import Blocks
-from taskspace.runs.experiment import Experiment
-from taskspace.runs.kept import not_there, set_aside
+from taskspace.runs.experiment import DATA_KEYS, Experiment
+from taskspace.runs.grow import take_over
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
@@ -66,6 +65,7 @@ from taskspace.runs.manifest import (
     is_run,
     read_manifest,
     stored_kinds,
+    usable_manifest,
 )
 from taskspace.runs.objects import Code
 from taskspace.runs.trainings import Trainings
@@ -115,10 +115,14 @@ class RunStore:
         experiment = experiment.resolved()
         check_ours(path)
         store = cls._new(path, experiment)
-        there = read_manifest(path)
-        if there is not None and there["data"] != store._manifest()["data"]:
-            store._take_over(there)
+        there = usable_manifest(path)
+        if there is not None and there["data"] != store.manifest()["data"]:
+            take_over(store, there)
             there = None
+        elif there is None and not store._is_of(path / "experiment.toml"):
+            # Nobody knows whose they are.
+            for file in (path / "blocks").glob("train-*.json"):
+                file.unlink()
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
@@ -133,40 +137,26 @@ class RunStore:
         if not store.layout.is_computed:
             chunks.create_arrays(path / "table.zarr", store)
         write_atomically(path / "experiment.toml", experiment.to_toml())
-        write_sealed(path / "manifest.json", store._manifest())
+        write_sealed(path / "manifest.json", store.manifest())
         return store
 
-    def _take_over(self, there: dict[str, Any]) -> None:
-        """Keep the policies of a run with fewer contexts; refuse any other one.
-
-        Args:
-            there: its manifest.
-        """
-        here = self._manifest()["data"]
-        what = difference(there["data"], here)
-        spaces = ("space", "targets")
-        if all(there["data"][k] == here[k] for k in here if k not in spaces):
-            given = {key: there["data"][key] for key in spaces}
-            old = replace(self.experiment, **given)
-            lost = not_there(old, self.experiment)
-            what = f"{what}; {lost}" if lost else ""
-        else:
-            old = self.experiment
-        if what:
+    def _is_of(self, file: Path) -> bool:
+        """Whether policies beside an experiment are of this one; another is refused."""
+        if not file.is_file():
+            return False
+        try:
+            text = file.read_text(encoding="utf-8")
+            values = Experiment.from_toml(text, code=self.experiment.code)
+            there = as_text({key: values.to_dict().get(key) for key in DATA_KEYS})
+        except (TaskspaceError, TypeError, ValueError, OSError):
+            return False
+        if what := difference(there, self.manifest()["data"]):
             raise RunStoreError(
-                f"{self.path} holds another experiment: {what}. Nothing was changed. "
-                "Contexts can be added to it, but none taken away. Choose another "
-                "directory with --out."
+                f"{self.path} has no whole manifest, and its experiment is another "
+                f"one: {what}. Nothing was changed. Choose another directory with "
+                "--out."
             )
-        layout = Layout.from_dict(there["layout"])
-        before = RunStore(self.path, old, layout, self.notes, self.system)
-        contexts = old.built_system.contexts(old.sources)
-        set_aside(self.path, before.trainings, contexts)
-        # Whatever is removed first, nothing that was trained is lost from here on.
-        for file in ("results.json", "best_known.json", "blocks", "table.zarr"):
-            _remove(self.path / file)
-        for file in (self.path / "policies").glob("block-*.npz"):
-            file.unlink()
+        return True
 
     @classmethod
     def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
@@ -182,7 +172,8 @@ class RunStore:
         }
         return cls(path, experiment, layout, notes, about)
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
+        """What the directory says of itself, beside the experiment."""
         text = self.experiment.to_toml()
         values = self.experiment.to_dict()
         folders = self.experiment.code.folders
@@ -192,10 +183,7 @@ class RunStore:
                 "version": FORMAT_VERSION,
                 "taskspace": version("taskspace"),
                 "experiment": checksum(text.encode()),
-                "data": {
-                    key: values.get(key)
-                    for key in ("seed", "system", "space", "targets", "trainer")
-                },
+                "data": {key: values.get(key) for key in DATA_KEYS},
                 "layout": asdict(self.layout)
                 | {"variables": list(self.layout.variables)},
                 "notes": self.notes,
@@ -350,7 +338,15 @@ class RunStore:
         Args:
             block: number of the block.
         """
-        return from_text(self._blocks.record("evaluate", block)["top"])
+        try:
+            top = from_text(self._blocks.record("evaluate", block)["top"])
+        except (DamagedFileError, KeyError, TypeError, ValueError) as error:
+            raise self._blocks.damaged(
+                f"block {block} does not say its best ({error})"
+            ) from error
+        if top.shape != (self.layout.n_targets,):
+            raise self._blocks.damaged(f"block {block} has a best of other targets")
+        return top
 
     def known(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table; a computed one needs policies."""
@@ -376,12 +372,8 @@ class RunStore:
             stretches = self.layout.blocks("evaluate")
             return np.max([best[rows].values.max(0) for rows in stretches], axis=0)
         blocks = range(len(self.layout.blocks("evaluate")))
-        seen = [
-            self._blocks.record("evaluate", block)["top"]
-            for block in blocks
-            if self.has("evaluate", block)
-        ]
-        return np.max([from_text(row) for row in seen], axis=0)
+        seen = [self.block_top(b) for b in blocks if self.has("evaluate", b)]
+        return np.max(seen, axis=0)
 
     def write_best_known(self, values: NDArray[np.float64], kind: str) -> None:
         """Store the reference of regret, which completes the table.
@@ -418,7 +410,7 @@ class RunStore:
 
     def damages(self) -> list[str]:
         """Everything that is missing or not what was written; reads every file."""
-        found = self._blocks.damages()
+        found = self._blocks.damages(self._read)
         for name in ("best_known.json", "results.json"):
             try:
                 read_sealed(self.path / name)
@@ -432,7 +424,16 @@ class RunStore:
         Returns:
             What was damaged, a clause each.
         """
-        return self._blocks.forget_damaged()
+        return self._blocks.forget_damaged(self._read)
+
+    def _read(self, stage: Stage, block: int) -> None:
+        """Read a block, whose files may be whole and yet not what a run has."""
+        if stage == "train":
+            self.trainings.check(block)
+            return
+        for name in self.layout.variables:
+            self.read_chunk(name, block)
+        self.block_top(block)
 
     def table(self) -> xr.Dataset:
         """The performance table; large variables are read as they are needed.
@@ -479,13 +480,6 @@ class RunStore:
             return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._files import checksum, replacing
-from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
+from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.ledger import TrainedBlock, Work
 from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.runs.blocks import Blocks
 from taskspace.runs.experiment import Experiment
 from taskspace.trainers import Trained
 
-__all__ = ["Trainings", "read_block", "write_block"]
+__all__ = ["UNREADABLE", "Trainings", "read_block", "write_block"]
+
+UNREADABLE = (
+    OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, MemoryError,
+    RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a zip file of arrays may raise if it is not what was written."""
 
 
 def write_block(path: Path, done: TrainedBlock, **more: NDArray[Any]) -> None:
@@ -55,24 +63,36 @@ def read_block(data: bytes) -> tuple[TrainedBlock, dict[str, NDArray[Any]]]:
     groups: dict[str, dict[str, Any]] = {"policy": {}, "log": {}}
     more: dict[str, NDArray[Any]] = {}
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            header = json.loads(str(arrays["header"]))
-            kind: type[Policy] = POLICY_KINDS[header["kind"]]
-            for name in arrays.files:
-                group, _, rest = name.partition("_")
-                if group in groups and rest:
-                    groups[group][rest] = arrays[name]
-                elif name not in ("header", "home", "environment_steps"):
-                    more[name] = arrays[name]
-            trained = Trained(
-                kind.from_arrays(groups["policy"], header["settings"]),
-                arrays["environment_steps"],
-                groups["log"],
-            )
-            home = arrays["home"]
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_arrays(io.BytesIO(data), "it")
+        header = json.loads(str(arrays.pop("header")))
+        home, steps = arrays.pop("home"), arrays.pop("environment_steps")
+        kind: type[Policy] = POLICY_KINDS[header["kind"]]
+        for name, array in arrays.items():
+            group, _, rest = name.partition("_")
+            if group in groups and rest:
+                groups[group][rest] = array
+            else:
+                more[name] = array
+        policies = kind.from_arrays(groups["policy"], header["settings"])
+        block = TrainedBlock(
+            Trained(policies, steps, groups["log"]), home, np.zeros(len(home), bool)
+        )
+        _check_shapes(block)
+    except (*UNREADABLE, TaskspaceError) as error:
         raise DamagedFileError(str(error)) from error
-    return TrainedBlock(trained, home, np.zeros(len(home), bool)), more
+    return block, more
+
+
+def _check_shapes(block: TrainedBlock) -> None:
+    """Every array must be numbers, one entry a source and policy."""
+    trained, lead = block.trained, block.home.shape
+    counts = [trained.environment_steps, *trained.log.values()]
+    arrays = [*trained.policies.arrays().values(), *counts, block.home]
+    if len(lead) != 2 or block.home.dtype.kind != "f" or not arrays:
+        raise ValueError("it holds no scores at home")
+    for array in arrays:
+        if array.shape[:2] != lead or array.dtype.kind not in "fiub":
+            raise ValueError("its arrays are not of the same policies")
 
 
 class Trainings:
@@ -136,11 +156,24 @@ class Trainings:
         data = self._blocks.checked("train", block, file)
         try:
             found, _ = read_block(data)
+            shape = (stretch.stop - stretch.start, self._blocks.layout.n_policies)
+            if found.home.shape != shape:
+                raise DamagedFileError("it is a block of another run")
         except DamagedFileError as error:
             what = f"{file.name} cannot be read ({error})"
             raise self._blocks.damaged(what) from error
-        found.failed[[int(place) for place in failures]] = True
+        found.failed[list(failures)] = True
         return found
+
+    def check(self, block: int) -> None:
+        """Raise if a finished block cannot be read.
+
+        Args:
+            block: its number.
+        """
+        stretch = self._blocks.layout.blocks("train")[block]
+        if len(self._failures(block)) < stretch.stop - stretch.start:
+            self._read_file(block)
 
     def whole_blocks(self) -> Iterator[tuple[slice, TrainedBlock]]:
         """The blocks that are there and not damaged, and which sources they hold."""
@@ -172,11 +205,17 @@ class Trainings:
         else:
             self._seal(work.block, {}, reasons)
 
-    def _failures(self, block: int) -> dict[str, str]:
+    def _failures(self, block: int) -> dict[int, str]:
+        """Why trainings of a block failed, by place in it."""
+        stretch = self._blocks.layout.blocks("train")[block]
         try:
-            return self._blocks.record("train", block).get("failures", {})
-        except DamagedFileError as error:
+            noted = self._blocks.record("train", block).get("failures", {})
+            found = {int(place): why for place, why in noted.items()}
+            if any(place >= stretch.stop - stretch.start for place in found):
+                raise DamagedFileError("a failure is noted outside of the block")
+        except (DamagedFileError, ValueError) as error:
             raise self._blocks.damaged(str(error)) from error
+        return found
 
     def _like(self) -> TrainedBlock:
         """Policies of any block that was trained, to make blanks like them."""
@@ -197,7 +236,7 @@ class Trainings:
         found = []
         for block, stretch in enumerate(self._blocks.layout.blocks("train")):
             for place, reason in self._failures(block).items():
-                number = stretch.start + int(place)
+                number = stretch.start + place
                 found.append(
                     {
                         "source": number,

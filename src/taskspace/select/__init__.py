@@ -3,15 +3,32 @@
 The package can be called: `taskspace.select(...)` is `taskspace.select.select(...)`.
 """
 
-import sys
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-from taskspace._lazy import callable_package
-from taskspace.select.base import Candidates, Known, Offer, Selector, known
-from taskspace.select.loop import Journal, Options, Selection
-from taskspace.select.result import Budget, SelectResult
-from taskspace.select.selecting import select
-from taskspace.select.selectors import SELECTORS
+from taskspace._lazy import callable_package, lazy_names
+
+if TYPE_CHECKING:
+    from taskspace.select.base import Candidates, Known, Offer, Selector, known
+    from taskspace.select.loop import Journal, Options, Selection
+    from taskspace.select.result import Budget, SelectResult
+    from taskspace.select.selecting import select
+    from taskspace.select.selectors import SELECTORS
+
+_HOMES = {
+    "base": ("Candidates", "Known", "Offer", "Selector", "known"),
+    "loop": ("Journal", "Options", "Selection"),
+    "result": ("Budget", "SelectResult"),
+    "selecting": ("select",),
+    "selectors": ("SELECTORS",),
+}
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        name: f"{__name__}.{module}"
+        for module, names in _HOMES.items()
+        for name in names
+    },
+)
 
 __all__ = [
     "SELECTORS",
@@ -27,13 +44,5 @@ __all__ = [
     "known",
     "select",
 ]
-
-
-class _Callable(ModuleType):
-    __call__ = staticmethod(select)
-
-
-# `ts.select(...)` works whether or not someone imported this package before.
-sys.modules[__name__].__class__ = _Callable
 
 callable_package(__name__, "select")

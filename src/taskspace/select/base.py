@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
 from taskspace.questions import Question
-from taskspace.spaces import Grid, Space
+from taskspace.select.candidates import Array, Candidates, distances
+from taskspace.spaces import Space
 
-__all__ = ["Candidates", "Known", "Offer", "OneByOne", "Selector", "known"]
-
-Array = NDArray[np.float64]
+__all__ = [
+    "Array",
+    "Candidates",
+    "Known",
+    "Offer",
+    "OneByOne",
+    "Selector",
+    "distances",
+    "known",
+]
 
 
 @dataclass(frozen=True)
@@ -92,92 +100,6 @@ def _known(ledger: Ledger, question: Question) -> Known:
     )
 
 
-class Candidates:
-    """Contexts that may be trained, in coordinates where every axis is as long.
-
-    Args:
-        space: the contexts.
-
-    Example:
-        >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
-        >>> candidates.unit[:3].round(3).tolist()
-        [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
-        >>> candidates.middle
-        2
-    """
-
-    def __init__(self, space: Space):
-        self.space = space
-        self.points = space.points
-        self._log = np.array(
-            [axis.scale == "log" for axis in space.axes]
-            if isinstance(space, Grid)
-            else [False] * len(space.names)
-        )
-        straight = self._straight(self.points)
-        self._low = straight.min(0)
-        width = straight.max(0) - self._low
-        self._width = np.where(width > 0, width, 1.0)
-        self.unit: Array = self.units_of(self.points)
-
-    def _straight(self, points: Array) -> Array:
-        points = np.array(points, np.float64)
-        points[:, self._log] = np.log(points[:, self._log])
-        return points
-
-    def units_of(self, points: Array) -> Array:
-        """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
-
-        Args:
-            points: one row a context.
-        """
-        return (self._straight(points) - self._low) / self._width
-
-    def points_of(self, units: Array) -> Array:
-        """The contexts at some coordinates.
-
-        Args:
-            units: one row a context.
-        """
-        points = units * self._width + self._low
-        points[:, self._log] = np.exp(points[:, self._log])
-        return points
-
-    @property
-    def middle(self) -> int:
-        """The candidate nearest to the middle of the box, the first among equals."""
-        return int(self.distances(np.full((1, self.unit.shape[1]), 0.5))[:, 0].argmin())
-
-    def distances(self, units: Array) -> Array:
-        """Distance of each candidate to some coordinates, `(candidate, other)`.
-
-        Args:
-            units: one row a context.
-        """
-        return distances(self.unit, units)
-
-    def left(self, planned: Array) -> NDArray[np.bool_]:
-        """Candidates that are not planned yet.
-
-        Args:
-            planned: contexts of the planned sources.
-        """
-        taken = {row.tobytes() for row in np.ascontiguousarray(planned) + 0.0}
-        mine = np.ascontiguousarray(self.points) + 0.0
-        return np.array([row.tobytes() not in taken for row in mine], bool)
-
-
-def distances(some: Array, others: Array) -> Array:
-    """Euclidean distances, `(some, other)`.
-
-    Args:
-        some: one row a point.
-        others: likewise.
-    """
-    square = (some**2).sum(1)[:, None] + (others**2).sum(1) - 2 * some @ others.T
-    return np.sqrt(np.maximum(square, 0.0))
-
-
 @dataclass(frozen=True)
 class Offer:
     """Sources that cost an evaluation, not a training.
@@ -209,6 +131,9 @@ class Selector(ABC):
 
     name: ClassVar[str]
     """What users call it."""
+
+    anywhere: bool = False
+    """Whether it may propose any point of the candidates' box, not only candidates."""
 
     def __init__(self, space: Space, seed: int = 0):
         self.candidates, self.seed = Candidates(space), seed
@@ -272,12 +197,7 @@ class Selector(ABC):
         Args:
             targets: contexts, one row each.
         """
-        units = self.candidates.units_of(targets)
-        out = np.empty(len(units), np.int64)
-        for first in range(0, len(units), 1024):
-            part = slice(first, first + 1024)
-            out[part] = self.candidates.distances(units[part]).argmin(0)
-        return out
+        return self.candidates.nearest(self.candidates.units_of(targets))
 
     def wanted(
         self, seen: Known, targets: Array

@@ -5,19 +5,22 @@ set of every candidate with a margin learned from past errors, covers what is st
 uncovered with predicted sets, and trains the member of that plan which serves the most
 targets that few others could. If the last training served less than half of what was
 predicted, the model is wrong there, and an uncovered context is trained instead. No
-prediction ever counts as covered.
+prediction ever counts as covered. On one axis `line` predicts and plans.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
 from taskspace.select.base import Array, Known, Selector, distances
 from taskspace.select.farthest import Farthest
-from taskspace.select.transfer import TransferModel, fit_transfer
+from taskspace.select.line import FIRST, Reaches, plan_line
+from taskspace.select.transfer import fit_transfer
 from taskspace.spaces import Space
 
 __all__ = ["Coverage", "plan_cover"]
@@ -32,6 +35,10 @@ MARGINS = 0.03, 0.25
 RARITIES = 0.0, 0.5, 1.0
 PICK_RARITY = 0.5
 
+Ratios = Callable[[Array, NDArray[np.int64]], Array]
+"""Predicted √loss over that of the tolerance, for coordinates of sources and numbers of
+targets; at most 1 is served."""
+
 
 class Coverage(Selector):
     """The member of a planned cover that serves most of what few others could.
@@ -39,14 +46,18 @@ class Coverage(Selector):
     Args:
         space: contexts that may be trained.
         seed: of the cells and candidates that are looked at, where there are many.
+        anywhere: propose any point of the box, not only the contexts of `space`.
     """
 
     name: ClassVar[str] = "coverage"
 
-    def __init__(self, space: Space, seed: int = 0):
+    def __init__(self, space: Space, seed: int = 0, anywhere: bool = False):
         super().__init__(space, seed)
+        self.anywhere = anywhere
         self._fallback = Farthest(space, seed)
-        self._models: dict[tuple[int, bytes], TransferModel | None] = {}
+        self._models: dict[tuple[int, bytes], Ratios | None] = {}
+        varies = np.flatnonzero(np.ptp(self.candidates.unit, axis=0) > 0)
+        self._axis = int(varies[0]) if len(varies) == 1 else None
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
         """Contexts to train next.
@@ -57,6 +68,9 @@ class Coverage(Selector):
             n: how many contexts, at most.
         """
         seen = self.look(ledger, question)
+        if not len(seen.planned) and self._axis is not None and n == 1:
+            middle = np.full((1, len(self.candidates.space.names)), FIRST)
+            return self.candidates.points[self.candidates.nearest(middle)]
         problem = _Problem(self, ledger, seen)
         left = self.candidates.left(seen.planned)
         if not left.any() or not len(seen.sources):
@@ -73,22 +87,20 @@ class Coverage(Selector):
     def _plan(
         self,
         problem: "_Problem",
-        model: TransferModel,
+        model: Ratios,
         left: NDArray[np.bool_],
         n: int,
         before: Array,
     ) -> Array:
         """Members of planned covers, each knowing those before and under way."""
         seen = problem.seen
-        margin = self._margin(problem)
         open_ = ~seen.covered
         for rows in (seen.pending, before):
             if len(rows):
                 units = self.candidates.units_of(rows)
-                served = model.predict(units, problem.targets) <= problem.root
+                served = model(units, np.arange(len(problem.targets))) <= 1
                 open_ &= ~served.any(0)
-                left = left & ~_among(self.candidates.points, rows)
-        chosen: list[int] = []
+                left = left & self.candidates.left(rows)
         numbers = self._pool(left, problem, open_)
         wanted = np.flatnonzero(open_)
         if len(wanted) > MAX_TARGETS:
@@ -97,24 +109,34 @@ class Coverage(Selector):
         if not len(wanted) or not len(numbers):
             uncovered = np.flatnonzero(~seen.covered)
             if not len(uncovered) or not len(numbers):
-                return self.candidates.points[chosen]
+                return np.empty((0, seen.planned.shape[1]))
             wanted = uncovered[:MAX_TARGETS]
+        if self._axis is not None:
+            place = problem.targets[wanted, self._axis]
+            wanted = wanted[np.argsort(place, kind="stable")]
         units = self.candidates.unit[numbers]
-        predicted = model.predict(units, problem.targets[wanted])
-        serves = predicted * (1 + margin) <= problem.root[wanted]
+        if self.anywhere:
+            units = np.concatenate([units, self._points_between(seen)])
+        ratio = model(units, wanted)
         # At home a policy serves, whatever the model thinks.
-        homes = distances(units, problem.targets[wanted]).argmin(0)
-        serves[homes, np.arange(len(wanted))] = True
-        for _ in range(n):
-            plan = plan_cover(serves)
-            if not len(plan):
-                break
-            rarity = np.maximum(serves.sum(0), 1.0) ** -PICK_RARITY
-            best = plan[int((serves[plan] @ rarity).argmax())]
-            chosen.append(int(numbers[best]))
-            serves &= ~serves[best]
-            serves[best] = False
-        return self.candidates.points[chosen]
+        homes = KDTree(units).query(problem.targets[wanted])[1]
+        ratio[homes, np.arange(len(wanted))] = 0.0
+        if self._axis is not None:
+            chosen = plan_line(ratio)[:n]
+        else:
+            chosen = _members(ratio <= 1 / (1 + self._margin(problem)), n)
+        points = self.candidates.points_of(units[chosen])
+        nodes = np.array(chosen, np.int64) < len(numbers)
+        points[nodes] = self.candidates.points[numbers[np.array(chosen)[nodes]]]
+        return points
+
+    def _points_between(self, seen: Known) -> Array:
+        """Coordinates between the candidates: other ones at each proposal."""
+        rng = np.random.default_rng([self.seed, len(seen.planned), 3])
+        units = np.repeat(self.candidates.unit[:1], MAX_CANDIDATES, axis=0)
+        varies = np.ptp(self.candidates.unit, axis=0) > 0
+        units[:, varies] = rng.random((MAX_CANDIDATES, int(varies.sum())))
+        return units
 
     def _pool(
         self, left: NDArray[np.bool_], problem: "_Problem", open_: NDArray[np.bool_]
@@ -134,30 +156,50 @@ class Coverage(Selector):
 
     # --- what past predictions were worth -----------------------------------------
 
-    def _model(self, problem: "_Problem", n_rows: int) -> TransferModel | None:
-        """The model as it was after so many rows."""
+    def _model(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        """What was predicted after so many rows; None if they tell nothing."""
         excess = problem.excess[:n_rows]
         key = n_rows, excess[-1].tobytes()[:4096]
         if key not in self._models:
-            rng = np.random.default_rng([self.seed, n_rows, 0])
-            self._models[key] = fit_transfer(
-                problem.sources[:n_rows], problem.targets, excess, problem.scale, rng
-            )
+            self._models[key] = self._fitted(problem, n_rows)
         return self._models[key]
+
+    def _fitted(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        sources, targets, root = problem.sources[:n_rows], problem.targets, problem.root
+        if self._axis is not None:
+            reaches = Reaches.of(
+                sources[:, self._axis],
+                targets[:, self._axis],
+                problem.ratio[:n_rows],
+                problem.seen.served[:n_rows],
+            )
+            if reaches is None:
+                return None
+            axis = self._axis
+            return lambda units, wanted: reaches.ratios(
+                units[:, axis], targets[wanted, axis]
+            )
+        rng = np.random.default_rng([self.seed, n_rows, 0])
+        model = fit_transfer(
+            sources, targets, problem.excess[:n_rows], problem.scale, rng
+        )
+        if model is None:
+            return None
+        return lambda units, wanted: _over(
+            model.predict(units, targets[wanted]), root[wanted]
+        )
 
     def _margin(self, problem: "_Problem") -> float:
         """How much predictions near the tolerance were off, of late."""
         errors = []
-        for place in range(
-            max(1, len(problem.sources) - LOOK_BACK), len(problem.sources)
-        ):
+        n_rows = len(problem.sources)
+        for place in range(max(1, n_rows - LOOK_BACK), n_rows):
             model = self._model(problem, place)
             if model is None:
                 continue
-            predicted = model.predict(problem.sources[place, None], problem.targets)[0]
-            real = np.sqrt(problem.excess[place])
-            near = (predicted > 0) & (predicted < 2 * problem.root)
-            near &= (predicted > 0.5 * problem.root) & np.isfinite(real)
+            real, every = problem.ratio[place], np.arange(len(problem.targets))
+            predicted = model(problem.sources[place, None], every)[0]
+            near = (predicted > 0.5) & (predicted < 2) & np.isfinite(real)
             errors.append(np.abs(real[near] / predicted[near] - 1))
         found = np.concatenate(errors) if errors else np.empty(0)
         typical = float(np.median(found)) if len(found) else 0.0
@@ -170,10 +212,9 @@ class Coverage(Selector):
         if model is None:
             return False
         served = problem.seen.served
-        open_ = ~served[:last].any(0)
-        predicted = model.predict(problem.sources[last, None], problem.targets)[0]
-        hoped = (open_ & (predicted <= problem.root)).sum()
-        return bool((open_ & served[last]).sum() < 0.5 * hoped)
+        open_ = np.flatnonzero(~served[:last].any(0))
+        hoped = (model(problem.sources[last, None], open_)[0] <= 1).sum()
+        return bool(served[last, open_].sum() < 0.5 * hoped)
 
 
 class _Problem:
@@ -191,14 +232,32 @@ class _Problem:
             excess, epsilon = excess + best, epsilon + best
         self.excess: Array = np.maximum(excess, 0.0)
         self.root: Array = np.sqrt(np.maximum(epsilon, 0.0))
+        self.ratio: Array = _over(np.sqrt(self.excess), self.root)
         finite = self.excess[np.isfinite(self.excess) & (self.excess > 0)]
         # Where only equality will do, the smallest losses are those that matter.
         least = float(np.quantile(finite, 0.01)) if len(finite) else 1.0
         self.scale = float(np.median(self.root)) ** 2 or least
 
 
-def _among(points: Array, rows: Array) -> NDArray[np.bool_]:
-    return (points[:, None] == rows).all(2).any(1)
+def _over(roots: Array, tolerance: Array) -> Array:
+    """√loss over that of the tolerance; where only 0 will do, 0 or infinite."""
+    out = np.where(roots > 0, np.inf, np.zeros_like(roots))
+    return np.divide(roots, tolerance, out=out, where=tolerance > 0, dtype=roots.dtype)
+
+
+def _members(serves: NDArray[np.bool_], n: int) -> list[int]:
+    """Members of planned covers, each planned anew without what those before serve."""
+    chosen: list[int] = []
+    for _ in range(n):
+        plan = plan_cover(serves)
+        if not len(plan):
+            break
+        rarity = np.maximum(serves.sum(0), 1.0) ** -PICK_RARITY
+        best = int(plan[int((serves[plan] @ rarity).argmax())])
+        chosen.append(best)
+        serves &= ~serves[best]
+        serves[best] = False
+    return chosen
 
 
 def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:

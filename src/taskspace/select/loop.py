@@ -26,6 +26,9 @@ from taskspace.spaces import Points
 
 __all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]
 
+CHECKED = 2.0
+"""Seconds after which it is looked whether somebody still works."""
+
 Done = tuple[TrainedBlock, Rows] | str
 """What a training and its evaluation gave, or why it failed."""
 
@@ -134,6 +137,7 @@ class Selection:
         submit: hands a piece of work to whoever does it; here and now if left out.
         journal: where it is written down; nowhere if left out.
         progress: called after each training with the last entry of the history.
+        check: called while it waits; raises if what is under way will not be done.
     """
 
     def __init__(
@@ -146,11 +150,13 @@ class Selection:
         submit: Callable[[Work], "Future[Done]"] | None = None,
         journal: Journal | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
+        check: Callable[[], None] | None = None,
     ):
         self.ledger, self.selector, self.question = ledger, selector, question
         self.options, self.journal = options, journal
         self._submit = submit or self._here
         self._progress = progress or (lambda entry: None)
+        self._check = check or (lambda: None)
         self._running: dict[int, tuple[Work, Future[Done]]] = {}
         self._steps: dict[int, int] = {}
         self._evaluations = 0
@@ -326,12 +332,13 @@ class Selection:
 
     def _end_next(self) -> None:
         """Heed the next result: the oldest, or whichever is there first."""
+        numbers = sorted(self._running)
         if self.options.deterministic:
-            number = min(self._running)
-        else:
-            futures = [future for _, future in self._running.values()]
-            done, _ = wait(futures, return_when=FIRST_COMPLETED)
-            number = next(n for n, (_, f) in self._running.items() if f in done)
+            numbers = numbers[:1]
+        futures = [self._running[number][1] for number in numbers]
+        while not wait(futures, CHECKED, FIRST_COMPLETED).done:
+            self._check()
+        number = next(n for n, f in zip(numbers, futures, strict=True) if f.done())
         work, future = self._running[number]
         done = future.result()
         del self._running[number]

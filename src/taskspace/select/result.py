@@ -11,6 +11,7 @@ from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.base import Cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
+from taskspace.select.saved import Saved
 
 __all__ = ["COVERED", "Budget", "SelectResult"]
 
@@ -66,12 +67,15 @@ class SelectResult:
             gave any.
         history: after each training what was spent and covered: `trainings`,
             `coverage`, `environment_steps`, `evaluations`.
-        lower_bound_trainings: no selector that chooses from the same candidates needs
-            fewer trainings; 1 where the table of all candidates is not known.
+        lower_bound_trainings: no selector that serves with policies trained at these
+            candidates needs fewer trainings; 1 where the table of all candidates is
+            not known, or says nothing about this selection.
         reference: what regret is against.
         failures: trainings that failed or are bad at home: `source`, `context`,
             `seed`, `state` and `reason`.
         statement: what the coverage is a statement about.
+        saved: what others would have spent, where the table of all candidates is
+            known.
     """
 
     question: Question
@@ -89,6 +93,7 @@ class SelectResult:
     reference: str
     failures: list[dict[str, Any]] = field(default_factory=list)
     statement: str = ""
+    saved: Saved | None = None
 
     @property
     def answer(self) -> CoverAnswer:
@@ -112,5 +117,6 @@ class SelectResult:
             "history": self.history,
             "failures": self.failures,
             "statement": self.statement,
+            "saved": None if self.saved is None else self.saved.record(),
             "cover": self.answer.record(),
         }

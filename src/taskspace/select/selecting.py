@@ -13,8 +13,11 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.questions import Question
 from taskspace.select.base import Selector, known
+from taskspace.select.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.select.coverage import Coverage
 from taskspace.select.loop import Options, Selection, do_source
 from taskspace.select.result import COVERED, Budget, SelectResult
+from taskspace.select.saved import check_full_table, what_it_saved
 from taskspace.select.selectors import SELECTORS
 from taskspace.sets import pack
 from taskspace.spaces import Space
@@ -33,6 +36,7 @@ def select(
     seed: int,
     selector: str | Selector = "coverage",
     targets: Space | None = None,
+    candidates: CandidatesOption = None,
     budget: int | Budget | None = None,
     n_at_once: int = 1,
     deterministic: bool = True,
@@ -52,11 +56,14 @@ def select(
     Args:
         system: the tasks.
         trainer: makes the policies of a source.
-        space: contexts that may be trained; any contexts, also between the targets.
+        space: contexts that may be trained.
         question: criterion, judge and tolerance.
         seed: seed of the trainer and of random choices.
         selector: name of one of `SELECTORS`, or one of your own.
         targets: contexts to cover; `space` if left out.
+        candidates: contexts that may be trained, where they are not `space`: another
+            space, a number of points scattered over the box of `space` in addition to
+            it, or `"box"` for any point of the box.
         budget: number of trainings, or a `Budget`; no limit if left out.
         n_at_once: trainings under way at a time; proposals know of each other.
         deterministic: heed results in the order of proposals, so that the sequence
@@ -69,18 +76,22 @@ def select(
         limit: a stated limit of performance, one or one a target, that regret is
             against; the optimum where it is known, else the best policy seen, if left
             out.
-        full_table: the table of all candidates, where it is known, for the lower
-            bound.
+        full_table: the table of all candidates, where it is known: for the lower
+            bound, and for what others would have spent.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
         cover_time_limit: seconds for the cover of what is trained.
         progress: called after each training with the last entry of the history.
     """
     tried = space if targets is None else targets
+    anywhere = candidates == BOX
+    space = candidate_space(space, candidates, seed)
     ledger = new_selection_ledger(
         system, trainer, space, tried, question, seed=seed, limit=limit
     )
-    chosen = make_selector(selector, space, seed)
+    if full_table is not None:
+        check_full_table(full_table, space, tried)
+    chosen = make_selector(selector, space, seed, anywhere)
     options = Options(
         budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
         n_at_once=n_at_once,
@@ -99,19 +110,28 @@ def select(
     return conclude(selection, reason, full_table, cover_time_limit)
 
 
-def make_selector(selector: str | Selector, space: Space, seed: int) -> Selector:
+def make_selector(
+    selector: str | Selector, space: Space, seed: int, anywhere: bool = False
+) -> Selector:
     """A selector by name, or the one given.
 
     Args:
         selector: a name of `SELECTORS`, or a selector.
         space: contexts that may be trained.
         seed: of random choices.
+        anywhere: any point of the box may be proposed.
     """
     if isinstance(selector, Selector):
         return selector
     if selector not in SELECTORS:
         raise UnknownNameError("selector", selector, SELECTORS)
-    return SELECTORS[selector](space, seed)
+    if anywhere and selector != Coverage.name:
+        raise InvalidInputError(
+            f"Any point of the box is proposed by {Coverage.name!r} only, but the "
+            f"selector is {selector!r}. Give a number of candidates instead."
+        )
+    cls = SELECTORS[selector]
+    return Coverage(space, seed, anywhere) if cls is Coverage else cls(space, seed)
 
 
 def new_selection_ledger(
@@ -180,12 +200,17 @@ def conclude(
         sets = question.sets(table)
     else:
         sets = pack(np.zeros((1, len(covered)), bool))
-    bound = 1
+    saved = None
     if full_table is not None:
-        whole = find_cover(
-            question.sets(full_table), "minimum", time_limit=cover_time_limit
+        saved = what_it_saved(
+            ledger,
+            question,
+            selection.selector.candidates.space,
+            full_table,
+            seed=selection.selector.seed,
+            anywhere=selection.selector.anywhere,
+            time_limit=cover_time_limit,
         )
-        bound = max(1, int(whole.lower_bound))
     failures = (
         [
             {
@@ -213,10 +238,11 @@ def conclude(
         cover=find_cover(sets, "minimum", time_limit=cover_time_limit),
         table=table,
         history=selection.history,
-        lower_bound_trainings=bound,
+        lower_bound_trainings=1 if saved is None else saved.lower_bound,
         reference=reference,
         failures=failures,
         statement=_note(selection, n_done),
+        saved=saved,
     )
 
 

@@ -58,10 +58,12 @@ class TransferModel:
         for axis in range(self.g.shape[1]):
             mine = rows == axis
             part, kept = entries[:, mine], columns[mine]
-            at_home = (part * there[:, kept]).sum(1)
-            away = at_home - here[:, kept] @ part.T
-            square += (away.astype(np.float32)) ** 2
-        return np.sqrt(square)
+            at_home = (part * there[:, kept]).sum(1).astype(np.float32)
+            away = here[:, kept].astype(np.float32) @ part.T.astype(np.float32)
+            np.subtract(at_home, away, out=away)
+            np.multiply(away, away, out=away)
+            square += away
+        return np.sqrt(square, out=square)
 
 
 def fit_transfer(
@@ -112,7 +114,8 @@ def _terms(units: Array, powers: NDArray[np.int64]) -> Array:
     centred = 2 * units - 1
     out = np.ones((len(units), len(powers)))
     for axis, exponents in enumerate(powers.T):
-        out *= centred[:, axis, None] ** exponents
+        each = np.vander(centred[:, axis], exponents.max() + 1, increasing=True)
+        out *= each[:, exponents]
     return out
 
 

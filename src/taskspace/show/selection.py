@@ -1,31 +1,30 @@
-"""What a selection trained and saved: coverage against what was spent.
+"""What a selection saved: coverage against what was really spent, beside others.
 
 `selection_plot` makes the record of a result, `stored_selection` that of a directory,
 also of one in progress; figure and page draw the same record.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from taskspace._files import read_sealed, write_atomically
-from taskspace.cover import coverage_curve
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.select import SelectResult
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 __all__ = [
+    "SelectedSource",
     "SelectionPlot",
+    "Spending",
     "draw_selection",
     "history",
     "save_selection",
@@ -33,31 +32,45 @@ __all__ = [
     "stored_selection",
 ]
 
-SPENT = {
+COSTS = {
     "trainings": "trainings",
     "environment_steps": "environment steps",
     "evaluations": "evaluations of a policy at a target",
 }
-"""What coverage is drawn against."""
+COLOURS = {
+    "uniform": METHOD_COLOURS["uniform"],
+    "random": METHOD_COLOURS["random"],
+    "mbtl": PALETTE[5],
+}
 
 
 @dataclass(frozen=True)
-class OtherSelector:
-    """Coverage of somebody else who chooses from the same candidates.
+class Spending:
+    """Coverage against what one way to choose spent.
 
     Args:
-        name: who chooses.
-        trainings: trainings, ascending.
-        coverage: share of the targets covered, the mean over repeats.
-        low: 5 % quantile over repeats.
-        high: 95 % quantile.
+        name: who chose.
+        trainings: trainings, after each step.
+        environment_steps: simulated steps, likewise.
+        evaluations: pairs of a policy and a target, likewise.
+        coverage: share of the targets covered, likewise.
     """
 
     name: str
     trainings: tuple[int, ...]
+    environment_steps: tuple[int, ...]
+    evaluations: tuple[int, ...]
     coverage: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+
+    @property
+    def label(self) -> str:
+        """Who chose, and after how many trainings everything was covered."""
+        done = [
+            n for n, c in zip(self.trainings, self.coverage, strict=True) if c == 1.0
+        ]
+        if done:
+            return f"{self.name}: {done[0]} trainings"
+        return f"{self.name}: more than {max(self.trainings, default=0)}"
 
 
 @dataclass(frozen=True)
@@ -83,66 +96,81 @@ class SelectedSource:
 
 @dataclass(frozen=True)
 class SelectionPlot:
-    """Coverage against what was spent.
+    """A selection beside what the table of all candidates allows.
 
     Args:
-        title: the question in a few words.
-        question: criterion, judge and tolerance.
+        title: the question.
         selector: who chose.
-        trainings: trainings, after each step.
-        environment_steps: simulated steps, likewise.
-        evaluations: pairs of a policy and a target, likewise.
-        coverage: share of the targets covered, likewise.
-        oracle: coverage of the oracle's greedy after 1, 2, … sources; empty where the
-            table of all candidates is not known.
-        lower_bound: no selector needs fewer trainings; None where not known.
-        others: other selectors on that table.
+        own: what the selection spent.
+        rivals: what others would have spent; empty where the table of all candidates
+            is not known.
+        greedy: coverage of the oracle's greedy after 1, 2, … sources.
+        minimum: proven lower bound and size of the smallest cover of the whole table.
+        oracle: what the whole table took, by the names of `COSTS`.
+        lower_bound: no selector that serves with trained policies needs fewer; None
+            where not known.
+        question: criterion, judge and tolerance.
         sources: what was trained or made, in order; empty where not known.
     """
 
     title: str
-    question: dict[str, Any]
     selector: str
-    trainings: tuple[int, ...]
-    environment_steps: tuple[int, ...]
-    evaluations: tuple[int, ...]
-    coverage: tuple[float, ...]
-    oracle: tuple[float, ...] = ()
+    own: Spending
+    rivals: tuple[Spending, ...] = ()
+    greedy: tuple[float, ...] = ()
+    minimum: tuple[int, int] | None = None
+    oracle: dict[str, int] | None = None
     lower_bound: int | None = None
-    others: tuple[OtherSelector, ...] = ()
+    question: dict[str, Any] = field(default_factory=dict)
     sources: tuple[SelectedSource, ...] = ()
 
 
-def selection_plot(
-    result: SelectResult, full_table: xr.Dataset | None = None
-) -> SelectionPlot:
+def selection_plot(result: SelectResult) -> SelectionPlot:
     """The record of a selection.
 
     Args:
         result: what was found.
-        full_table: the table of all candidates, where it is known.
     """
-    plot = SelectionPlot(
-        title=result.question.label,
-        question=result.question.to_dict(),
-        selector=result.selector,
-        lower_bound=None if full_table is None else result.lower_bound_trainings,
-        **_columns(result.history),
+    own = _spending(result.selector, result.history)
+    title, saved = result.question.label, result.saved
+    asked = result.question.to_dict()
+    if saved is None:
+        return SelectionPlot(title, result.selector, own, question=asked)
+    rivals = tuple(
+        Spending(
+            rival.name,
+            tuple(range(1, len(rival.coverage) + 1)),
+            rival.environment_steps,
+            rival.evaluations,
+            rival.coverage,
+        )
+        for rival in saved.rivals
     )
-    return _beside_others(plot, result.question, full_table)
+    return SelectionPlot(
+        title,
+        result.selector,
+        own,
+        rivals,
+        saved.greedy,
+        saved.minimum,
+        {
+            "trainings": saved.n_candidates,
+            "environment_steps": saved.environment_steps or 0,
+            "evaluations": saved.evaluations,
+        },
+        saved.lower_bound if saved.lower_bound > 1 else None,
+        asked,
+    )
 
 
-def stored_selection(
-    path: str | Path, full_table: xr.Dataset | None = None
-) -> SelectionPlot:
+def stored_selection(path: str | Path) -> SelectionPlot:
     """The record of a selection's directory, finished or not.
 
-    What was compared with when it ran (the oracle, other selectors) is kept beside
-    its figure and is part of the record.
+    What it was compared with (`taskspace select --full-table`) is kept beside its
+    figure and is part of the record.
 
     Args:
         path: what `taskspace select` writes into.
-        full_table: the table of all candidates, to compare with now.
     """
     path = Path(path)
     if not (path / "selection.json").is_file():
@@ -153,21 +181,20 @@ def stored_selection(
     record = read_sealed(path / "selection.json")
     asked = record["asked"]
     question = Question.from_dict(asked["question"])
+    selector = asked["select"].get("selector", "")
     plot = SelectionPlot(
-        title=question.label,
+        question.label,
+        selector,
+        _spending(selector, record["history"]),
         question=question.to_dict(),
-        selector=asked["select"].get("selector", ""),
         sources=tuple(_source(entry) for entry in record["sources"]),
-        **_columns(record["history"]),
     )
-    if full_table is not None:
-        return _beside_others(plot, question, full_table)
     return _as_drawn(plot, path / "figures" / "selection.json")
 
 
-def _columns(history: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    names = (*SPENT, "coverage")
-    return {name: tuple(entry[name] for entry in history) for name in names}
+def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
+    columns = {c: tuple(entry[c] for entry in entries) for c in (*COSTS, "coverage")}
+    return Spending(name, **columns)
 
 
 def _source(entry: Mapping[str, Any]) -> SelectedSource:
@@ -188,108 +215,118 @@ def _as_drawn(plot: SelectionPlot, file: Path) -> SelectionPlot:
     """With the comparison of the figure, if that shows the same history."""
     try:
         drawn = json.loads(file.read_text(encoding="utf-8"))
-        if tuple(drawn["coverage"]) != plot.coverage:
+        if tuple(drawn["own"]["coverage"]) != plot.own.coverage:
             return plot
+        rivals = tuple(
+            Spending(one.pop("name"), **{k: tuple(v) for k, v in one.items()})
+            for one in drawn["rivals"]
+        )
+        minimum = drawn["minimum"]
         return replace(
             plot,
-            oracle=tuple(drawn["oracle"]),
+            rivals=rivals,
+            greedy=tuple(drawn["greedy"]),
+            minimum=None if minimum is None else (minimum[0], minimum[1]),
+            oracle=drawn["oracle"],
             lower_bound=drawn["lower_bound"],
-            others=tuple(OtherSelector(**one) for one in drawn.get("others", ())),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return plot
 
 
-def _beside_others(
-    plot: SelectionPlot, question: Question, full_table: xr.Dataset | None
-) -> SelectionPlot:
-    """With the oracle's greedy, random and uniform choices on the full table."""
-    if full_table is None:
-        return plot
-    sets = question.sets(full_table)
-    shape = getattr(source_space(full_table), "shape", None)
-    others = []
-    for name in ("uniform", "random") if shape else ("random",):
-        if name == plot.selector:
-            continue
-        curve = coverage_curve(sets, method=name, shape=shape)
-        others.append(
-            OtherSelector(
-                name,
-                tuple(curve.n_sources.tolist()),
-                tuple(curve.coverage.tolist()),
-                tuple(curve.low.tolist()),
-                tuple(curve.high.tolist()),
-            )
-        )
-    oracle = coverage_curve(sets, method="greedy").coverage
-    return replace(plot, oracle=tuple(oracle.tolist()), others=tuple(others))
-
-
-def history(
-    selection: SelectResult | str | Path, *, full_table: xr.Dataset | None = None
-) -> Figure:
+def history(selection: SelectResult | str | Path) -> Figure:
     """Coverage against trainings, environment steps and evaluations.
 
     Args:
-        selection: what `taskspace.select` returned, or a selection's directory.
-        full_table: the table of all candidates, for the oracle and other selectors.
+        selection: what `taskspace.select` returned, or a selection's directory. Other
+            selectors and the oracle are beside it where it was told the table of all
+            candidates.
     """
     if isinstance(selection, SelectResult):
-        return draw_selection(selection_plot(selection, full_table))
-    return draw_selection(stored_selection(selection, full_table))
+        return draw_selection(selection_plot(selection))
+    return draw_selection(stored_selection(selection))
 
 
 def draw_selection(plot: SelectionPlot) -> Figure:
-    """Draw coverage against trainings, and against what else was spent.
+    """Draw coverage against trainings, environment steps and evaluations.
 
     Args:
         plot: the record.
     """
-    spent = [name for name in SPENT if name == "trainings" or any(getattr(plot, name))]
-    figure = new_figure(1.4 + 4.0 * len(spent), 4.0)
+    everyone = (plot.own, *plot.rivals)
+    costs = [c for c in COSTS if any(any(getattr(each, c)) for each in everyone)]
+    costs = costs or ["trainings"]
+    figure = new_figure(4.6 * len(costs) + 0.8, 4.0)
     with mpl.rc_context(STYLE):
-        panels = figure.subplots(1, len(spent), sharey=True, squeeze=False)[0]
-        for axes, name in zip(panels, spent, strict=True):
-            axes.step(
-                getattr(plot, name),
-                plot.coverage,
-                where="post",
-                color=PALETTE[3],
-                marker="o",
-                markersize=3,
-                label=f"{plot.selector}: {max(plot.trainings, default=0)} trainings",
-                zorder=3,
-            )
-            axes.set(xlabel=SPENT[name], ylim=(0, 1.02))
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        _draw_others(panels[0], plot)
-        panels[0].set_ylabel("targets covered")
-        figure.suptitle(plot.title, fontsize=11)
+        panels = figure.subplots(1, len(costs), sharey=True, squeeze=False)[0]
+        for axes, cost in zip(panels, costs, strict=True):
+            _panel(axes, plot, cost)
+        panels[0].set(ylabel="targets covered", ylim=(0, 1.03))
+        panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
         panels[0].legend(loc="lower right", fontsize=8)
+        figure.suptitle(plot.title)
     return figure
 
 
-def _draw_others(axes: Axes, plot: SelectionPlot) -> None:
-    if plot.oracle:
+def _panel(axes: Axes, plot: SelectionPlot, cost: str) -> None:
+    for each in (*plot.rivals, plot.own):
+        mine = each is plot.own
         axes.step(
-            range(1, len(plot.oracle) + 1),
-            plot.oracle,
+            getattr(each, cost),
+            each.coverage,
             where="post",
-            color=METHOD_COLOURS["greedy"],
-            label=f"oracle's greedy: {len(plot.oracle)}, all candidates trained",
+            color=PALETTE[3] if mine else COLOURS.get(each.name, PALETTE[7]),
+            linewidth=2.0 if mine else 1.2,
+            marker="o" if mine else None,
+            markersize=3,
+            label=each.label,
         )
-    last = max([*plot.trainings, len(plot.oracle), 1])
-    for other in plot.others:
-        colour = METHOD_COLOURS.get(other.name, "black")
-        axes.plot(other.trainings, other.coverage, color=colour, label=other.name)
-        if other.low != other.high:
-            axes.fill_between(
-                other.trainings, other.low, other.high, color=colour, alpha=0.2, lw=0
-            )
-    if plot.others:
-        axes.set_xlim(0, 1.5 * last)
+    axes.set(xlabel=COSTS[cost])
+    if cost == "trainings":
+        _oracle(axes, plot)
+    elif plot.oracle:
+        # Three decades lie between a selection and a whole table.
+        axes.set_xscale("log")
+        axes.plot(
+            [plot.oracle[cost]],
+            [1.0],
+            marker="*",
+            markersize=10,
+            linestyle="none",
+            color=METHOD_COLOURS["greedy"],
+        )
+        axes.annotate(
+            "the whole table",
+            (plot.oracle[cost], 1.0),
+            xytext=(-4, -14),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+        )
+
+
+def _oracle(axes: Axes, plot: SelectionPlot) -> None:
+    if plot.greedy and plot.oracle:
+        axes.step(
+            range(1, len(plot.greedy) + 1),
+            plot.greedy,
+            where="post",
+            linestyle="--",
+            color=METHOD_COLOURS["greedy"],
+            label=f"oracle's greedy: {len(plot.greedy)} of "
+            f"{plot.oracle['trainings']:,} trained",
+        )
+    if plot.minimum:
+        low, high = plot.minimum
+        size = f"{high}" if low == high else f"{low} to {high}"
+        axes.plot(
+            [high],
+            [plot.greedy[-1] if plot.greedy else 1.0],
+            marker="D",
+            linestyle="none",
+            color=METHOD_COLOURS["minimum"],
+            label=f"oracle's minimum: {size}",
+        )
     if plot.lower_bound is not None:
         axes.axvline(
             plot.lower_bound,

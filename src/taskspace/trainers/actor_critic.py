@@ -1,6 +1,6 @@
 """Actor and critic: parameters, first weights, actions and advantages.
 
-What any actor-critic algorithm shares; what is PPO's own is in `ppo.py`.
+What any actor-critic algorithm shares; what is PPO's own is in `ppo_update.py`.
 """
 
 import math

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from taskspace.systems.base import System
 
 __all__ = ["Trained", "Trainer", "context_seed"]
 
+P = TypeVar("P", bound=Policy, covariant=True)
+
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Generic[P]):
     """What a trainer returns.
 
     Args:
@@ -25,11 +27,11 @@ class Trained:
         log: further numbers about each policy, each with dims `(source, policy)`.
     """
 
-    policies: Policy
+    policies: P
     environment_steps: NDArray[np.int64]
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained":
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained[P]":
         """What some of the sources got.
 
         Args:
@@ -42,7 +44,7 @@ class Trained:
         )
 
     @staticmethod
-    def concatenate(parts: "list[Trained]") -> "Trained":
+    def concatenate(parts: "list[Trained[P]]") -> "Trained[P]":
         """Join along `source`.
 
         Args:

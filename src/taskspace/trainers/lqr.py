@@ -51,7 +51,7 @@ class Lqr(Trainer):
         *,
         seed: int,
         progress: Callable[[int], None] | None = None,
-    ) -> Trained:
+    ) -> Trained[LinearGain]:
         """Gains for each context; zero gains where no stabilising gain exists."""
         if not isinstance(system, LinearSystem):
             raise InvalidInputError(

@@ -72,7 +72,7 @@ class Sb3(Trainer):
         *,
         seed: int,
         progress: Callable[[int], None] | None = None,
-    ) -> Trained:
+    ) -> Trained[Mlp]:
         """Policies for some sources.
 
         Args:

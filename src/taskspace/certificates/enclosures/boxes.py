@@ -94,7 +94,9 @@ class Boxes:
         total = volume.sum()
         return volume / total if total > 0 else volume
 
-    def split(self, axis: NDArray[np.integer] | None = None) -> "Boxes":
+    def split(
+        self, axis: NDArray[np.integer] | None = None
+    ) -> tuple["Boxes", NDArray[np.int64]]:
         """Each box cut in two; one that has no float in its middle stays whole.
 
         The children of a box are closed, share their faces, and cover it exactly.
@@ -102,6 +104,9 @@ class Boxes:
         Args:
             axis: where to cut each box; by default its widest axis, in shares of
                 what all boxes span.
+
+        Returns:
+            The children, and of which box each is one.
         """
         extent = np.where(self.extent > 0, self.extent, 1)
         widest = ((self.high - self.low) / extent).argmax(1)
@@ -113,10 +118,11 @@ class Boxes:
         left_high, right_low = self.high.copy(), self.low[cut].copy()
         left_high[rows[cut], at[cut]] = middle[cut]
         right_low[np.arange(int(cut.sum())), at[cut]] = middle[cut]
-        return Boxes(
+        children = Boxes(
             np.concatenate([self.low, right_low]),
             np.concatenate([left_high, self.high[cut]]),
         )
+        return children, np.concatenate([rows, rows[cut]])
 
     @classmethod
     def concatenate(cls, parts: Sequence["Boxes"]) -> "Boxes":
@@ -209,6 +215,29 @@ class Enclosure(ABC):
         """
         del boxes, sources, epsilon
         return None
+
+    def tried_bounds(
+        self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of the sources `tries[b]` on box b, dims `(box, try)`.
+
+        As far as they are needed: once a source serves a box, those after it may be
+        left out, with bounds −inf and inf.
+
+        Args:
+            boxes: where.
+            tries: whose on each box, the most promising first; −1 for none.
+            epsilon: tolerance.
+        """
+        which = np.unique(tries[tries >= 0])
+        low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
+        if len(which):
+            found = self.bounds(boxes, which, epsilon=epsilon)
+            box, column = np.nonzero(tries >= 0)
+            place = np.searchsorted(which, tries[box, column])
+            low[box, column] = found[0][place, box]
+            high[box, column] = found[1][place, box]
+        return low, high
 
     def slope_bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None

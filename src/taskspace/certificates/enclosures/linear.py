@@ -202,6 +202,24 @@ class LinearEnclosure(Enclosure):
         low[order], high[order] = pairs
         return low, high
 
+    def tried_bounds(
+        self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of the sources `tries[b]` on box b, in order, until one serves."""
+        there = tries >= 0
+        pairs = self._run(
+            boxes,
+            np.concatenate([[0], np.cumsum(there.sum(1))]),
+            np.asarray(tries[there], np.int64),
+            (self._gains, self._home),
+            KINDS[self.criterion],
+            epsilon,
+            one_suffices=True,
+        )
+        low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
+        low[there], high[there] = pairs
+        return low, high
+
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
         """Relative widths where a parameter keeps its sign, else shares of all."""
         size = np.abs(boxes.low) + np.abs(boxes.high)
@@ -217,6 +235,8 @@ class LinearEnclosure(Enclosure):
         families: tuple[NDArray[np.float64], NDArray[np.float64]],
         kind: int,
         epsilon: float,
+        *,
+        one_suffices: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Bounds of the sources `which[offsets[b] : offsets[b + 1]]` on each box b."""
         low, high = np.full(len(which), -np.inf), np.full(len(which), np.inf)
@@ -245,6 +265,7 @@ class LinearEnclosure(Enclosure):
                 n_p,
                 options,
                 epsilon,
+                one_suffices,
                 low[pairs],
                 high[pairs],
             )

@@ -206,12 +206,8 @@ def _cut_cells(
         if not len(owner):
             break
         axis = enclosure.widths(parts, extent).argmax(1)
-        children = parts.split(axis)
-        # A part that cannot be cut keeps its place; the others add one at the end.
-        n_new = len(children) - len(parts)
-        was_cut = np.flatnonzero((children.high[: len(parts)] < parts.high).any(1))
-        assert len(was_cut) == n_new
-        owner = np.concatenate([owner, owner[was_cut]])
+        children, parent = parts.split(axis)
+        owner = owner[parent]
         low, high = _pairs(enclosure, children, sources[owner], epsilon)
         failed[owner[low > epsilon]] = True
         keep = np.flatnonzero(~(high <= epsilon) & ~failed[owner])

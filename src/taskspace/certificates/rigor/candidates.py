@@ -16,6 +16,7 @@ from taskspace.certificates.rigor.residual import (
 from taskspace.certificates.rigor.small import (
     add_product,
     add_product_t,
+    fill_product,
     invert,
     lyapunov_solve,
     symmetrise,
@@ -86,13 +87,12 @@ def candidates(a, w, factors, pivots, product, continuous, p):
     """Fill the Taylor coefficients of the solution of L(P) = −W, in floating point."""
     n = a.shape[1]
     live = nonzero(a)
+    right, inside = np.empty((n, n)), np.empty((n, n))
     for g in range(p.shape[0]):
-        right = np.zeros((n, n))
         for i in range(n):
             for j in range(n):
                 p[g, i, j] = 0.0
-                if g < w.shape[0]:
-                    right[i, j] = w[g, i, j]
+                right[i, j] = w[g, i, j] if g < w.shape[0] else 0.0
         for b in range(g):
             for x in range(a.shape[0]):
                 if not live[x]:
@@ -104,9 +104,8 @@ def candidates(a, w, factors, pivots, product, continuous, p):
                     for y in range(a.shape[0]):
                         inner = product[x, b]
                         if live[y] and inner >= 0 and product[inner, y] == g:
-                            waste = np.zeros((n, n))
-                            add_product(waste, p[b], a[y], 1.0)
-                            add_product_t(right, a[x], waste, 1.0)
+                            fill_product(inside, p[b], a[y])
+                            add_product_t(right, a[x], inside, 1.0)
         lyapunov_solve(factors, pivots, right, p[g])
 
 

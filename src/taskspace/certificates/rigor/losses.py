@@ -176,6 +176,7 @@ def bound_boxes(
     n_p,
     options,
     epsilon,
+    one_suffices,
     low,
     high,
 ):
@@ -194,6 +195,8 @@ def bound_boxes(
         n_p: number of monomials up to that order.
         options: kind, whether the worst policy counts, continuous, Σ.
         epsilon: only `loss <= epsilon` has to be decided, if it is a number.
+        one_suffices: nothing is filled after the first source of a box with
+            `high <= epsilon`.
         low: filled, one number for each entry of `which`, −inf at first.
         high: filled, inf at first.
     """
@@ -253,3 +256,5 @@ def bound_boxes(
                         at_least = -np.inf
                         break
             low[k], high[k] = at_least, at_most
+            if one_suffices and at_most <= epsilon:
+                break

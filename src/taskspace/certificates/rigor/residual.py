@@ -19,6 +19,7 @@ from numba import njit
 from taskspace.certificates.rigor.small import (
     add_product,
     add_product_t,
+    fill_product,
     symmetrise,
     transposed,
 )
@@ -54,14 +55,21 @@ def absolute_transpose(x):
 
 
 @njit(cache=True, error_model="numpy")
+def is_zero(x):
+    """Whether all entries of a matrix are zero."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] != 0.0:
+                return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
 def nonzero(stack):
     """Which matrices of a stack have an entry other than zero."""
-    out = np.zeros(stack.shape[0], np.bool_)
+    out = np.empty(stack.shape[0], np.bool_)
     for a in range(stack.shape[0]):
-        for i in range(stack.shape[1]):
-            for j in range(stack.shape[2]):
-                if stack[a, i, j] != 0.0:
-                    out[a] = True
+        out[a] = not is_zero(stack[a])
     return out
 
 
@@ -108,9 +116,9 @@ def add_products(left, right, product, transpose, out, tail):
         out: stack to add to; products of a degree beyond it go to `tail`.
         tail: matrix to which absolute values are added.
     """
-    live_l, live_r = nonzero(left), nonzero(right)
+    live_r = nonzero(right)
     for a in range(left.shape[0]):
-        if not live_l[a]:
+        if is_zero(left[a]):
             continue
         for b in range(right.shape[0]):
             if not live_r[b]:
@@ -184,6 +192,8 @@ def range_norm(stack, rest, even, gamma):
             base[i, j] = stack[0, i, j]
     one_by_one = 0.0
     for g in range(1, stack.shape[0]):
+        if is_zero(stack[g]):
+            continue
         weight = 0.5 if even[g] else 1.0
         for i in range(n):
             for j in range(n):
@@ -221,22 +231,25 @@ def scaled_weight(w, w_rest, kt, r_rest, t, gamma, out, rest):
     n = t.shape[0]
     out[:] = 0.0
     t_t = transposed(t)
+    half = np.empty((n, n))
     for g in range(w.shape[0]):
-        half = np.zeros((n, n))
-        add_product(half, w[g], t_t, 1.0)
+        if is_zero(w[g]):
+            continue
+        fill_product(half, w[g], t_t)
         add_product(out[g], t, half, 1.0)
         symmetrise(out[g])
     inner = absolute_sum(w)
     for i in range(n):
         for j in range(n):
             inner[i, j] = gamma * inner[i, j] + w_rest[i, j] + TINY
-    half = np.zeros((n, n))
-    add_product(half, inner, absolute_transpose(t), 1.0)
+            t_t[i, j] = abs(t_t[i, j])
+    fill_product(half, inner, t_t)
     rest[:] = 0.0
     add_absolute_product(rest, t, half)
-    half = np.zeros(kt.shape)
-    add_product(half, r_rest, kt, 1.0)
-    add_product_t(rest, kt, half, 1.0)
+    if not is_zero(r_rest):
+        through = np.zeros(kt.shape)
+        add_product(through, r_rest, kt, 1.0)
+        add_product_t(rest, kt, through, 1.0)
     for i in range(n):
         for j in range(n):
             rest[i, j] = rest[i, j] * SLACK + TINY
@@ -333,13 +346,12 @@ def residual(scaled, p, t, tables, continuous, gamma):
             for j in range(n):
                 rest[i, j] *= 2.0
     else:
+        half = np.empty((n, n))
         for b in range(p.shape[0]):
-            half = np.zeros((n, n))
-            add_product(half, p[b], t_t, 1.0)
+            fill_product(half, p[b], t_t)
             add_product(out[b], t, half, -1.0)
             symmetrise(out[b])
-        half = np.zeros((n, n))
-        add_product(half, p_sum, absolute_transpose(t), 1.0)
+        fill_product(half, p_sum, absolute_transpose(t))
         for i in range(n):
             for j in range(n):
                 half[i, j] *= 2.0 * gamma

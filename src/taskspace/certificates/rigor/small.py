@@ -10,6 +10,8 @@ from numba import njit
 
 RICCATI_DOUBLINGS = 50
 RICCATI_DONE = 1e-13
+# Sums in any order: what comes out is a candidate, and the check does not trust it.
+ANY_ORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, error_model="numpy")
@@ -35,11 +37,12 @@ def add_product_t(out, a, b, factor):
 
 
 @njit(cache=True, error_model="numpy")
-def times(a, b):
-    """The product a b."""
-    out = np.zeros((a.shape[0], b.shape[1]))
+def fill_product(out, a, b):
+    """Fill a b; `out` is neither of them."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            out[i, j] = 0.0
     add_product(out, a, b, 1.0)
-    return out
 
 
 @njit(cache=True, error_model="numpy")
@@ -52,7 +55,7 @@ def symmetrise(a):
             a[j, i] = x
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=ANY_ORDER)
 def factorise(a, pivots):
     """LU factors of a in its place, rows swapped; False where it is singular."""
     n = a.shape[0]
@@ -77,7 +80,7 @@ def factorise(a, pivots):
     return np.isfinite(a[n - 1, n - 1])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=ANY_ORDER)
 def solve_factorised(a, pivots, x):
     """Overwrite the vector x by the solution of the factorised equations."""
     n = a.shape[0]
@@ -98,23 +101,24 @@ def solve_factorised(a, pivots, x):
 
 
 @njit(cache=True, error_model="numpy")
-def _copied(a):
-    out = np.empty(a.shape)
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            out[i, j] = a[i, j]
-    return out
-
-
-@njit(cache=True, error_model="numpy")
 def invert(a):
     """The inverse and whether it exists."""
     n = a.shape[0]
-    factors = _copied(a)
-    pivots = np.empty(n, np.int64)
-    out = np.zeros((n, n))
+    factors = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            factors[i, j] = a[i, j]
+    out = np.empty((n, n))
+    return out, fill_inverse(out, factors, np.empty(n, np.int64))
+
+
+@njit(cache=True, error_model="numpy")
+def fill_inverse(out, factors, pivots):
+    """Fill the inverse of `factors`, which is overwritten; say whether it exists."""
+    n = factors.shape[0]
+    out[:] = 0.0
     if not factorise(factors, pivots):
-        return out, False
+        return False
     # All columns at once, so that the inner loops run along rows.
     for k in range(n):
         out[k, k] = 1.0
@@ -138,7 +142,7 @@ def invert(a):
         inverse = 1.0 / factors[i, i]
         for j in range(n):
             out[i, j] *= inverse
-    return out, True
+    return True
 
 
 @njit(cache=True, error_model="numpy")
@@ -256,14 +260,19 @@ def transposed(a):
 
 
 @njit(cache=True, error_model="numpy")
-def _sum(a, b, factor, shift):
-    """A + factor · b + shift · I."""
-    out = np.empty(a.shape)
+def _fill_sum(out, a, b, factor, shift):
+    """Fill a + factor · b + shift · I."""
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
             out[i, j] = a[i, j] + factor * b[i, j]
         out[i, i] += shift
-    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _fill_transpose(out, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[j, i] = a[i, j]
 
 
 @njit(cache=True, error_model="numpy")
@@ -273,50 +282,74 @@ def riccati_gain(a, b, q, r, continuous, gain):
     The structure-preserving doubling algorithm, as
     `taskspace.systems.linear.riccati_gain`, for one problem.
     """
+    n, m = b.shape
     r_inverse, done = invert(r)
     if not done:
         return False
+    # One block of memory for all: allocating costs more than small products do.
+    work = np.zeros((8, n, n))
+    e, g, h, w, x, y, z = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    pivots = np.empty(n, np.int64)
     b_t = transposed(b)
-    g = times(times(b, r_inverse), b_t)
-    e, h = a, q
+    br = np.zeros((n, m))
+    add_product(br, b, r_inverse, 1.0)
+    add_product(g, br, b_t, 1.0)
+    _fill_sum(e, a, a, 0.0, 0.0)
+    _fill_sum(h, q, q, 0.0, 0.0)
     if continuous:
+        # A Cayley transform makes it discrete.
         shift = _norm(a) + np.sqrt(_norm(g) * _norm(q)) + 1e-300
-        inverse, done = invert(_sum(a, a, 0.0, -shift))
-        if not done:
+        inverse = work[7]
+        _fill_sum(x, a, a, 0.0, -shift)
+        if not fill_inverse(inverse, x, pivots):
             return False
-        qi = times(q, inverse)
-        w, done = invert(_sum(transposed(a), times(qi, g), 1.0, -shift))
-        if not done:
+        fill_product(y, q, inverse)
+        fill_product(z, y, g)
+        _fill_transpose(x, a)
+        _fill_sum(x, x, z, 1.0, -shift)
+        if not fill_inverse(w, x, pivots):
             return False
-        w = _sum(w, w, 2.0 * shift - 1.0, 0.0)
-        e = _sum(transposed(w), w, 0.0, 1.0)
-        h = times(w, qi)
-        g = times(times(inverse, g), w)
+        _fill_sum(w, w, w, 2.0 * shift - 1.0, 0.0)
+        _fill_transpose(e, w)
+        for i in range(n):
+            e[i, i] += 1.0
+        fill_product(h, w, y)
+        fill_product(x, inverse, g)
+        fill_product(g, x, w)
     for _ in range(RICCATI_DOUBLINGS):
-        w, done = invert(_sum(times(g, h), h, 0.0, 1.0))
-        if not done:
+        fill_product(x, g, h)
+        for i in range(n):
+            x[i, i] += 1.0
+        if not fill_inverse(w, x, pivots):
             return False
-        we = times(w, e)
-        e_t = transposed(e)
-        g = _sum(g, times(times(e, times(w, g)), e_t), 1.0, 0.0)
-        h = _sum(h, times(times(e_t, h), we), 1.0, 0.0)
+        # g += e (w g) eᵀ, h += eᵀ h (w e), e = e (w e)
+        fill_product(x, w, g)
+        fill_product(y, e, x)
+        _fill_transpose(z, e)
+        add_product(g, y, z, 1.0)
         symmetrise(g)
+        fill_product(x, w, e)
+        fill_product(y, z, h)
+        add_product(h, y, x, 1.0)
         symmetrise(h)
-        e = times(e, we)
+        fill_product(y, e, x)
+        e, y = y, e
         size = _largest(e)
         if not size < 1e100:
             return False
         if size <= RICCATI_DONE:
             break
-    bth = times(b_t, h)
+    bth = np.zeros((m, n))
+    add_product(bth, b_t, h, 1.0)
     inner = r_inverse
     if not continuous:
-        inner, done = invert(_sum(r, times(bth, b), 1.0, 0.0))
+        _fill_sum(inner, r, r, 0.0, 0.0)
+        add_product(inner, bth, b, 1.0)
+        inner, done = invert(inner)
         if not done:
             return False
-        bth = times(bth, a)
-    found = times(inner, bth)
-    for i in range(found.shape[0]):
-        for j in range(found.shape[1]):
-            gain[i, j] = found[i, j]
+        bta = np.zeros((m, n))
+        add_product(bta, bth, a, 1.0)
+        bth = bta
+    fill_product(gain, inner, bth)
     return np.isfinite(_largest(gain))

@@ -8,6 +8,7 @@
 | `columns` | which columns of a table are targets, and which only notes |
 | `wide`, `long` | one row a policy; one row a cell |
 | `arrays` | npz, NetCDF, Zarr and xarray |
+| `npz` | NumPy's own files, of which nothing is believed |
 | `contexts` | where sources and targets lie |
 | `parts` | what a matrix said, and the performance table it makes |
 | `limits` | what is refused before it fills the memory |

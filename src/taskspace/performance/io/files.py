@@ -3,13 +3,10 @@
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.lib import format as npy_format
-from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.performance.io.arrays import (
@@ -27,6 +24,7 @@ from taskspace.performance.io.limits import (
     check_zarr,
 )
 from taskspace.performance.io.long import is_long, read_long
+from taskspace.performance.io.npz import read_array, read_arrays
 from taskspace.performance.io.parts import table_from_parts
 from taskspace.performance.io.seal import check_seal
 from taskspace.performance.io.text import read_text
@@ -183,20 +181,15 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
 def _read_npy(path: Path) -> Arrays:
     check_file(path)
     with path.open("rb") as file:
-        array = _read_array(file, path.stat().st_size, str(path))
+        array = read_array(file, path.stat().st_size, str(path))
     return Arrays({"performance": array})
 
 
 def _read_npz(path: Path) -> Arrays:
     check_file(path)
-    arrays = {}
+    arrays = read_arrays(path, str(path))
     with zipfile.ZipFile(path) as archive:
-        members, comment = archive.infolist(), archive.comment
-        check_bytes(sum(member.file_size for member in members), str(path))
-        for member in members:
-            with archive.open(member) as file:
-                name = member.filename.removesuffix(".npy")
-                arrays[name] = _read_array(file, member.file_size, str(path))
+        comment = archive.comment
     attrs: dict[str, Any] = {
         key: arrays.pop(key).item()
         for key in ("best_known_kind", "provenance", "n_episodes")
@@ -208,40 +201,6 @@ def _read_npz(path: Path) -> Arrays:
         if dim in arrays:
             attrs[NAMES[dim]] = arrays.pop(dim).tolist()
     return Arrays(arrays, attrs)
-
-
-def _read_array(file: IO[bytes], n_bytes: int, origin: str) -> NDArray[Any]:
-    """An array in NumPy's format, after its header has been held against the file."""
-    version = npy_format.read_magic(file)
-    header = {
-        (1, 0): npy_format.read_array_header_1_0,
-        (2, 0): npy_format.read_array_header_2_0,
-    }
-    if version not in header:
-        raise InvalidInputError(
-            f"{origin} must have format version 1 or 2 of NumPy, but has {version}."
-        )
-    shape, fortran, dtype = header[version](file)
-    if dtype.hasobject:
-        raise InvalidInputError(
-            f"{origin} must hold numbers, but holds pickled objects, which can run "
-            "code when they are read."
-        )
-    count = 1
-    for n in shape:
-        count *= n
-    if min(shape, default=0) < 0 or count * dtype.itemsize > n_bytes:
-        raise InvalidInputError(
-            f"{origin} is not whole: its header declares shape {shape} of {dtype}, "
-            f"which is more than the {n_bytes:,} bytes that are there."
-        )
-    if dtype.kind in "fiub":
-        check_cells(count, origin)
-    data = file.read(count * dtype.itemsize)
-    if file.read(1):  # to the end, where a zip file has its checksum
-        raise InvalidInputError(f"{origin} is not whole: an array has bytes behind it.")
-    array = np.frombuffer(data, dtype, count)
-    return array.reshape(shape, order="F" if fortran else "C")
 
 
 def _read_netcdf(path: Path) -> Arrays:

@@ -33,19 +33,13 @@ def certify_path(
     """Everything that can be certified about each question.
 
     Args:
-        loaded: what loading a path gave: `table`, and `run` where there is one.
+        loaded: what loading a path gave: `table`, and `setting`: the system and its
+            policies where there are any.
         questions: what is asked.
         time_limit: seconds for each.
         seed: of the searches.
         progress: told what is being done.
     """
-    given: dict[str, Any] = {}
-    if loaded.run is not None:
-        given = {
-            "system": loaded.run.experiment.built_system,
-            "policies": loaded.run.table_policies(),
-            "targets": loaded.run.experiment.target_space,
-        }
     say = progress or (lambda text: None)
     return [
         certify(
@@ -54,7 +48,7 @@ def certify_path(
             time_limit=time_limit,
             seed=seed,
             progress=lambda stage: say(f"certificates: {stage}"),
-            **given,
+            **loaded.setting,
         )
         for question in questions
     ]

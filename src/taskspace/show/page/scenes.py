@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import TaskspaceError
+from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.table import source_space, target_space
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
@@ -21,6 +21,12 @@ __all__ = ["Stage", "judged_policy", "play_record"]
 
 MAX_TARGETS = 400
 """Targets whose trajectories are in a page; others are shown at the nearest one."""
+
+
+WITHOUT = (
+    "The policies of this source are not in the archive; one with all of them is made "
+    "by: taskspace archive RUN FILE --policies all"
+)
 
 
 def judged_policy(
@@ -115,12 +121,14 @@ class Stage:
         policies: of all sources, dims `(source, policy)`.
         sources: contexts of the sources.
         targets: contexts of the targets.
+        without: sources whose policies did not come along, if there are any.
     """
 
     system: "System"
     policies: Policy
     sources: Space
     targets: Space
+    without: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, loaded: Any) -> "Stage | str":
@@ -130,10 +138,14 @@ class Stage:
             loaded: what loading a path gave: `run`, `experiment` and `table`.
         """
         run, experiment = loaded.run, loaded.experiment
+        archive = getattr(loaded, "archive", None)
         if experiment is None:
             return ""
-        if run is None:
-            return "An archive holds no policies. Those of its run can be played."
+        if run is None and (archive is None or archive.policies is None):
+            return (
+                "This archive holds no policies. One with them is made by: taskspace "
+                "archive RUN FILE --policies all"
+            )
         spaces = source_space(loaded.table), target_space(loaded.table)
         if spaces[0] is None or spaces[1] is None:
             return ""
@@ -148,7 +160,11 @@ class Stage:
                 f"Policies of {system.id} cannot be played: it is neither linear nor "
                 "simulated by taskspace."
             )
-        return cls(system, run.table_policies(), spaces[0], spaces[1])
+        if run is not None:
+            return cls(system, run.table_policies(), spaces[0], spaces[1])
+        return cls(
+            system, archive.policies, spaces[0], spaces[1], archive.without_policies
+        )
 
     def record(
         self,
@@ -165,6 +181,8 @@ class Stage:
             sources: one a pair.
             targets: one a pair.
         """
+        if self.without is not None and self.without[sources].any():
+            raise InvalidInputError(WITHOUT)
         members = judged_policy(table, judge, sources, targets)
         which = f"the {judge} of its family there"
         if members is None and isinstance(self.system, EpisodicSystem):
@@ -208,7 +226,11 @@ class Stage:
         cover = layer.steps[number].best
         given = layer.assignment(cover.sources.tolist(), number)
         served = np.flatnonzero(given >= 0)
+        if self.without is not None:
+            served = served[~self.without[given[served]]]
         if not len(served):
+            if self.without is not None and self.without[cover.sources].all():
+                page.header["no_play"] = WITHOUT
             return
         spread = np.linspace(0, len(served) - 1, min(MAX_TARGETS, len(served)))
         targets = served[np.unique(spread.round().astype(int))]

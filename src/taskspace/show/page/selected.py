@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from taskspace.show.page.data import PageData
-from taskspace.show.selection import SelectionPlot
+from taskspace.show.selection import COSTS, SelectionPlot
 
 __all__ = ["add_selection"]
 
@@ -19,8 +19,8 @@ def add_selection(page: PageData, plot: SelectionPlot) -> None:
         plot: the record.
     """
     record = asdict(plot)
-    for other in record["others"]:
-        every = -(-len(other["trainings"]) // MAX_POINTS)
-        for name in ("trainings", "coverage", "low", "high"):
-            other[name] = other[name][::every]
+    for rival in record["rivals"]:
+        every = max(1, -(-len(rival["coverage"]) // MAX_POINTS))
+        for name in (*COSTS, "coverage"):
+            rival[name] = rival[name][::every]
     page.header["selection"] = record

@@ -53,6 +53,11 @@ class Loaded(Protocol):
         ...
 
     @property
+    def setting(self) -> dict[str, Any]:
+        """System, policies and targets, for certificates."""
+        ...
+
+    @property
     def system(self) -> dict[str, Any]:
         """What a run or an archive tells of its system."""
         ...

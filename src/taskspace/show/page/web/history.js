@@ -24,43 +24,42 @@ export function historyPart(page) {
   const { selection } = page.header;
   const chart = frame("Coverage against what was spent");
   const caption = h("figcaption");
+  const { own, rivals } = selection;
   const choice = h("select", { class: "spent", "aria-label": "Drawn against", onchange: () => draw() },
-    SPENT.filter(([name]) => name === "trainings" || selection[name].some((/** @type {number} */ v) => v > 0))
+    SPENT.filter(([name]) => name === "trainings" || own[name].some((/** @type {number} */ v) => v > 0))
       .map(([name, label]) => h("option", { value: name }, label)));
   const draw = () => {
     const name = choice.value;
-    const spent = selection[name];
     const isTrainings = name === "trainings";
-    const oracle = isTrainings ? selection.oracle : [];
-    const most = Math.max(...spent, oracle.length, 1);
-    const others = isTrainings ? selection.others : [];
-    const right = others.length ? 1.5 * most : most;
+    const greedy = isTrainings ? selection.greedy : [];
+    const most = Math.max(...own[name], greedy.length, 1);
+    const right = rivals.length ? 1.5 * most : most;
     const x = scale(0, right, "linear", 6);
     const y = scale(0, 1, "linear", 5);
     const at = (/** @type {number} */ sx, /** @type {number} */ sy) => /** @type {[number, number]} */ (
       [SIZE.left + x.at(sx) * INNER.w, SIZE.top + (1 - y.at(sy)) * INNER.h]);
-    const line = (/** @type {number[]} */ xs, /** @type {number[]} */ ys, /** @type {string} */ kind) =>
-      svg("path", { d: stairsOf(xs.map((v, i) => at(v, ys[i]))), class: `line ${kind}` });
-    const inside = (/** @type {any} */ o) => o.trainings
-      .map((/** @type {number} */ t, /** @type {number} */ i) => [t, o.coverage[i]])
-      .filter((/** @type {[number, number]} */ p) => p[0] <= right);
-    const column = (/** @type {any} */ o, /** @type {number} */ i) => inside(o).map((/** @type {number[]} */ p) => p[i]);
+    const line = (/** @type {number[]} */ xs, /** @type {number[]} */ ys, /** @type {string} */ kind) => {
+      const points = xs.map((v, i) => /** @type {[number, number]} */ ([v, ys[i]])).filter(([v]) => v <= right);
+      return svg("path", { d: stairsOf(points.map(([v, share]) => at(v, share))), class: `line ${kind}` });
+    };
     const bound = isTrainings ? selection.lower_bound : null;
     show(chart, axes(x, y, SPENT.find(([n]) => n === name)?.[1] ?? "", "targets covered", percent),
-      others.map((/** @type {any} */ o) => line(column(o, 0), column(o, 1), o.name)),
-      oracle.length ? line(oracle.map((/** @type {number} */ _, /** @type {number} */ i) => i + 1), oracle, "greedy") : null,
+      rivals.map((/** @type {any} */ r) => line(r[name], r.coverage, r.name)),
+      greedy.length ? line(greedy.map((/** @type {number} */ _, /** @type {number} */ i) => i + 1), greedy, "greedy") : null,
       bound === null ? null : svg("line", {
         x1: at(bound, 0)[0], x2: at(bound, 0)[0], y1: SIZE.top, y2: SIZE.top + INNER.h, class: "line lower",
       }),
-      line(spent, selection.coverage, "upper"),
-      spent.map((/** @type {number} */ v, /** @type {number} */ i) => {
-        const [cx, cy] = at(v, selection.coverage[i]);
+      line(own[name], own.coverage, "upper"),
+      own[name].map((/** @type {number} */ v, /** @type {number} */ i) => {
+        const [cx, cy] = at(v, own.coverage[i]);
         return svg("circle", { cx, cy, r: 2.5, class: "stored" });
       }));
-    show(caption, h("span", { class: "key upper" }, `selector ${selection.selector}: ${count(selection.trainings.at(-1) ?? 0)} trainings`),
-      oracle.length ? [" ", h("span", { class: "key greedy" }, `an oracle's greedy, which sees the table of all candidates: ${oracle.length}`)] : null,
-      others.map((/** @type {any} */ o) => [" ", h("span", { class: `key ${o.name}` }, `${o.name} choice`)]),
-      bound === null ? null : [" ", h("span", { class: "key lower" }, `no selector needs fewer than ${bound}`)]);
+    const { minimum } = selection;
+    show(caption, h("span", { class: "key upper" }, `selector ${selection.selector}: ${count(own.trainings.at(-1) ?? 0)} trainings`),
+      greedy.length ? [" ", h("span", { class: "key greedy" }, `an oracle's greedy, which sees the table of all candidates: ${greedy.length}`)] : null,
+      rivals.map((/** @type {any} */ r) => [" ", h("span", { class: `key ${r.name}` }, r.name)]),
+      bound === null ? null : [" ", h("span", { class: "key lower" }, `no selector needs fewer than ${bound}`)],
+      minimum ? ` The oracle's smallest cover has ${minimum[0] === minimum[1] ? minimum[1] : `${minimum[0]} to ${minimum[1]}`} sources.` : null);
   };
   draw();
   return h("div", { class: "below" },

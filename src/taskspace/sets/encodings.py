@@ -1,4 +1,4 @@
-"""Tolerance sets: which targets each source serves, packed.
+"""Two encodings of the targets that each source serves.
 
 One interface, `TargetSets`, and two encodings that give the same results:
 `PackedSets` keeps one bit per (source, target) pair, `RunSets` keeps for each
@@ -7,10 +7,10 @@ few dozen runs stand for thousands of bits.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace import _bits as kernels
 from taskspace import _memory
 from taskspace._threads import over_rows
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 
 LossRow = Callable[[int], NDArray[np.floating]]
 """The losses of one source at every target."""
 
-Encoding = Literal["auto", "bits", "runs"]
-ENCODINGS: Final = ("auto", "bits", "runs")
-
-# Above this many bytes of bits, `encoding="auto"` goes over to runs.
-MAX_PACKED_BYTES: Final = 256 * 2**20
 # Below this many bytes of bits, a thread costs more than it gives.
 MIN_THREADED_BYTES: Final = 2**21
 
@@ -168,13 +163,13 @@ class PackedSets(TargetSets):
     @classmethod
     def from_bool(cls, matrix: ArrayLike) -> "PackedSets":
         """Pack a boolean matrix `(source, target)`."""
-        return _pack_bits(_as_bool_matrix(matrix))
+        return pack_bits(as_bool_matrix(matrix))
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "PackedSets":
         """Pack blocks of rows as they arrive; only one block is held unpacked."""
-        parts = [_pack_bits(_as_bool_matrix(block, n_targets)) for block in blocks]
-        return _join_packed(parts, n_targets)
+        parts = [pack_bits(as_bool_matrix(block, n_targets)) for block in blocks]
+        return join_packed(parts, n_targets)
 
     @property
     def n_sources(self) -> int:
@@ -194,11 +189,11 @@ class PackedSets(TargetSets):
 
     def row(self, source: int) -> NDArray[np.bool_]:
         """Targets that one source serves."""
-        return _unpack(self.words[source : source + 1], self.n_targets)[0]
+        return kernels.unpack_rows(self.words[source : source + 1], self.n_targets)[0]
 
     def to_bool(self) -> NDArray[np.bool_]:
         """All bits unpacked."""
-        return _unpack(self.words, self.n_targets)
+        return kernels.unpack_rows(self.words, self.n_targets)
 
     def subset(self, sources: ArrayLike) -> "PackedSets":
         """Only these sources, in this order."""
@@ -209,7 +204,7 @@ class PackedSets(TargetSets):
     def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
         """Targets that at least one of `sources` serves."""
         words = kernels.or_rows(self.words, self._indices(sources))
-        return _unpack(words[None], self.n_targets)[0]
+        return kernels.unpack_rows(words[None], self.n_targets)[0]
 
     def to_packed(self) -> "PackedSets":
         """These sets themselves."""
@@ -224,12 +219,17 @@ class PackedSets(TargetSets):
         words = self.words
         offsets = np.zeros(len(words) + 1, np.int64)
         counts = offsets[1:]
-        _over_rows(lambda a, b: kernels.count_runs(words[a:b], counts[a:b]), words)
+        over_rows(
+            lambda a, b: kernels.count_runs(words[a:b], counts[a:b]),
+            len(words),
+            in_threads=words.nbytes >= MIN_THREADED_BYTES,
+        )
         np.cumsum(offsets, out=offsets)
         starts, stops = (np.empty(offsets[-1], np.int32) for _ in range(2))
-        _over_rows(
+        over_rows(
             lambda a, b: kernels.find_runs(words[a:b], offsets[a:], starts, stops),
-            words,
+            len(words),
+            in_threads=words.nbytes >= MIN_THREADED_BYTES,
         )
         return RunSets(offsets, starts, stops, self.n_targets, self.losses)
 
@@ -292,7 +292,7 @@ class RunSets(TargetSets):
     def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "RunSets":
         """Find the runs of blocks of rows as they arrive."""
         return cls.concatenate(
-            (cls.from_bool(_as_bool_matrix(block, n_targets)) for block in blocks),
+            (cls.from_bool(as_bool_matrix(block, n_targets)) for block in blocks),
             n_targets,
         )
 
@@ -383,85 +383,13 @@ class RunSets(TargetSets):
         )
 
 
-def pack(
-    data: Any,
-    *,
-    n_targets: int | None = None,
-    encoding: Encoding = "auto",
-    losses: LossRow | None = None,
-) -> TargetSets:
-    """Tolerance sets of a boolean matrix or of a stream of its row blocks.
+def as_bool_matrix(matrix: ArrayLike, n_targets: int | None = None) -> NDArray:
+    """A boolean matrix as it must be, or an error.
 
     Args:
-        data: boolean matrix `(source, target)` (NumPy or xarray), or an iterable of
-            blocks of its rows, of which only one is held at a time.
-        n_targets: number of targets; needed for a stream that may be empty.
-        encoding: `"bits"`, `"runs"`, or `"auto"`: bits up to 256 MiB, then runs.
-        losses: gives the losses of one source at every target, by which a cover
-            assigns targets; called for selected sources only.
-
-    Returns:
-        The packed sets.
+        matrix: dims `(source, target)`.
+        n_targets: how many targets it must have, None for any number.
     """
-    sets = _pack(data, n_targets, encoding)
-    if losses is None:
-        return sets
-    known = replace(sets, losses=losses)
-    object.__setattr__(known, "sizes", sets.sizes)  # fill the cached property
-    return known
-
-
-def _pack(data: Any, n_targets: int | None, encoding: Encoding) -> Any:
-    if encoding not in ENCODINGS:
-        raise UnknownNameError("encoding", encoding, ENCODINGS)
-    if isinstance(data, TargetSets):
-        too_large = data.n_sources * data.n_targets / 8 > MAX_PACKED_BYTES
-        wanted = ("runs" if too_large else "bits") if encoding == "auto" else encoding
-        return data.to_runs() if wanted == "runs" else data.to_packed()
-    if hasattr(data, "shape"):
-        matrix = _as_bool_matrix(data, n_targets)
-        data, n_targets = [matrix], matrix.shape[1]
-    stream, n_targets = _peek_width(iter(data), n_targets)
-    if encoding == "bits":
-        return PackedSets.from_blocks(stream, n_targets)
-    if encoding == "runs":
-        return RunSets.from_blocks(stream, n_targets)
-    return _pack_until_large(stream, n_targets)
-
-
-def _pack_until_large(stream: Iterator[ArrayLike], n_targets: int) -> TargetSets:
-    parts: list[PackedSets] = []
-    n_bytes, most = 0, min(MAX_PACKED_BYTES, _memory.available() // 8)
-    for block in stream:
-        parts.append(_pack_bits(_as_bool_matrix(block, n_targets)))
-        n_bytes += parts[-1].nbytes
-        if n_bytes > most:
-            head = [part.to_runs() for part in parts]
-            rest = RunSets.from_blocks(stream, n_targets)
-            return RunSets.concatenate([*head, rest], n_targets)
-    return _join_packed(parts, n_targets)
-
-
-def _peek_width(
-    stream: Iterator[ArrayLike], n_targets: int | None
-) -> tuple[Iterator[ArrayLike], int]:
-    if n_targets is not None:
-        return stream, n_targets
-    first = next(stream, None)
-    if first is None:
-        raise InvalidInputError(
-            "n_targets must be given for an empty stream of blocks, but got none."
-        )
-    first = _as_bool_matrix(first)
-
-    def whole() -> Iterator[ArrayLike]:
-        yield first
-        yield from stream
-
-    return whole(), first.shape[1]
-
-
-def _as_bool_matrix(matrix: ArrayLike, n_targets: int | None = None) -> NDArray:
     array = np.asarray(matrix)
     if array.ndim != 2 or array.dtype != np.bool_:
         raise InvalidInputError(
@@ -489,32 +417,33 @@ def _join_int32(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
     return joined
 
 
-def _unpack(words: NDArray[np.uint64], n_targets: int) -> NDArray[np.bool_]:
-    as_bytes = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
-    bits = np.unpackbits(as_bytes, axis=1, count=n_targets, bitorder="little")
-    return bits.view(np.bool_)
+def pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
+    """The bits of a boolean matrix.
 
-
-def _over_rows(kernel: Callable[[int, int], None], words: NDArray[np.uint64]) -> None:
-    """A kernel over all rows, in threads where that is worth their start."""
-    if words.nbytes < MIN_THREADED_BYTES:
-        kernel(0, len(words))
-    else:
-        over_rows(kernel, len(words))
-
-
-def _pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
+    Args:
+        matrix: dims `(source, target)`, contiguous.
+    """
     n_sources, n_targets = matrix.shape
     words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
     sizes = np.zeros(n_sources, np.int64)
     rows = matrix.view(np.uint8)
-    _over_rows(lambda a, b: kernels.pack_rows(rows[a:b], words[a:b], sizes[a:b]), words)
+    over_rows(
+        lambda a, b: kernels.pack_rows(rows[a:b], words[a:b], sizes[a:b]),
+        n_sources,
+        in_threads=words.nbytes >= MIN_THREADED_BYTES,
+    )
     packed = PackedSets(words, n_targets)
     object.__setattr__(packed, "sizes", sizes)  # known: fill the cached property
     return packed
 
 
-def _join_packed(parts: list[PackedSets], n_targets: int) -> PackedSets:
+def join_packed(parts: list[PackedSets], n_targets: int) -> PackedSets:
+    """All sources of all parts, one part after the other.
+
+    Args:
+        parts: sets of the same targets; may be none.
+        n_targets: how many targets they have.
+    """
     if len(parts) == 1:
         return parts[0]
     empty = np.zeros((0, -(-n_targets // 64)), np.uint64)

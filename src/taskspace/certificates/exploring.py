@@ -1,0 +1,182 @@
+"""A closer look at a few sources before a cover is chosen.
+
+A table of means over few episodes says which sources are worth a closer look, not
+which of them serve: where its noise is as large as ε, a cover of it is a choice among
+lucky numbers. So some sources are played at every target in more episodes, and the
+cover is chosen on these. Three sets of episodes, none of which meets another's choice:
+those of the table, those played here, and the fresh ones that judge (`fresh.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.cover import minimum_cover
+from taskspace.cover.base import Clock
+from taskspace.errors import InvalidInputError
+from taskspace.performance import make_table, source_space, target_space
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.sets import PackedSets
+from taskspace.spaces import Points
+from taskspace.systems.episodic import (
+    FIRST_FRESH,
+    EpisodicSystem,
+    standard_error,
+)
+
+__all__ = ["Explored", "explore", "least_assignment", "shortlist"]
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """A few sources of a table, played in more episodes.
+
+    Args:
+        sources: which ones, as rows of the table that they were taken from.
+        table: their performance table, over the new episodes alone. `best_known` is
+            that of the first table, so losses are against the same numbers.
+    """
+
+    sources: NDArray[np.int64]
+    table: xr.Dataset
+
+
+def shortlist(table: xr.Dataset, question: Question, n: int) -> NDArray[np.int64]:
+    """Sources that are worth a closer look: those of one cover after another.
+
+    A greedy cover of the table, then one of the sources that are left, and so on;
+    of sources that serve as many open targets, the one that serves most of all.
+
+    Args:
+        table: a performance table.
+        question: what the covers answer.
+        n: how many sources, if there are as many.
+
+    Returns:
+        Rows of the table, ascending.
+    """
+    if n < 1:
+        raise InvalidInputError(f"A shortlist needs n >= 1 sources, but got n={n}.")
+    parts = [block <= question.epsilon for _, block in question.blocks(table)]
+    served = np.concatenate(parts)
+    total = served.sum(1)
+    free = np.ones(len(served), np.bool_)
+    chosen: list[int] = []
+    is_open = np.zeros(served.shape[1], np.bool_)
+    while len(chosen) < min(n, len(served)):
+        if not is_open.any():  # a new cover, of what the free sources can serve
+            is_open = served[free].any(0)
+        gain = np.where(free, served[:, is_open].sum(1), -1)
+        best = int(np.lexsort((-total, -gain))[0])
+        chosen.append(best)
+        free[best] = False
+        is_open &= ~served[best]
+        is_open &= served[free].any(0)
+    return np.array(sorted(chosen), np.int64)
+
+
+def explore(
+    table: xr.Dataset,
+    question: Question,
+    system: EpisodicSystem,
+    policies: Policy,
+    *,
+    n_sources: int = 16,
+    n_episodes: int = 256,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Explored:
+    """Play a shortlist of sources at every target, in episodes that are new.
+
+    Args:
+        table: the table that says which sources are worth it.
+        question: what a cover is to answer.
+        system: the tasks.
+        policies: the stack that the table was made with.
+        n_sources: length of the shortlist.
+        n_episodes: for each policy at each target; enough that the standard error is
+            well below ε.
+        time_limit: seconds after which no further source is begun; the first is
+            always played.
+        progress: called with how far it is.
+    """
+    clock = Clock(time_limit)
+    sources, targets = source_space(table), target_space(table)
+    if sources is None or targets is None:
+        raise InvalidInputError("Playing again needs the contexts of both sides.")
+    first = max(system.n_episodes, int(table.attrs.get("n_episodes", 0)))
+    if n_episodes < 2 or first + n_episodes > FIRST_FRESH:
+        raise InvalidInputError(
+            f"2 <= n_episodes <= {FIRST_FRESH - first} must hold for a closer look, "
+            f"but got n_episodes={n_episodes}."
+        )
+    episodes = range(first, first + n_episodes)
+    rows, own = system.contexts(targets), system.contexts(sources)
+    short = shortlist(table, question, n_sources)
+    means, errors, homes = [], [], []
+    for number, source in enumerate(short.tolist()):
+        if number and clock.left <= 0:
+            break
+        if progress is not None:
+            progress(f"a closer look: source {number + 1} of {len(short)}")
+        stack = policies[source : source + 1]
+        returns = system.returns(stack, rows, episodes=episodes)[0]
+        means.append(returns.mean(-1, dtype=np.float64))
+        errors.append(standard_error(returns))
+        home = system.returns(stack, own[source : source + 1], episodes=episodes)
+        homes.append(home[0, :, 0].mean(-1, dtype=np.float64))
+    short = short[: len(means)]
+    variables = {
+        "performance": np.stack(means),
+        "standard_error": np.stack(errors),
+        "home_performance": np.stack(homes),
+        "best_known": table["best_known"].values,
+    }
+    notes = {
+        "provenance": "sampled",
+        "n_episodes": n_episodes,
+        "first_episode": first,
+        "best_known_kind": table.attrs.get("best_known_kind", "best of the table"),
+    }
+    chosen = Points(sources.names, sources.points[short])
+    return Explored(short, make_table(variables, chosen, targets, notes))
+
+
+def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]:
+    """A cover of the fewest sources, and of these covers the one that loses least.
+
+    The largest loss that it leaves is the smallest that this number of sources can
+    leave, at the targets that some source serves. Every target has a source, also
+    where none serves: the selected one of least loss.
+
+    Args:
+        table: a small performance table.
+        question: what the cover answers.
+
+    Returns:
+        Row of each target.
+    """
+    losses = question.losses(table).values
+    can = (losses <= question.epsilon).any(0)
+    if not can.any():
+        return losses.argmin(0)
+    inner = losses[:, can]
+    cover = minimum_cover(PackedSets.from_bool(inner <= question.epsilon))
+    values = np.unique(inner[inner <= question.epsilon])
+    low, high = 0, len(values) - 1  # a cover of this size exists at values[high]
+    while low < high:
+        middle = (low + high) // 2
+        served = inner <= values[middle]
+        tighter = (
+            minimum_cover(PackedSets.from_bool(served)) if served.any(0).all() else None
+        )
+        if tighter is not None and tighter.size <= cover.size:
+            cover, high = tighter, middle
+        else:
+            low = middle + 1
+    selected = np.sort(np.asarray(cover.sources, np.int64))
+    return selected[losses[selected].argmin(0)]

@@ -1,0 +1,216 @@
+"""What `taskspace cover` found, for people and for spreadsheets."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from rich.table import Table
+
+from taskspace.cli.output import console, number, shown
+from taskspace.cover import Cover, CoverAnswer
+from taskspace.cover.answer import source_names, target_names
+from taskspace.performance import target_space
+
+__all__ = ["assignment_csv", "show_cover"]
+
+SHOWN_SOURCES = 12
+SHOWN_TARGETS = 30
+
+
+def _label(names: list[str] | None, place: int) -> str:
+    return shown(names[place]) if names else f"{place:,}"
+
+
+def _claim(found: Cover, scope: str, weighted: bool) -> str:
+    """What is known of a cover beside its size."""
+    if found.coverage_bound is not None:
+        if found.optimal:
+            return f"proven that no {found.size} sources serve more{scope}"
+        unit = " of the weight" if weighted else ""
+        return (
+            f"no {found.size} sources serve more than "
+            f"{100 * found.coverage_bound:.4g} %{unit}{scope}"
+        )
+    if found.optimal:
+        return f"proven optimal{scope}"
+    return (
+        rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
+        f"{found.lower_bound_kind} bound{scope}"
+    )
+
+
+def show_cover(
+    answer: CoverAnswer,
+    table: xr.Dataset | None,
+    path: Path,
+    save: Path | None,
+    *,
+    weighted: bool,
+    again: str | None,
+) -> None:
+    """Print a cover and what is known of it.
+
+    Args:
+        answer: the cover and its question.
+        table: the table that it covers, None for a set-cover file.
+        path: the run or file.
+        save: where the cover was written, None if nowhere.
+        weighted: whether targets have weights.
+        again: the options that ask the same again, None where no method does better.
+    """
+    found, question = answer.cover, answer.question
+    scope = f" {answer.scope}" if answer.scope else ""
+    some = "source" if found.size == 1 else "sources"
+    console.print(
+        f"[bold]{found.size} {some}[/bold] of {found.n_sources:,} cover "
+        f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: "
+        f"{_claim(found, scope, weighted)}."
+    )
+    if question is not None:
+        console.print(f"Asked: {question.statement}.")
+    if found.cost != found.size:
+        console.print(f"Total cost {number(found.cost, 8)}.")
+    names = target_names(table) if table is not None else None
+    if len(found.uncoverable):
+        first = ", ".join(_label(names, int(t)) for t in found.uncoverable[:5])
+        more = ", ..." if len(found.uncoverable) > 5 else ""
+        console.print(
+            f"[red]![/red] {len(found.uncoverable)} targets are served by no source: "
+            f"{first}{more}."
+        )
+    _show_restrictions(found, answer, table)
+    if question is not None:
+        _show_losses(answer)
+    _show_sources(answer)
+    if table is not None and found.n_targets <= SHOWN_TARGETS and found.size > 0:
+        _show_assignment(answer, table)
+    console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
+    if save is not None:
+        console.print(
+            f"Saved {shown(save)}; check it with: taskspace verify {shown(save)} "
+            f"{shown(path)}"
+        )
+    if again is not None and found.method != "minimum" and not found.optimal:
+        words = f"taskspace cover {again} --method minimum"
+        console.print(f"Next: {shown(words)}", soft_wrap=True)
+
+
+def _show_restrictions(
+    found: Cover, answer: CoverAnswer, table: xr.Dataset | None
+) -> None:
+    """Which selections were to choose from, where not all were."""
+    sources = source_names(table) if table is not None else None
+    names = target_names(table) if table is not None else None
+    for what, held in (("in", found.include), ("out", found.exclude)):
+        if len(held):
+            first = ", ".join(_label(sources, int(s)) for s in held[:8])
+            more = ", ..." if len(held) > 8 else ""
+            console.print(f"Must be {what}: {first}{more}.")
+    if found.copies > 1:
+        console.print(
+            f"Every target is served by {found.copies} sources"
+            + (", but for those named here." if len(found.short) else ".")
+        )
+    if len(found.short):
+        first = ", ".join(_label(names, int(t)) for t in found.short[:8])
+        more = ", ..." if len(found.short) > 8 else ""
+        console.print(
+            f"[red]![/red] {len(found.short)} targets have fewer than {found.copies} "
+            f"sources that serve them: {first}{more}."
+        )
+
+
+def _show_losses(answer: CoverAnswer) -> None:
+    question = answer.question
+    assert question is not None
+    if question.criterion != "regret":
+        console.print(
+            f"Worst {question.criterion} over the targets served: "
+            f"{number(answer.worst_loss)} (in {question.rule.unit})."
+        )
+    console.print(
+        f"Worst regret over the targets served: {number(answer.worst_regret)} (in "
+        "performance)."
+    )
+    if answer.misleads:
+        console.print(
+            f"[red]![/red] That exceeds ε = {question.epsilon:g}: the signed criterion "
+            "compares each policy with its own score at home, so a poor policy covers "
+            "much. Use --criterion regret to deploy."
+        )
+
+
+def _show_sources(answer: CoverAnswer) -> None:
+    found = answer.cover
+    table = Table("source", "serves")
+    names = list(answer.contexts[0]) if answer.contexts else []
+    for name in names:
+        table.add_column(shown(name), justify="right")
+    for place, source in enumerate(found.sources[:SHOWN_SOURCES].tolist()):
+        label = shown(answer.names[place]) if answer.names else str(source)
+        served = int((found.assignment == source).sum())
+        values = answer.contexts[place] if answer.contexts else {}
+        table.add_row(label, f"{served:,}", *(number(values[n]) for n in names))
+    console.print(table)
+    if found.size > SHOWN_SOURCES:
+        console.print(
+            f"... and {found.size - SHOWN_SOURCES} more; all with --format json."
+        )
+
+
+def _show_assignment(answer: CoverAnswer, table: xr.Dataset) -> None:
+    spares = ["spare"] if answer.cover.spares is not None else []
+    view = Table("target", "served by", *spares, "loss")
+    for target, *serving, loss in _assigned(answer, table):
+        cells = [shown(source) if source else "–" for source in serving[:2]]
+        view.add_row(shown(target), *cells, number(loss))
+    console.print(view)
+
+
+def _assigned(answer: CoverAnswer, table: xr.Dataset | None) -> list[tuple[Any, ...]]:
+    """For each target its name, its source, any spares, and what it loses."""
+    found = answer.cover
+    names = target_names(table) if table is not None else None
+    sources = source_names(table) if table is not None else None
+    left = None
+    if answer.question is not None and table is not None:
+        left = answer.question.left(table, found.assignment)
+
+    def called(source: int) -> str:
+        return "" if source < 0 else (sources[source] if sources else str(source))
+
+    rows = []
+    for target, source in enumerate(found.assignment.tolist()):
+        spares = [] if found.spares is None else found.spares[:, target].tolist()
+        rows.append(
+            (
+                names[target] if names else str(target),
+                called(source),
+                *map(called, spares),
+                None if left is None or source < 0 else float(left[target]),
+            )
+        )
+    return rows
+
+
+def assignment_csv(answer: CoverAnswer, table: xr.Dataset | None) -> str:
+    """Who serves whom, one row a target, as CSV.
+
+    Args:
+        answer: the cover and its question.
+        table: the table that it covers, None for a set-cover file.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    space = target_space(table) if table is not None else None
+    axes = list(space.names) if space is not None else []
+    spares = [f"spare {k}" for k in range(1, answer.cover.copies)]
+    writer.writerow(["target", *axes, "source", *spares, "loss"])
+    for place, (*names, loss) in enumerate(_assigned(answer, table)):
+        values = space.points[place].tolist() if space is not None else []
+        # A cell that a spreadsheet would take for a formula gets an apostrophe.
+        cells = [f"'{c}" if c[:1] in "=+-@" and c else c for c in names]
+        writer.writerow([cells[0], *values, *cells[1:], "" if loss is None else loss])
+    return out.getvalue()

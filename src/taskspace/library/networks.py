@@ -1,0 +1,111 @@
+"""The other alternative to a library of networks: one that sees the context."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.library.base import PolicyLibrary
+from taskspace.spaces import Points
+from taskspace.systems.base import System
+
+if TYPE_CHECKING:
+    from taskspace.trainers.conditioned import ConditionedNetwork
+    from taskspace.trainers.ppo import Ppo
+
+__all__ = ["conditioned_networks", "network_scores", "training_steps"]
+
+
+def training_steps(library: PolicyLibrary) -> int | None:
+    """Environment steps that the policies of a library took, None if not known.
+
+    Args:
+        library: the library.
+    """
+    steps = library.provenance.get("environment_steps")
+    return int(steps) if steps else None
+
+
+def conditioned_networks(
+    library: PolicyLibrary,
+    system: System,
+    n: int,
+    *,
+    recipe: "Ppo | None" = None,
+    total_steps: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> "list[ConditionedNetwork]":
+    """Networks that see the context, each trained as long as the whole library.
+
+    Args:
+        library: gives the range of contexts and the budget.
+        system: a simulated system.
+        n: how many, each with its own seed.
+        recipe: settings of PPO; the defaults where not given.
+        total_steps: environment steps of each network; what the policies of the
+            library took together where not given.
+        seed: of the first network.
+        progress: called with the number of networks that are trained.
+    """
+    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
+    from taskspace.trainers.conditioned import train_conditioned
+    from taskspace.trainers.ppo import Ppo
+
+    steps = training_steps(library) if total_steps is None else total_steps
+    if steps is None or steps < 1:
+        raise InvalidInputError(
+            "A network is trained as long as the policies of the library together, but "
+            "how many environment steps these took is not known. Give total_steps "
+            "(--network-steps)."
+        )
+    if not isinstance(system, SimulatedSystem):
+        raise InvalidInputError(
+            "A network that sees the context is trained in JAX (SimulatedSystem), but "
+            f"{system.id} is no such system."
+        )
+    ends = np.stack([library.low, library.high])
+    names = [*library.names, *library.fixed]
+    fixed = np.tile(list(library.fixed.values()), (2, 1)).reshape(2, -1)
+    low, high = system.contexts(Points(names, np.concatenate([ends, fixed], axis=1)))
+    found = []
+    for k in range(n):
+        found.append(
+            train_conditioned(
+                system,
+                low,
+                high,
+                recipe=Ppo() if recipe is None else recipe,
+                total_steps=steps,
+                seed=seed + k,
+            )
+        )
+        if progress is not None:
+            progress(k + 1)
+    return found
+
+
+def network_scores(
+    networks: "Sequence[ConditionedNetwork]",
+    library: PolicyLibrary,
+    system: Any,
+    contexts: NDArray[np.float64],
+    seen: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """J of every network at every context, `(network, context)`.
+
+    Args:
+        networks: the networks.
+        library: names the columns of `seen`.
+        system: a simulated system.
+        contexts: full context rows.
+        seen: what is measured of them, in the library's axes.
+    """
+    scores = []
+    for one in networks:
+        told = seen[:, [library.names.index(name) for name in one.axes]]
+        returns = one.returns(system, contexts, told)
+        scores.append(returns.mean(-1, dtype=np.float64))
+    return np.array(scores).reshape(-1, len(contexts))

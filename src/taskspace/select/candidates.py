@@ -1,0 +1,217 @@
+"""What may be trained: nodes of a grid, points between them, any point of the box."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from scipy.stats.qmc import Sobol
+
+from taskspace.errors import InvalidInputError
+from taskspace.spaces import Grid, Points, Space
+
+__all__ = [
+    "BOX",
+    "Candidates",
+    "CandidatesOption",
+    "Scattered",
+    "candidate_space",
+    "distances",
+]
+
+Array = NDArray[np.float64]
+
+BOX = "box"
+"""The option that lets a selector propose any point of the box."""
+
+CandidatesOption = Space | int | Literal["box"] | None
+"""What may be trained: a space, the contexts to cover and so many points between them,
+any point of their box, or (None) just these contexts."""
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Contexts, and points scattered over their box.
+
+    Args:
+        box: the contexts whose box and scales they are in.
+        n: number of further points, a Sobol sequence; > 0.
+        seed: of its scrambling.
+    """
+
+    box: Space
+    n: int
+    seed: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the context parameters, one a column of `points`."""
+        return self.box.names
+
+    @cached_property
+    def points(self) -> Array:
+        """The contexts, then the scattered points."""
+        frame = Candidates(self.box)
+        varies = np.flatnonzero(np.ptp(frame.unit, axis=0) > 0)
+        units = np.repeat(frame.unit[:1], self.n, axis=0)
+        if len(varies):
+            # A power of two keeps the sequence balanced; the first n are kept.
+            power = int(np.ceil(np.log2(max(self.n, 2))))
+            drawn = Sobol(len(varies), seed=self.seed).random_base2(power)
+            units[:, varies] = drawn[: self.n]
+        return np.concatenate([self.box.points, frame.points_of(units)])
+
+    @property
+    def size(self) -> int:
+        """How many contexts there are."""
+        return len(self.points)
+
+    def context(self, index: int) -> dict[str, float]:
+        """The context with this number, by name.
+
+        Args:
+            index: its number.
+        """
+        return Points(self.names, self.points).context(index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that make the same contexts again."""
+        return Points(self.names, self.points).to_dict()
+
+
+def candidate_space(space: Space, candidates: CandidatesOption, seed: int) -> Space:
+    """The contexts that a selector chooses from.
+
+    Args:
+        space: contexts that were named.
+        candidates: see `CandidatesOption`.
+        seed: of scattered points.
+    """
+    if candidates is None or candidates == BOX:
+        return space
+    if isinstance(candidates, int) and not isinstance(candidates, bool):
+        if candidates < 1:
+            raise InvalidInputError(
+                f"A number of further candidates must be >= 1, but got {candidates}."
+            )
+        return Scattered(space, candidates, seed)
+    if isinstance(candidates, str | bool | float) or not hasattr(candidates, "points"):
+        raise InvalidInputError(
+            "candidates must be a space, a number of points between the contexts, or "
+            f"{BOX!r} for any point of their box, but got {candidates!r}."
+        )
+    return cast("Space", candidates)
+
+
+class Candidates:
+    """Contexts that may be trained, in coordinates where every axis is as long.
+
+    Args:
+        space: the contexts.
+
+    Example:
+        >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
+        >>> candidates.unit[:3].round(3).tolist()
+        [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
+        >>> candidates.middle
+        2
+    """
+
+    def __init__(self, space: Space):
+        self.space = space
+        self.points = space.points
+        box = space.box if isinstance(space, Scattered) else space
+        self._log = np.array(
+            [axis.scale == "log" for axis in box.axes]
+            if isinstance(box, Grid)
+            else [False] * len(space.names)
+        )
+        self._ends = box.points.min(0), box.points.max(0)
+        straight = self._straight(box.points)
+        self._low = straight.min(0)
+        width = straight.max(0) - self._low
+        self._width = np.where(width > 0, width, 1.0)
+        self.unit: Array = self.units_of(self.points)
+
+    def _straight(self, points: Array) -> Array:
+        points = np.array(points, np.float64)
+        points[:, self._log] = np.log(points[:, self._log])
+        return points
+
+    def units_of(self, points: Array) -> Array:
+        """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
+
+        Args:
+            points: one row a context.
+        """
+        return (self._straight(points) - self._low) / self._width
+
+    def points_of(self, units: Array) -> Array:
+        """The contexts at some coordinates.
+
+        Args:
+            units: one row a context.
+        """
+        points = units * self._width + self._low
+        points[:, self._log] = np.exp(points[:, self._log])
+        return np.clip(points, *self._ends)  # rounding leaves no box
+
+    @property
+    def middle(self) -> int:
+        """The candidate nearest to the middle of the box, the first among equals."""
+        return int(self.distances(np.full((1, self.unit.shape[1]), 0.5))[:, 0].argmin())
+
+    def distances(self, units: Array) -> Array:
+        """Distance of each candidate to some coordinates, `(candidate, other)`.
+
+        Args:
+            units: one row a context.
+        """
+        return distances(self.unit, units)
+
+    def nearest(self, units: Array) -> NDArray[np.int64]:
+        """The candidate nearest to each of some coordinates, the first among equals.
+
+        Args:
+            units: one row a context.
+        """
+        away, _ = self._tree.query(units)
+        # Equal but for rounding is equal: the axes are all of length one.
+        near = self._tree.query_ball_point(units, away + 1e-12)
+        return np.fromiter(map(min, near), np.int64, len(units))
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.unit)
+
+    def left(self, planned: Array) -> NDArray[np.bool_]:
+        """Candidates that are not planned yet.
+
+        Args:
+            planned: contexts of the planned sources.
+        """
+        out = np.ones(len(self.points), bool)
+        for row in np.ascontiguousarray(planned) + 0.0:
+            out[self._places.get(row.tobytes(), [])] = False
+        return out
+
+    @cached_property
+    def _places(self) -> dict[bytes, list[int]]:
+        """Where each context is among the candidates; −0 is 0."""
+        places: dict[bytes, list[int]] = {}
+        for number, row in enumerate(np.ascontiguousarray(self.points) + 0.0):
+            places.setdefault(row.tobytes(), []).append(number)
+        return places
+
+
+def distances(some: Array, others: Array) -> Array:
+    """Euclidean distances, `(some, other)`.
+
+    Args:
+        some: one row a point.
+        others: likewise.
+    """
+    square = (some**2).sum(1)[:, None] + (others**2).sum(1) - 2 * some @ others.T
+    return np.sqrt(np.maximum(square, 0.0))

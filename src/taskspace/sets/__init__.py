@@ -1,0 +1,14 @@
+"""Tolerance sets: which targets each source serves, packed."""
+
+from taskspace.sets.encodings import LossRow, PackedSets, RunSets, TargetSets
+from taskspace.sets.packing import ENCODINGS, Encoding, pack
+
+__all__ = [
+    "ENCODINGS",
+    "Encoding",
+    "LossRow",
+    "PackedSets",
+    "RunSets",
+    "TargetSets",
+    "pack",
+]

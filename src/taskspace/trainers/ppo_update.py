@@ -1,0 +1,244 @@
+"""What PPO does between two evaluations: play, weigh what was seen, learn from it.
+
+Functions of the settings (`Ppo`), to be traced inside its compiled training.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from taskspace.systems.simulated import SimulatedSystem, network, where
+from taskspace.trainers.actor_critic import (
+    Parameters,
+    Statistics,
+    advantages,
+    distribution,
+    sample,
+)
+
+if TYPE_CHECKING:
+    from taskspace.trainers.ppo import Ppo
+
+__all__ = [
+    "Environments",
+    "Samples",
+    "learn",
+    "loss",
+    "make_optimiser",
+    "rollout",
+    "start",
+]
+
+
+class Environments(NamedTuple):
+    """The environments that collect samples, and what has been seen in them."""
+
+    state: Any
+    time: jax.Array
+    """Steps since the start of each episode."""
+    statistics: Statistics
+
+
+class Samples(NamedTuple):
+    """Samples of one update, each with one leading dim."""
+
+    observation: jax.Array
+    action: jax.Array
+    log_probability: jax.Array
+    advantage: jax.Array
+    value_target: jax.Array
+
+
+def make_optimiser(ppo: "Ppo") -> optax.GradientTransformation:
+    """Adam behind a clip of the gradient's norm.
+
+    Args:
+        ppo: the settings.
+    """
+    n_updates = ppo.n_periods * ppo.n_updates_per_period
+    n_gradients = n_updates * ppo.n_epochs * (ppo.n_samples // ppo.batch_size)
+    rate = ppo.learning_rate
+    schedule = optax.linear_schedule(rate, 0.0, n_gradients) if ppo.anneal else rate
+    return optax.chain(
+        optax.clip_by_global_norm(ppo.max_gradient_norm),
+        optax.adam(schedule, eps=1e-5),
+    )
+
+
+def start(
+    ppo: "Ppo", system: SimulatedSystem, context: jax.Array, key: jax.Array
+) -> Environments:
+    """Fresh environments, before anything has been seen.
+
+    Args:
+        ppo: the settings.
+        system: what is played.
+        context: the context in which it is played.
+        key: of the first states.
+    """
+    keys = jax.random.split(key, ppo.n_envs)
+    return Environments(
+        jax.vmap(system.reset, (0, None))(keys, context),
+        jnp.zeros(ppo.n_envs, jnp.int32),
+        Statistics(
+            jnp.zeros(system.n_observations),
+            jnp.ones(system.n_observations),
+            jnp.zeros(()),
+        ),
+    )
+
+
+def rollout(
+    ppo: "Ppo",
+    system: SimulatedSystem,
+    parameters: Parameters,
+    environments: Environments,
+    context: jax.Array,
+    key: jax.Array,
+) -> tuple[Environments, Samples]:
+    """Play `n_steps` steps in every environment and estimate the advantages.
+
+    The samples hold the observations as the networks saw them: normalised.
+
+    Args:
+        ppo: the settings.
+        system: what is played.
+        parameters: of the networks.
+        environments: where the last rollout left them.
+        context: the context in which it is played.
+        key: of actions, steps and resets.
+    """
+    shape = ppo.n_steps, ppo.n_envs
+    key_action, key_step, key_reset = jax.random.split(key, 3)
+    # All random numbers at once: a generator inside the loop would dominate it.
+    if system.n_actions:
+        noise = jax.random.gumbel(key_action, (*shape, system.n_actions))
+    else:
+        noise = jax.random.normal(key_action, (*shape, system.action_size))
+    reset = jax.vmap(jax.vmap(system.reset, (0, None)), (0, None))
+    fresh = reset(jax.random.split(key_reset, shape), context)
+    statistics = environments.statistics
+
+    def observe(state: Any, context: jax.Array) -> jax.Array:
+        raw = jax.vmap(system.observe, (0, None))(state, context)
+        return statistics.normalise(raw) if ppo.normalise_observations else raw
+
+    def advance(environments: Environments, given):
+        noise, fresh, key = given
+        observation = observe(environments.state, context)
+        action = sample(system, parameters, observation, noise)
+        applied = action
+        if not system.n_actions:
+            applied = jnp.clip(action, system.action_low, system.action_high)
+        state, reward, terminated = jax.vmap(system.step, (0, 0, None, 0))(
+            environments.state, applied, context, key
+        )
+        time = environments.time + 1
+        truncated = ~terminated & (time >= system.horizon)
+        over = terminated | truncated
+        seen = (
+            observation,
+            action,
+            reward,
+            terminated,
+            truncated,
+            observe(state, context),
+        )
+        state = jax.tree.map(partial(where, over), fresh, state)
+        time = jnp.where(over, 0, time)
+        return Environments(state, time, statistics), seen
+
+    given = noise, fresh, jax.random.split(key_step, shape)
+    environments, seen = lax.scan(advance, environments, given)
+    observation, action, reward, terminated, truncated, after = seen
+    value = network(parameters.critic, observation)[..., 0]
+    value_after = network(parameters.critic, after)[..., 0]
+    if not ppo.bootstrap_truncated:
+        terminated = terminated | truncated
+    advantage = advantages(
+        reward,
+        value,
+        value_after,
+        terminated,
+        truncated,
+        gamma=ppo.gamma,
+        gae_lambda=ppo.gae_lambda,
+    )
+    log_probability, _ = distribution(system, parameters, observation, action)
+    samples = Samples(
+        observation, action, log_probability, advantage, advantage + value
+    )
+    samples = Samples(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in samples))
+    if ppo.normalise_observations:
+        raw = samples.observation * jnp.sqrt(statistics.variance + 1e-8)
+        statistics = statistics.updated(raw + statistics.mean)
+    return environments._replace(statistics=statistics), samples
+
+
+def loss(
+    ppo: "Ppo", system: SimulatedSystem, parameters: Parameters, samples: Samples
+) -> jax.Array:
+    """PPO's clipped objective, plus value loss, minus entropy bonus, of one batch.
+
+    Args:
+        ppo: the settings.
+        system: says what an action is.
+        parameters: of the networks.
+        samples: one batch.
+    """
+    advantage = samples.advantage
+    if ppo.normalise_advantages and advantage.shape[0] > 1:
+        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+    log_probability, entropy = distribution(
+        system, parameters, samples.observation, samples.action
+    )
+    ratio = jnp.exp(log_probability - samples.log_probability)
+    clipped = jnp.clip(ratio, 1 - ppo.clip_range, 1 + ppo.clip_range)
+    gain = jnp.minimum(ratio * advantage, clipped * advantage).mean()
+    value = network(parameters.critic, samples.observation)[..., 0]
+    value_loss = ((value - samples.value_target) ** 2).mean()
+    return (
+        -gain
+        + ppo.value_coefficient * value_loss
+        - ppo.entropy_coefficient * entropy.mean()
+    )
+
+
+def learn(
+    ppo: "Ppo",
+    system: SimulatedSystem,
+    optimiser: optax.GradientTransformation,
+    parameters: Parameters,
+    moments: optax.OptState,
+    samples: Samples,
+    key: jax.Array,
+) -> tuple[Parameters, optax.OptState]:
+    """`n_epochs` passes over the samples, in random batches.
+
+    Args:
+        ppo: the settings.
+        system: says what an action is.
+        optimiser: as `make_optimiser` makes it.
+        parameters: of the networks.
+        moments: the optimiser's state.
+        samples: all of a rollout.
+        key: of the batches.
+    """
+
+    def step(carry, indices):
+        parameters, moments = carry
+        batch = jax.tree.map(lambda leaf: leaf[indices], samples)
+        gradient = jax.grad(partial(loss, ppo, system))(parameters, batch)
+        change, moments = optimiser.update(gradient, moments, parameters)
+        new: Any = optax.apply_updates(parameters, change)
+        return (new, moments), None
+
+    keys = jax.random.split(key, ppo.n_epochs)
+    order = lax.map(lambda key: jax.random.permutation(key, ppo.n_samples), keys)
+    batches = order.reshape(-1, ppo.batch_size)
+    (parameters, moments), _ = lax.scan(step, (parameters, moments), batches)
+    return parameters, moments

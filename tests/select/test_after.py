@@ -1,0 +1,111 @@
+"""From a TOML file to a proven, exported library: what follows a selection."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import taskspace as ts
+from taskspace.cli import app
+from taskspace.runs import RunStore, load_experiment, run_selection
+from taskspace.runs.archive import read_archive
+
+TOML = """
+name = "mine"
+seed = 0
+[system]
+id = "msd-v1"
+[space]
+k = [0.1, 8.0, 10]
+c = [0.1, 8.0, 10]
+[trainer]
+id = "lqr"
+n_policies = 1
+noise = 0.0
+[[criteria]]
+criterion = "regret"
+epsilon = [0.4]
+[select]
+selector = "interpolated"
+"""
+ASKED = ["--epsilon", "0.6", "--criterion", "regret"]
+
+
+def call(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return " ".join(re.sub(r"[│┃]", " ", done.output).split())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("selected")
+    file = folder / "mine.toml"
+    file.write_text(TOML)
+    run_selection(load_experiment(file), folder / "run")
+    call("archive", folder / "run", folder / "run.npz")
+    return folder / "run"
+
+
+def test_an_archive_keeps_kinds_and_the_note(run):
+    table = RunStore.open(run).table()
+    kept = read_archive(run.with_suffix(".npz")).table
+    assert kept["source_kind"].values.tolist() == table["source_kind"].values.tolist()
+    assert set(kept["source_kind"].values) == {"trained", "interpolated"}
+    assert kept.attrs["notes"] == table.attrs["notes"]
+    np.testing.assert_array_equal(kept["performance"], table["performance"])
+
+
+@pytest.mark.parametrize("suffix", ["", ".npz"])
+def test_every_command_says_of_what_it_speaks(run, suffix, tmp_path):
+    path = run.with_suffix(suffix)
+    n_made = int((RunStore.open(run).table()["source_kind"] == "interpolated").sum())
+    says = f"9 sources that a selection trained and {n_made} made from them"
+    assert says in call("cover", path, *ASKED)
+    assert says in call("profile", path, "--criterion", "regret")
+    assert says in call("certify", path, *ASKED)
+    report = call("report", path, "--out", tmp_path)
+    assert says in report
+    # 9 were trained, whatever the number of sources.
+    assert re.search(r"greedy \d+ 100 % [\d.]+ 9 ", report)
+    record = json.loads(
+        CliRunner().invoke(app, ["cover", str(path), *ASKED, "--format", "json"]).stdout
+    )
+    assert says in record["notes"][0]
+    call("explore", path, "--out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "a selection trained" in page or "interpolated" in page
+
+
+def test_the_run_is_as_it_was_written(run):
+    assert "as it was written" in call("verify", run)
+
+
+def test_the_whole_box_is_proven_and_exported(run, tmp_path):
+    """Selected within 0.4 at the nodes; 0.6 is then proven everywhere."""
+    proof = call("certify", run, *ASKED)
+    assert "proof: Every (k, c) in the box, not only the grid, is within 0.6" in proof
+    said = call("export", run, *ASKED, "--certified", "--to", tmp_path / "lib")
+    assert "interpolated source" in said
+    library = ts.PolicyLibrary.load(tmp_path / "lib")
+    record = json.loads((tmp_path / "lib" / "library.json").read_text())
+    assert record["guarantee"]["kind"] == "proof"
+    assert record["provenance"]["selector"] == "interpolated"
+    made = [e for e in library.entries if e.name.startswith("interpolated")]
+    assert made
+    # The exported gain is that of the run, and serves what the guarantee says.
+    policies = RunStore.open(run).read_policies(slice(0, 99)).trained.policies
+    system = ts.systems.MassSpringDamper()
+    rng = np.random.default_rng(0)
+    contexts = rng.uniform(0.1, 8.0, (500, 2))
+    full = system.contexts(ts.Points(("k", "c"), contexts))
+    optimum = system.optimum(full)
+    losses = []
+    for place, entry in enumerate(library.entries):
+        gain = library.policies.arrays()["gain"][place]
+        np.testing.assert_array_equal(gain, policies.arrays()["gain"][entry.source, 0])
+        stack = ts.policies.LinearGain(gain[None, None])
+        losses.append(optimum - system.performance(stack, full)[0, 0])
+    assert np.min(losses, axis=0).max() <= 0.6
