@@ -11,8 +11,9 @@ from taskspace.cli import app
 from taskspace.cli.inputs import load_table
 from taskspace.errors import InvalidInputError
 from taskspace.library import Status
+from taskspace.library.regions import BoxRegions, GridRegions
 from taskspace.runs import load_experiment, run_experiment, run_selection
-from taskspace.show.page import Reader, render
+from taskspace.show.page import Reader, Subject, render
 from taskspace.show.page.certified import certify_path
 from taskspace.show.selection import save_selection, selection_plot
 
@@ -44,6 +45,7 @@ def certified(run):
     question = ts.Question("regret", epsilon=0.4)
     made = reader(run, questions=[question], certify=6.0)
     subject = made.subject()
+    assert isinstance(subject, Subject)
     result = next(r for r in subject.certified if r.question == question)
     page = subject.collect([question], **OPTIONS)
     return page, result, subject.table
@@ -206,9 +208,10 @@ def test_history_beside_the_oracle(run, selection, browser, tmp_path):
     assert {"uniform", "random"} <= {rival.name for rival in plot.rivals}
     figure = ts.show.history(path)
     drawn = next(
-        line.get_xydata() for line in figure.axes[0].lines
-        if line.get_label().startswith(result.selector)
-    )  # fmt: skip
+        np.asarray(line.get_xydata(), float)
+        for line in figure.axes[0].lines
+        if str(line.get_label()).startswith(result.selector)
+    )
     assert drawn[:, 1].tolist() == list(plot.own.coverage)
     assert drawn[-1, 0] == result.trainings
     page = reader(path).read()
@@ -288,6 +291,7 @@ def test_a_library_selects_in_the_page_as_in_python(browser, tmp_path, name):
     borders = [v for v in library.regions.arrays() if v.startswith("borders")]
     rows = np.vstack([rows, exact, np.full_like(library.low, np.nan)])
     if borders:
+        assert isinstance(library.regions, GridRegions)
         first = np.array(library.regions.borders[0])
         on = np.tile(library.low, (len(first), 1))
         on[:, 0] = first
@@ -305,6 +309,7 @@ def test_a_certified_library_shows_its_boxes(browser, run, tmp_path):
     assert ran.exit_code == 0, ran.output
     library = ts.PolicyLibrary.load(folder)
     rng = np.random.default_rng(4)
+    assert isinstance(library.regions, BoxRegions)
     edges = library.regions.box_low[:30]
     rows = np.vstack([rng.uniform(0.0, 8.2, (300, 2)), edges])
     check_library(browser, folder, rows)

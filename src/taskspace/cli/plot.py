@@ -155,10 +155,11 @@ def _draw(
     from taskspace import show  # matplotlib loads slowly
 
     table = loaded.table
+    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
     if kind == "tolerance":
-        return show.tolerance(table, question, source=source)
+        return show.tolerance(table, question, source=source, labels=labels)
     if kind == "boxes":
-        return _boxes(loaded, question, time_limit, seed)
+        return _boxes(loaded, question, labels, time_limit, seed)
     if kind == "coverage":
         methods = (
             ("greedy", "uniform", "random") if loaded.shape else ("greedy", "random")
@@ -175,12 +176,15 @@ def _draw(
     )
     if kind == "transfer":
         return show.transfer(table, question, cover=cover)
-    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
     return show.map(table, cover, question, labels=labels)
 
 
 def _boxes(
-    loaded: TableInput, question: Question, time_limit: float, seed: int
+    loaded: TableInput,
+    question: Question,
+    labels: dict[str, str],
+    time_limit: float,
+    seed: int,
 ) -> "Figure":
     from taskspace import show
     from taskspace.certificates import certify
@@ -188,4 +192,4 @@ def _boxes(
     result = certify(
         loaded.table, question, time_limit=time_limit, seed=seed, **loaded.setting
     )
-    return show.boxes(result, loaded.table)
+    return show.boxes(result, loaded.table, labels=labels)

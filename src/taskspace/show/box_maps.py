@@ -4,6 +4,7 @@ The record comes first (`box_map`), the drawing second; the page shows the same 
 """
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from taskspace.certificates.engine import CertifyResult
 from taskspace.certificates.rates import contexts_of
 from taskspace.errors import InvalidInputError
 from taskspace.show.colours import colour, colour_numbers, ink, neighbours
-from taskspace.show.style import STYLE, new_figure
+from taskspace.show.style import STYLE, literal, new_figure
 
 __all__ = ["BoxMap", "box_map", "boxes", "draw_box_map"]
 
@@ -38,6 +39,7 @@ class BoxMap:
         title: what this is.
         kind: what the statement may call itself: `proof` or `estimate`.
         names: the axes that vary.
+        labels: these with their units.
         low: lower corners of the boxes.
         high: upper corners.
         status: `certified`, `open` or `uncovered`, as numbers in this order.
@@ -51,6 +53,7 @@ class BoxMap:
     title: str
     kind: str
     names: list[str]
+    labels: list[str]
     low: list[list[float]]
     high: list[list[float]]
     status: list[int]
@@ -60,12 +63,18 @@ class BoxMap:
     numbers: list[int]
 
 
-def box_map(found: ContinuumCover, table: xr.Dataset) -> BoxMap:
+def box_map(
+    found: ContinuumCover,
+    table: xr.Dataset,
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> BoxMap:
     """Certified, open and uncovered boxes of a cover of the continuum.
 
     Args:
         found: the cover.
         table: the performance table, for the contexts of the sources.
+        labels: axis labels with units, by the name of the axis.
     """
     boxes = found.boxes
     live = [
@@ -92,6 +101,7 @@ def box_map(found: ContinuumCover, table: xr.Dataset) -> BoxMap:
         f"({found.certificate.kind})",
         kind=found.certificate.kind,
         names=names,
+        labels=[(labels or {}).get(name, name) for name in names],
         low=boxes.low[:, live].tolist(),
         high=boxes.high[:, live].tolist(),
         status=found.status.tolist(),
@@ -102,19 +112,25 @@ def box_map(found: ContinuumCover, table: xr.Dataset) -> BoxMap:
     )
 
 
-def boxes(result: CertifyResult, table: xr.Dataset) -> Figure:
+def boxes(
+    result: CertifyResult,
+    table: xr.Dataset,
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
     """The boxes of a continuum certificate: who serves which box, what is open.
 
     Args:
         result: what `taskspace.certify` returned, with the system and its policies.
         table: the table it is about.
+        labels: axis labels with units, by the name of the axis.
     """
     if result.continuum is None:
         raise InvalidInputError(
             "No boxes are certified here: that needs a run of a system with bounds "
             f"over boxes. {result.certificates[-1].why}"
         )
-    return draw_box_map(box_map(result.continuum, table))
+    return draw_box_map(box_map(result.continuum, table, labels=labels))
 
 
 def draw_box_map(record: BoxMap) -> Figure:
@@ -158,13 +174,15 @@ def draw_box_map(record: BoxMap) -> Figure:
             _draw_boxes(axes, *mine, shades)
             if len(cuts) == 1 and record.sources is not None:
                 _draw_marks(axes, marks, shades)
-            axes.set_xlabel(record.names[0])
-            axes.set_ylabel(record.names[1] if len(record.names) > 1 else "")
+            axes.set_xlabel(literal(record.labels[0]))
+            axes.set_ylabel(literal(record.labels[1]) if len(record.names) > 1 else "")
             if len(record.names) == 1:
                 axes.set_yticks([])
             axes.grid(False)
             fixed = zip(record.names[2:], cut[2:], strict=True)
-            axes.set_title(", ".join(f"{n} = {v:.3g}" for n, v in fixed), fontsize=9)
+            axes.set_title(
+                literal(", ".join(f"{n} = {v:.3g}" for n, v in fixed)), fontsize=9
+            )
         counts = np.bincount(status, minlength=3)
         figure.legend(
             handles=[

@@ -6,6 +6,7 @@ drawing second (`draw_*`); the record is saved beside the picture.
 
 import json
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from taskspace.certificates.rates import LossRates, contexts_of
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.show.box_maps import BoxMap, box_map, draw_box_map
-from taskspace.show.style import PALETTE, STYLE, new_figure, save
+from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
 
 __all__ = [
     "RateMap",
@@ -45,6 +46,7 @@ class TolerancePlot:
     Args:
         title: what this is.
         names: the one or two axes.
+        labels: these with their units.
         source: context of the source on these axes.
         targets: contexts of the targets; of more than two axes those in the plane of
             the source.
@@ -56,6 +58,7 @@ class TolerancePlot:
 
     title: str
     names: list[str]
+    labels: list[str]
     source: list[float]
     targets: list[list[float]]
     served: list[bool]
@@ -82,7 +85,12 @@ class RateMap:
 
 
 def tolerance_plot(
-    table: xr.Dataset, balls: Balls | None, question: Question, source: int
+    table: xr.Dataset,
+    balls: Balls | None,
+    question: Question,
+    source: int,
+    *,
+    labels: Mapping[str, str] | None = None,
 ) -> TolerancePlot:
     """The tolerance set of one source and its balls.
 
@@ -92,6 +100,7 @@ def tolerance_plot(
             None for the set alone.
         question: criterion, judge and tolerance.
         source: number of the source.
+        labels: axis labels with units, by the name of the axis.
     """
     if balls is not None and question.criterion != "signed":
         raise InvalidInputError(
@@ -117,6 +126,7 @@ def tolerance_plot(
     return TolerancePlot(
         title=f"tolerance set of source {source}: {question.statement}{where}",
         names=list(sources.names[:2]),
+        labels=[(labels or {}).get(name, name) for name in sources.names[:2]],
         source=home[:2].tolist(),
         targets=targets.points[near, :2].tolist(),
         served=(loss <= question.epsilon)[near].tolist(),
@@ -132,6 +142,7 @@ def tolerance(
     *,
     source: int | None = None,
     balls: Balls | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """The tolerance set of a source, with its balls where they are derived.
 
@@ -141,12 +152,14 @@ def tolerance(
         source: number of the source; the one that serves most targets if left out.
         balls: radii that are known already, e.g. from `taskspace.certify`; those of
             the table if left out, for the signed criterion.
+        labels: axis labels with units, by the name of the axis.
     """
     if balls is None and question.criterion == "signed":
         balls = table_balls(table, question)
     if source is None:
         source = int(question.sets(table).sizes.argmax())
-    return draw_tolerance(tolerance_plot(table, balls, question, source))
+    record = tolerance_plot(table, balls, question, source, labels=labels)
+    return draw_tolerance(record)
 
 
 def table_balls(table: xr.Dataset, question: Question) -> Balls:
@@ -219,9 +232,9 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
             handles.append(
                 Patch(color=PALETTE[5], label=f"outer ball, {record.outer:.3g}{note}")
             )
-        axes.set_title(textwrap.fill(record.title, 52), fontsize=9.5)
-        axes.set_xlabel(record.names[0])
-        axes.set_ylabel(record.names[1] if points.shape[1] > 1 else "")
+        axes.set_title(literal(textwrap.fill(record.title, 52)), fontsize=9.5)
+        axes.set_xlabel(literal(record.labels[0]))
+        axes.set_ylabel(literal(record.labels[1]) if points.shape[1] > 1 else "")
         axes.set_xlim(x.min(), x.max() if x.max() > x.min() else x.min() + 1)
         if points.shape[1] > 1 and y.max() > y.min():
             axes.set_ylim(y.min(), y.max())

@@ -28,7 +28,7 @@ from taskspace.show.records import (
     context_map,
     matrix_plot,
 )
-from taskspace.show.style import STYLE, new_figure
+from taskspace.show.style import STYLE, literal, new_figure
 
 __all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "matrix", "transfer"]
 
@@ -122,7 +122,7 @@ def draw_context_map(record: ContextMap) -> Figure:
         with mpl.rc_context(STYLE | {"axes.grid": False}):
             axes = figure.subplots()
             _draw_plane(axes, record, (0, 1)[:n_axes], ())
-            axes.set_title(record.title, fontsize=10)
+            axes.set_title(literal(record.title), fontsize=10)
         return figure
     panels = _slices(record) if record.shape else _pairs(record)
     columns = min(3, len(panels))
@@ -133,15 +133,17 @@ def draw_context_map(record: ContextMap) -> Figure:
         for axes, (shown, fixed) in zip(grid, panels, strict=False):
             _draw_plane(axes, record, shown, fixed)
             axes.set_title(
-                ", ".join(
-                    f"{record.axes[a].name} = {_value(record, a, i):g}"
-                    for a, i in fixed
+                literal(
+                    ", ".join(
+                        f"{record.axes[a].name} = {_value(record, a, i):g}"
+                        for a, i in fixed
+                    )
                 ),
                 fontsize=9,
             )
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        figure.suptitle(record.title, fontsize=10)
+        figure.suptitle(literal(record.title), fontsize=10)
     return figure
 
 
@@ -187,7 +189,7 @@ def _draw_plane(
     for axis, name in ((x_axis, "x"), (y_axis, "y")):
         if axis is None:
             continue
-        getattr(axes, f"set_{name}label")(axis.label)
+        getattr(axes, f"set_{name}label")(literal(axis.label))
         if axis.scale == "log":
             getattr(axes, f"set_{name}scale")("log")
             ticks = getattr(axes, f"{name}axis")
@@ -339,5 +341,4 @@ def draw_matrix(record: MatrixPlot) -> Figure:
 
 
 def _short(name: str) -> str:
-    # A dollar sign would start mathematics.
-    return textwrap.shorten(name, 24, placeholder="…").replace("$", r"\$")
+    return literal(textwrap.shorten(name, 24, placeholder="…"))

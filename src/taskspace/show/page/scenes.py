@@ -139,9 +139,11 @@ class Stage:
         """
         run, experiment = loaded.run, loaded.experiment
         archive = getattr(loaded, "archive", None)
+        policies = None if archive is None else archive.policies
+        without = None if archive is None else archive.without_policies
         if experiment is None:
             return ""
-        if run is None and (archive is None or archive.policies is None):
+        if run is None and policies is None:
             return (
                 "This archive holds no policies. One with them is made by: taskspace "
                 "archive RUN FILE --policies all"
@@ -161,10 +163,9 @@ class Stage:
                 "simulated by taskspace."
             )
         if run is not None:
-            return cls(system, run.table_policies(), spaces[0], spaces[1])
-        return cls(
-            system, archive.policies, spaces[0], spaces[1], archive.without_policies
-        )
+            policies = run.table_policies()
+        assert policies is not None
+        return cls(system, policies, spaces[0], spaces[1], without)
 
     def record(
         self,
