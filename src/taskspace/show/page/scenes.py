@@ -194,7 +194,7 @@ class Stage:
             )
         elif members is None:
             members = self._members(judge, sources, targets)
-        if int(table.sizes.get("policy", table.attrs.get("n_policies", 1))) == 1:
+        if next(iter(self.policies.arrays().values())).shape[1] == 1:
             which = ""
         spaces = self.sources, self.targets
         record = play_record(
