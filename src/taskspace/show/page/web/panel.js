@@ -255,7 +255,9 @@ export class Panel {
     const { view } = this;
     if (view.method === "hand") return `taskspace verify cover.json ${path}`;
     const { about } = view.layer;
-    const method = view.cover.record.method;
+    // A cover that was found at a tighter tolerance is not what its method finds here.
+    const { method: found, stop_reason: why } = view.cover.record;
+    const method = why.startsWith("found at epsilon") ? "minimum" : found;
     const asked = `--criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon}`;
     if (method === "certified") return `taskspace certify ${path} ${asked}`;
     const budget = view.isWhole ? "" : ` --budget ${view.budget}`;
