@@ -212,12 +212,17 @@ def certify(
             time_limit=0.2 * clock.left / len(kinds),
         )
     )
-    tell(4, "balls")
-    rates_seen, balls, geometric = certify_geometry(setting, radius)
-    found.extend(geometric)
+    # Loss rates that only describe, and take long, come after what is proven.
+    later = question.criterion != "signed" and not small
+    if not later:
+        tell(4, "loss rates")
+        rates_seen, balls, geometric = certify_geometry(setting, radius)
     tell(5, "continuum")
     continuum, between = certify_continuum(setting, cover, tighter, given)
-    found.extend(between)
+    if later:
+        tell(5, "loss rates")
+        rates_seen, balls, geometric = certify_geometry(setting, radius)
+    found.extend((*geometric, *between))
     fresh, share = None, None
     if isinstance(setting.system, EpisodicSystem) and setting.policies is not None:
         tell(6, "fresh episodes")

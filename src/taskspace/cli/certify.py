@@ -230,8 +230,10 @@ def _show(result: CertifyResult) -> None:
     for why, names in silent.items():
         console.print(f"[dim]Say nothing here: {', '.join(names)}. {shown(why)}[/]")
     last = result.certificates[-1]
-    colour = MARKS[last.kind] if last.holds else "yellow"
-    console.print(f"[bold {colour}]{last.kind}[/]: {shown(last.why)}")
+    said = last.holds or last.kind == "vacuous"
+    label = last.kind if said else f"no {last.kind}"
+    colour = MARKS[last.kind] if said else "yellow"
+    console.print(f"[bold {colour}]{label}[/]: {shown(last.why)}")
 
 
 def _numbers(item: Certificate) -> str:

@@ -233,7 +233,7 @@ def _show(trial: Trial) -> None:
     )
     view.add_column("", no_wrap=True)
     for name in ("policies", "mean J", "mean loss", "worst", "failed", "within ε"):
-        view.add_column(name, justify="right")
+        view.add_column(name, justify="right", no_wrap=True)
     for one in trial.contenders:
         view.add_row(
             one.name,
