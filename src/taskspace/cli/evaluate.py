@@ -187,8 +187,8 @@ def _networks(
         recipe=recipe,
         total_steps=budget,
         seed=seed,
-        progress=lambda k: tell(
-            f"train network {min(k + 1, n)}/{n} ({budget:,} steps)"
+        progress=lambda stage, k, n, note="", /: tell(
+            f"train network {min(int(k) + 1, int(n))}/{n} ({budget:,} steps)"
         ),
     )
     return found, ""

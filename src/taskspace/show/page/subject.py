@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import xarray as xr
 
 from taskspace.cover import Cover
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
@@ -85,11 +86,11 @@ class Reader:
             Stage.of(loaded),
         )
 
-    def read(self, progress: Callable[[str], None] | None = None) -> PageData:
+    def read(self, progress: Progress | None = None) -> PageData:
         """The data of the page.
 
         Args:
-            progress: told what is being done.
+            progress: told how far it is.
         """
         return self.subject().collect(self.questions, progress=progress, **self.options)
 
