@@ -18,10 +18,11 @@ SEARCHES = ("steepest", "guided local", "guided tabu")
 
 def local_history(sets, seconds):
     history = []
+    began = time.perf_counter()
 
-    def look(record):
-        if not history or record.best < history[-1][1]:
-            history.append((record.seconds, record.best))
+    def look(stage, lower, best, note=""):
+        if not history or best < history[-1][1]:
+            history.append((time.perf_counter() - began, best))
 
     cover = local_cover(sets, time_limit=seconds, progress=look)
     return cover, history

@@ -41,7 +41,7 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
         marks[f"{name} wall"] = time.perf_counter() - wall
         return found
 
-    def told(done, total):
+    def told(stage, done, total, note=""):
         if sys.stderr.isatty():
             print(f"\r{done:,} of {total:,} sources", end="", file=sys.stderr)
 

@@ -9,6 +9,7 @@ the costs.
 import gzip
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from taskspace.cover import minimum_cover, read_set_cover_file
@@ -67,8 +68,10 @@ def main():
         costs = problem.costs if name == file_name else None
         seen = {}
 
-        def look(record, seen=seen):
-            seen.setdefault(record.best, record.seconds)
+        began = time.perf_counter()
+
+        def look(stage, lower, best, note="", seen=seen, began=began):
+            seen.setdefault(best, time.perf_counter() - began)
 
         cover = minimum_cover(
             problem.sets, costs=costs, time_limit=limit, progress=look

@@ -30,9 +30,9 @@ def main(n: int = 2, total_steps: int = 24_576, horizon: int = 500) -> None:
         options={"n_steps": 64, "batch_size": 256, "learning_rate": 1e-3},
     )
 
-    def progress(n_sources: int) -> None:
+    def progress(stage: str, done: float, total: float, note: str = "", /) -> None:
         seconds = time.perf_counter() - began
-        print(f"trained {n_sources} of {space.size} ({seconds:.0f} s)", flush=True)
+        print(f"{stage} {done} of {total} ({seconds:.0f} s)", flush=True)
 
     contexts = system.contexts(space)
     trained = trainer.train(system, contexts, seed=0, progress=progress)

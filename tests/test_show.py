@@ -240,7 +240,7 @@ def test_touching_boxes_differ_in_colour(d):
     for part in figure.axes[0].collections:
         faces = np.asarray(part.get_facecolor())
         for path, face in zip(part.get_paths(), np.tile(faces, (n, 1)), strict=False):
-            x, y = path.vertices[0].astype(int)
+            x, y = np.asarray(path.vertices, int)[0]
             shade[x, y] = face[:3]
     who = np.where(status == 0, assignment, -1).reshape(4, 4)
     for a, b in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
@@ -260,7 +260,8 @@ def test_a_library_map_gives_neighbours_different_colours():
     record = ts.show.library_map(made)
     figure = ts.show.draw_library(record)
     figure.canvas.draw()
-    shades = figure.axes[0].collections[0].get_cmap().colors
+    cmap = figure.axes[0].collections[0].get_cmap()
+    shades = [cmap(i) for i in range(made.size)]
     near = neighbours(record.policy, made.size)
     assert any(near)
     assert all(shades[i] != shades[j] for i, more in enumerate(near) for j in more)

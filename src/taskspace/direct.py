@@ -4,7 +4,7 @@ A table of 10⁶ × 10⁶ numbers takes 8 TB; its tolerance sets, as runs, a few
 are trained and tried a block at a time, and only the runs of a block are kept.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Task, Work, best_known
 from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS
 from taskspace.performance.work import TrainedBlock
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, RunSets
 from taskspace.spaces import Space
@@ -34,7 +35,7 @@ def direct_sets(
     *,
     targets: Space | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RunSets:
     """The targets that each source serves, never holding more losses than a block.
 
@@ -49,7 +50,7 @@ def direct_sets(
         question: what it means to serve.
         targets: where they are tried; the sources if left out.
         seed: of the trainings.
-        progress: called with how many sources are done, of how many.
+        progress: told how many sources are done.
 
     Returns:
         The sets as runs of consecutive targets.
@@ -77,7 +78,7 @@ def direct_sets(
             yield _served(task, trained, question, reference)
             done = rows.stop
             if progress is not None:
-                progress(done, len(contexts))
+                progress("sets", done, len(contexts))
 
     def row(source: int) -> NDArray[np.float64]:
         rows = slice(source, source + 1)

@@ -21,8 +21,9 @@ class After:
     def __init__(self, deeds):
         self.deeds = dict(deeds)
 
-    def __call__(self, entry):
-        for key in [k for k in self.deeds if entry["trainings"] >= k]:
+    def __call__(self, stage, done, total, note=""):
+        trainings = int(note.split()[0])
+        for key in [k for k in self.deeds if trainings >= k]:
             self.deeds.pop(key)()
 
 

@@ -8,6 +8,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples"
 SMALL = {
     "choose_epsilon": ({"n": 8, "n_epsilons": 6, "time_limit": 3.0}, "policies needed"),
+    "control_proof": ({"n": 2, "epsilon": 0.5}, "Every (rope, load) in the box"),
     "deploy": ({"n": 6, "n_contexts": 60}, "one policy loses"),
     "gain_schedule": ({"n": 10, "seconds": 5.0}, "gains serve 10 rope lengths"),
     "gymnasium_sb3": ({"n": 2, "total_steps": 1024, "horizon": 40}, "of 4 trainings"),
@@ -27,7 +28,7 @@ def test_example(name, capsys):
     options, says = SMALL[name]
     if name == "gymnasium_sb3":
         pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
-    if name == "gain_schedule":
+    if name in ("control_proof", "gain_schedule"):
         pytest.importorskip("control", reason="needs the extra 'control'")
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None

@@ -328,6 +328,16 @@ def test_a_time_limit_bounds_the_whole_of_it():
         # Generous: other work may share the machine.
         assert time.perf_counter() - begin < limit + 5.0
         assert result["grid cover"].values["size"] >= 12
+        last = result.certificates[-1]
+        assert last.values["size"] >= 12
+        assert last.values["share_certified"] > 0.5
+        if not last.holds:
+            # A partial statement, and what to do.
+            assert " % of the box" in last.why
+            assert "larger time limit" in last.why
+            assert "of the 400 sources are needed" in last.why
+    none = certify(table, question, system=MSD, policies=policies, time_limit=0)
+    assert not none.certificates[-1].holds
 
 
 def test_an_enclosure_of_ones_own_is_used():

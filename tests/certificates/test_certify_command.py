@@ -1,5 +1,6 @@
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.certify import certify as certify_command
-from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.errors import InvalidInputError, TaskspaceError, UntrustedCodeError
 from taskspace.runs import load_experiment, run_experiment
+from taskspace.runs.objects import Code, build_object
 from taskspace.show.certificates import (
     box_map,
     draw_box_map,
@@ -207,3 +209,40 @@ def test_command_wants_a_law_for_draws(run):
     result = CliRunner().invoke(app, [str(run), "--epsilon", "1", "--draws", "10"])
     assert isinstance(result.exception, TaskspaceError)
     assert "--law uniform" in str(result.exception)
+
+
+def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):
+    """From ten lines of plant code to a proof, as a user would."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "my_cart.py").write_text(
+        "from os import remove\n"
+        "from taskspace.systems import ContextAxis, LinearFamily\n"
+        "def cart(friction):\n"
+        "    return LinearFamily(\n"
+        "        [ContextAxis('mass', 1.0, low=0.0, low_open=True)],\n"
+        "        A=lambda mass: [[0, 1], [0, -friction / mass]],\n"
+        "        B=lambda mass: [[0], [1 / mass]],\n"
+        "        Q=[[1, 0], [0, 1]], R=[[1]])\n"
+    )
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nseed = 0\n'
+        '[system]\nid = "my_cart:cart"\nfriction = 0.2\n'
+        "[space]\nmass = [0.5, 2.0, 5]\n"
+        '[trainer]\nid = "lqr"\nn_policies = 1\nnoise = 0.0\n'
+        '[[criteria]]\ncriterion = "ratio"\nepsilon = [0.05]\n'
+    )
+    run_experiment(load_experiment("mine.toml"), tmp_path / "run")
+    words = ["run", "--epsilon", "0.05", "--criterion", "ratio"]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, UntrustedCodeError)
+    result = CliRunner().invoke(app, [*words, "--trust", "--time-limit", "20"])
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "proof: Every mass in the box, not only the grid, costs at most 5 %" in said
+    # What the module has from elsewhere is not called.
+    code = Code(True, (tmp_path,), checks_types=True)
+    for name in ("my_cart:remove", "shutil:rmtree", "my_cart:ContextAxis"):
+        with pytest.raises(UntrustedCodeError, match="was not called"):
+            build_object("system", name, {}, ts.systems.System, code)
+    del sys.modules["my_cart"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import certified_cover
+from taskspace.certificates import certified_cover, certify_cover
 from taskspace.certificates.enclosures import (
     Boxes,
     LinearEnclosure,
@@ -427,6 +427,56 @@ def test_pairs_are_the_same_bounds():
     truth = system.performance(policies, low)[:, 0] / system.optimum(low) - 1
     assert (truth <= every[1] + 1e-9).all()
     assert every[1][0, 0] < 0.01
+
+
+def test_tries_are_the_same_bounds_until_one_serves():
+    system, sources = ScalarLqr(), np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
+    policies = LinearGain(system.optimal_gain(sources)[0][:, None])
+    enclosure = LinearEnclosure(system, policies, sources, criterion="ratio")
+    low = np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
+    boxes = Boxes(low, low * [1.02, 1.0])
+    low, high = (x.T for x in enclosure.bounds(boxes, epsilon=0.01))
+    tries = np.array([[2, 0, 1], [0, 1, -1], [-1, 0, -1]])
+    found = enclosure.tried_bounds(boxes, tries, 0.01)
+    for box, column in np.ndindex(3, 3):
+        s, before = tries[box, column], tries[box, :column]
+        served = any(t >= 0 and high[box, t] <= 0.01 for t in before)
+        expected = (-np.inf, np.inf)
+        if s >= 0 and not served:
+            expected = (low[box, s], high[box, s])
+        assert (found[0][box, column], found[1][box, column]) == expected
+    assert found[1][0, 1] <= 0.01  # source 0 serves the first box, and ends it
+    assert found[0][0, 2] == -np.inf
+    # Without compiled tries all bounds are there, and the same.
+    plain = super(LinearEnclosure, enclosure).tried_bounds(boxes, tries, 0.01)
+    looked = np.isfinite(found[0])
+    np.testing.assert_array_equal(plain[0][looked], found[0][looked])
+    np.testing.assert_array_equal(plain[1][looked], found[1][looked])
+    assert np.isfinite(plain[0][tries >= 0]).all()
+
+
+def test_a_check_names_a_source_that_serves_whatever_the_order():
+    """Every box of a check, against the bounds of all sources on that box."""
+    system = ScalarLqr()
+    sources = np.stack([np.geomspace(0.1, 1, 12), np.ones(12)], -1)
+    policies = LinearGain(system.optimal_gain(sources)[0][:, None])
+    enclosure = LinearEnclosure(system, policies, sources, criterion="ratio")
+    edges = [np.array([0.1, 1.0]), np.array([1.0])]
+    every = np.random.default_rng(0).permutation(12)
+    for chosen, holds in ((every, True), ([0, 11], False)):
+        cover = certify_cover(enclosure, chosen, edges, 0.05, axes=("b", "a"))
+        assert cover.certificate.holds == holds
+        high = enclosure.bounds(cover.boxes)[1]
+        served = np.flatnonzero(cover.status == 0)
+        named = cover.assignment[served]
+        assert np.isin(named, chosen).all()
+        assert (high[named, served] <= 0.05).all()
+        np.testing.assert_array_equal(high[named, served], cover.loss_bound[served])
+        assert cover.boxes.share.sum() == pytest.approx(1)
+        failed = cover.boxes[cover.status == 2].centre
+        low = enclosure.bounds(Boxes.points(failed), chosen)[0]
+        assert (low > 0.05).all()
+        assert (len(failed) == 0) == holds
 
 
 def test_units_change_no_bound():

@@ -224,10 +224,17 @@ def test_data_too_large_to_search_get_greedy(monkeypatch):
 
 def test_progress_is_reported():
     records = []
-    cover = minimum_cover(pack(blobs(12)), progress=records.append)
+
+    def look(stage, done, total, note=""):
+        assert (stage, bool(note)) == ("search", True)
+        records.append((done, total))
+
+    cover = minimum_cover(pack(blobs(12)), progress=look)
     assert records
-    assert all(r.lower_bound <= cover.size <= r.best for r in records)
-    local_cover(pack(blobs(12)), max_steps=100, progress=records.append)
+    assert all(low <= cover.size <= best for low, best in records)
+    n = len(records)
+    local_cover(pack(blobs(12)), max_steps=100, progress=look)
+    assert len(records) > n
 
 
 def test_uniform_takes_the_coarsest_grid_that_covers():

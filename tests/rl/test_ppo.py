@@ -358,8 +358,10 @@ def test_cartpole_is_solved_and_progress_reported():
     system = CartPole()
     contexts = system.contexts(Grid(pole_length=(0.5, 1.0, 2)))
     seen = []
-    trained = Ppo(n_policies=1).train(system, contexts, seed=0, progress=seen.append)
-    assert seen == [1, 2]
+    trained = Ppo(n_policies=1).train(
+        system, contexts, seed=0, progress=lambda *said: seen.append(said)
+    )
+    assert seen == [("train", 1, 2), ("train", 2, 2)]
     assert trained.log["solved"].all()
     assert (trained.environment_steps <= 150_000).all()
     home = system.home_performance(trained.policies, contexts)

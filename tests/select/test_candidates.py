@@ -102,8 +102,8 @@ def test_on_disk_and_killed_they_are_the_same(tmp_path, candidates):
     whole = run_selection(asked, tmp_path / "whole")
     assert whole.result.stop_reason == "covered"
 
-    def kill(entry):
-        if entry["trainings"] == 3:
+    def kill(stage, done, total, note=""):
+        if note == "3 trainings":
             raise Killed
 
     with pytest.raises(Killed):

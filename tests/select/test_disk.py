@@ -68,8 +68,8 @@ def test_killed_after_any_training_it_resumes_to_the_same_bytes(tmp_path, select
         # Killed after one more training each time, until it ends by itself.
         calls = []
 
-        def kill(entry, calls=calls):
-            calls.append(entry)
+        def kill(*said, calls=calls):
+            calls.append(said)
             if len(calls) == 2:
                 raise Killed
 

@@ -30,9 +30,13 @@ from taskspace.certificates.sentences import (
 )
 from taskspace.certificates.setting import Setting, target_rates
 from taskspace.cover import Cover, minimum_cover
+from taskspace.cover.base import Clock
 from taskspace.sets import TargetSets
 
 __all__ = ["certify_continuum"]
+
+# For a check of what was found, also when time is up: it says how far that reaches.
+LEAST_SECONDS = 1.0
 
 
 def certify_continuum(
@@ -76,16 +80,16 @@ def certify_continuum(
         box_edges(system, targets),
         epsilon,
         axes=axes,
-        time_limit=0.2 * clock.left,
+        time_limit=max(0.2 * clock.left, LEAST_SECONDS),
     )
     as_it_is = on_grid.certificate
     between = replace(as_it_is, name="grid cover, between nodes")
     if not as_it_is.holds:
-        why = between_sentence(cover, on_grid.share(CERTIFIED), as_it_is.why)
-        between = replace(between, why=why)
+        between = replace(between, why=between_sentence(cover, as_it_is.why))
     n = cover.n_sources
-    if as_it_is.holds and cover.optimal:
+    if (as_it_is.holds and cover.optimal) or clock.left <= 0:
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
+        whole = _out_of_time(whole, clock)
         return whole, [between, whole.certificate]
     tightened = [
         minimum_cover(sets, time_limit=0.06 * clock.left, seed=setting.seed).sources
@@ -101,12 +105,23 @@ def certify_continuum(
         seed=setting.seed,
     )
     whole = _with_grid_bound(continuum, setting, cover)
-    if not whole.certificate.holds and on_grid.share(CERTIFIED) > whole.share(
+    if not whole.certificate.holds and on_grid.share(CERTIFIED) >= whole.share(
         CERTIFIED
     ):
         # Time was up before anything better was found.
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
+    whole = _out_of_time(whole, clock)
     return whole, [between, whole.certificate]
+
+
+def _out_of_time(continuum: ContinuumCover, clock: Clock) -> ContinuumCover:
+    """The cover, with a word about the time where more of it might help."""
+    certificate = continuum.certificate
+    hopeless = certificate.holds or "uncoverable_context" in certificate.values
+    if hopeless or clock.left > 0 or "time limit" in certificate.why:
+        return continuum
+    why = f"{certificate.why} Time was up: a larger time limit may find a cover."
+    return replace(continuum, certificate=replace(certificate, why=why))
 
 
 def _with_grid_bound(
@@ -140,16 +155,17 @@ def _with_grid_bound(
         values["lower_bound_candidates"] = among
         values["optimal_among_candidates"] = holds and among >= continuum.size
     why = certificate.why
-    few = few_sentence(continuum.size, every, cover.n_sources, cover.n_sources)
+    size = continuum.size if holds else np.inf
+    few = few_sentence(size, every, cover.n_sources, cover.n_sources)
     if holds and values["optimal"]:
         # What holds for all sources need not be said of the candidates.
         among = values["lower_bound_candidates"], values["n_candidates"]
         said = few_sentence(continuum.size, *among, cover.n_sources)
         why = why.removesuffix(f" {said}")
-    if holds and few not in why:
-        why += f" {few}"
     bounds = certificate.bounds
     if "uncoverable_context" not in values:
+        if few not in why and (holds or every > 1):
+            why += f" {few}"
         bounds = (*bounds, Bound("lower", every, "box", "table"))
     certificate = replace(certificate, why=why, values=values, bounds=bounds)
     return replace(continuum, certificate=certificate, lower_bound=every)

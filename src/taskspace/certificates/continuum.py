@@ -37,9 +37,13 @@ STATUS = ("certified", "open", "uncovered")
 
 # Cells on each axis to begin with, by number of axes that vary.
 FIRST_CELLS = {0: 1, 1: 1000, 2: 96, 3: 24}
-# Pairs of a source and a box that a check looks at.
+# Pairs of a source and a box that a check looks at; at once, before it looks at the
+# clock: at first, and at most.
 MAX_CHECK_PAIRS = 2**24
+FIRST_CHECK_PAIRS = 2**12
 CHECK_PAIRS_AT_ONCE = 2**17
+# Seconds after which such a stretch is long enough.
+STRETCH = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,18 +229,22 @@ def _decide(
     if tries.shape[1] == 0:
         status[:] = UNCOVERED
         return status, assignment, bound, tries
-    # In stretches, so that the clock is looked at; a few, so that threads have work.
-    step = max(1, CHECK_PAIRS_AT_ONCE // tries.shape[1])
-    for first in range(0, len(boxes), step):
-        if clock.left <= 0:
-            break
-        rows = np.arange(first, min(first + step, len(boxes)))
+    # In stretches, so that the clock is looked at; long, so that threads have work.
+    n_pairs, first = FIRST_CHECK_PAIRS, 0
+    while first < len(boxes) and clock.left > 0:
+        stretch = Clock()
+        rows = np.arange(
+            first, min(first + max(1, n_pairs // tries.shape[1]), len(boxes))
+        )
+        first += len(rows)
         low, high = enclosure.tried_bounds(boxes[rows], tries[rows], epsilon)
         best = high.argmin(1)
         bound[rows] = high[np.arange(len(rows)), best]
         served = bound[rows] <= epsilon
         status[rows[served]] = CERTIFIED
         assignment[rows[served]] = tries[rows[served], best[served]]
+        if stretch.seconds < STRETCH:
+            n_pairs = min(2 * n_pairs, CHECK_PAIRS_AT_ONCE)
         rest = rows[~served]
         if not len(rest):
             continue
@@ -292,6 +300,7 @@ def _continuum_certificate(
         n_policies=enclosure.n_policies,
         n_open=values["n_open"],
         share_open=values["share_open"],
+        share_certified=values["share_certified"],
         witness=values["failing_contexts"][0] if witnesses else None,
         basis=enclosure.basis,
     )

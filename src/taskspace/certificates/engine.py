@@ -4,7 +4,6 @@ It knows no system by name: what a system allows comes from its enclosure.
 """
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,8 +50,9 @@ from taskspace.certificates.volume import (
 )
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import assigned_regret, judge_named
+from taskspace.criteria import assigned_errors, assigned_regret, judge_named
 from taskspace.policies import Policy
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
 from taskspace.spaces import Grid, Points
@@ -67,7 +67,7 @@ MAX_PACKED_PAIRS = 2**31
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
 # Pairs up to which the slower bounds are computed too.
 MAX_LP_PAIRS = 10**6
-Report = Callable[[str], None]
+N_STEPS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def certify(
     until: float | None = None,
     time_limit: float = 20.0,
     seed: int = 0,
-    progress: Report | None = None,
+    progress: Progress | None = None,
     family: str | None = None,
 ) -> CertifyResult:
     """Loss rates, balls, volume bounds, cover bounds and the continuum certificate.
@@ -164,15 +164,19 @@ def certify(
         time_limit: seconds for all of it; compiling the kernels, once per
             installation, comes on top.
         seed: of the cover engine.
-        progress: called with the name of each stage.
+        progress: told what is being done.
         family: the former name of `judge` (`"all"` or `"any"`).
     """
     if not isinstance(question, Question):
         judge = judge_named(judge, family)
         question = Question(criterion, judge, epsilon=question)
     check_confidence(confidence)
-    tell = progress or (lambda _: None)
-    tell("compile")
+    progress = progress or silent
+
+    def tell(step: int, what: str) -> None:
+        progress("certify", step, N_STEPS, what)
+
+    tell(0, "compile")
     _compile_cover()
     setting = make_setting(
         table,
@@ -191,13 +195,13 @@ def certify(
     found: list[Certificate] = []
     given = None
     if setting.rates is not None and setting.targets is not None:
-        tell("given constants")
+        tell(1, "given constants")
         given = refute_given(setting)
-    tell("grid cover")
+    tell(2, "grid cover")
     sets, *tighter = _sets_at(setting)
     cover = minimum_cover(sets, time_limit=0.25 * clock.left, seed=seed)
     found.append(_grid_cover(setting, cover))
-    tell("cover bounds")
+    tell(3, "cover bounds")
     small = sets.n_sources * sets.n_targets <= MAX_LP_PAIRS
     kinds = (*QUICK_BOUNDS, "primal-dual", "lp") if small else QUICK_BOUNDS
     found.extend(
@@ -208,27 +212,33 @@ def certify(
             time_limit=0.2 * clock.left / len(kinds),
         )
     )
-    tell("balls")
-    rates_seen, balls, geometric = certify_geometry(setting, radius)
-    found.extend(geometric)
-    tell("continuum")
+    # Loss rates that only describe, and take long, come after what is proven.
+    later = question.criterion != "signed" and not small
+    if not later:
+        tell(4, "loss rates")
+        rates_seen, balls, geometric = certify_geometry(setting, radius)
+    tell(5, "continuum")
     continuum, between = certify_continuum(setting, cover, tighter, given)
-    found.extend(between)
+    if later:
+        tell(5, "loss rates")
+        rates_seen, balls, geometric = certify_geometry(setting, radius)
+    found.extend((*geometric, *between))
     fresh, share = None, None
     if isinstance(setting.system, EpisodicSystem) and setting.policies is not None:
-        tell("fresh episodes")
+        tell(6, "fresh episodes")
         limit = clock.left if law is None else 0.6 * clock.left
         fresh, again = certify_fresh(
-            setting, cover, confidence, max_episodes, look, limit, tell
+            setting, cover, confidence, max_episodes, look, limit, progress
         )
         found.append(again)
     if law is not None:
-        tell("draws")
+        tell(7, "draws")
         assignment = cover.assignment if fresh is None else fresh.assignment
         share, drawn = certify_share(
             setting, assignment, continuum, law, confidence, draws, until
         )
         found.append(drawn)
+    tell(N_STEPS, "")
     check_consistent(found)
     return CertifyResult(
         question,
@@ -270,6 +280,7 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
     question = setting.question
     regret = assigned_regret(setting.table, question.judge, cover.assignment)
     worst = float(regret[cover.assignment >= 0].max(initial=0.0))
+    errors = assigned_errors(setting.table, question.judge, cover.assignment)
     values = {
         **question.record(),
         "size": cover.size,
@@ -282,11 +293,15 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         "n_uncoverable": len(cover.uncoverable),
         "worst_regret": worst,
     }
+    why = grid_sentence(cover, question, worst, setting.provenance)
+    if errors is not None and not np.isnan(errors).all():
+        values["standard_error"] = float(np.nanmax(errors))
+        why += f" Standard error of its scores: up to {values['standard_error']:.4g}."
     return Certificate(
         "grid cover",
         bool((cover.assignment >= 0).all()),
         claim(setting.provenance),
-        grid_sentence(cover, question, worst, setting.provenance),
+        why,
         values,
         table_scope(setting.provenance),
         (

@@ -7,7 +7,6 @@ cover is chosen on these. Three sets of episodes, none of which meets another's 
 those of the table, those played here, and the fresh ones that judge (`fresh.py`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table, source_space, target_space
 from taskspace.policies import Policy
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import PackedSets
 from taskspace.spaces import Points
@@ -88,7 +88,7 @@ def explore(
     n_sources: int = 16,
     n_episodes: int = 256,
     time_limit: float | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Explored:
     """Play a shortlist of sources at every target, in episodes that are new.
 
@@ -102,7 +102,7 @@ def explore(
             well below ε.
         time_limit: seconds after which no further source is begun; the first is
             always played.
-        progress: called with how far it is.
+        progress: told how many sources were looked at.
     """
     clock = Clock(time_limit)
     sources, targets = source_space(table), target_space(table)
@@ -122,7 +122,7 @@ def explore(
         if number and clock.left <= 0:
             break
         if progress is not None:
-            progress(f"a closer look: source {number + 1} of {len(short)}")
+            progress("look", number, len(short))
         stack = policies[source : source + 1]
         returns = system.returns(stack, rows, episodes=episodes)[0]
         means.append(returns.mean(-1, dtype=np.float64))

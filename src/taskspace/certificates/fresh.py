@@ -8,7 +8,6 @@ for trying another source where the first one fails: a selected one that the tab
 believes in, or else the one that it believes to serve most of what failed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Policy
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
@@ -68,7 +68,7 @@ def check_on_fresh_episodes(
     max_episodes: int = 4096,
     time_limit: float | None = None,
     first_episode: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> FreshCheck:
     """Play the pairs of a cover on fresh episodes until each target is decided.
 
@@ -86,7 +86,7 @@ def check_on_fresh_episodes(
         max_episodes: for each source that is tried at a target.
         time_limit: seconds after which targets stay undecided.
         first_episode: fresh episodes to leave out, e.g. because they are used up.
-        progress: called with how far it is.
+        progress: told how many targets are decided.
     """
     level = check_confidence(confidence)
     clock = Clock(time_limit)
@@ -268,7 +268,7 @@ class _Game:
         first: int,
         max_episodes: int,
         clock: Clock,
-        progress: Callable[[str], None] | None,
+        progress: Progress | None,
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         """Status of each pair, and the episodes that it took."""
         n_policies = self.n_policies
@@ -312,8 +312,8 @@ class _Game:
             if worst:
                 outcome[going[broken]] = REFUTED
             if progress is not None:
-                n_open = int((outcome == UNDECIDED).sum())
-                progress(f"fresh episodes: {n_open} targets open after {used}")
+                n_decided = int((outcome != UNDECIDED).sum())
+                progress("fresh", n_decided, len(outcome), f"after {used} episodes")
         return outcome, counts
 
     def _range(

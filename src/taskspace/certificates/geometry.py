@@ -15,7 +15,7 @@ from taskspace.certificates.enclosures import (
 from taskspace.certificates.rates import (
     LossRates,
     contexts_of,
-    loss_rates,
+    loss_rates_until,
     rate_bounds,
 )
 from taskspace.certificates.setting import Setting
@@ -55,9 +55,15 @@ def certify_geometry(
     try:
         rows, columns = contexts_of(table)
         r = default_radius(columns) if radius is None else radius
-        rates = loss_rates(table, r)
+        rates = loss_rates_until(table, r, setting.clock)
     except InvalidInputError as error:
         return None, None, [Certificate("loss rates", False, "vacuous", str(error))]
+    if rates is None:
+        why = (
+            f"Time was up before the loss rates of {rows.size:,} sources were known: "
+            "a larger time limit gives them."
+        )
+        return None, None, [Certificate("loss rates", False, "vacuous", why)]
     exact, slopes = _exact_rates(setting, r)
     about = _rates_certificate(rates, exact, slopes)
     if question.criterion != "signed":

@@ -65,6 +65,21 @@ def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
         table: a performance table with contexts and scores at home.
         radius: r > 0, Euclidean distance between contexts.
     """
+    rates = loss_rates_until(table, radius, Clock())
+    assert rates is not None
+    return rates
+
+
+def loss_rates_until(
+    table: xr.Dataset, radius: float, clock: Clock
+) -> LossRates | None:
+    """`loss_rates`, or None where time was up; some rows are always looked at.
+
+    Args:
+        table: a performance table with contexts and scores at home.
+        radius: r > 0.
+        clock: when to give up.
+    """
     if not radius > 0:
         raise InvalidInputError(f"radius > 0 must hold, but got radius={radius}.")
     sources, targets = contexts_of(table)
@@ -72,7 +87,9 @@ def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
     lower = np.full(sources.size, np.inf)
     count = np.zeros(sources.size, np.int64)
     has_lower = "gap_best" in table or "performance" in table
-    for rows in row_blocks(table):
+    for number, rows in enumerate(row_blocks(table)):
+        if number and clock.left <= 0:
+            return None
         distance = distances(sources.points[rows], targets.points)
         near = (distance > 0) & (distance <= radius)
         count[rows] = near.sum(1)

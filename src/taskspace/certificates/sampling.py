@@ -1,6 +1,5 @@
 """What sampling adds to a table: fresh episodes, and draws from a law."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +25,11 @@ from taskspace.certificates.setting import Setting
 from taskspace.cover import Cover
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.spaces import Points
 from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["certify_fresh", "certify_share"]
-
-
-Report = Callable[[str], None]
 
 
 def certify_fresh(
@@ -42,7 +39,7 @@ def certify_fresh(
     max_episodes: int,
     look: tuple[int, int] | None,
     time_limit: float,
-    tell: Report,
+    progress: Progress,
 ) -> tuple[FreshCheck | None, Certificate]:
     """The cover's pairs on episodes that its selection never saw.
 
@@ -54,7 +51,7 @@ def certify_fresh(
         look: sources and episodes of a closer look, on which another cover is chosen
             first; `None` for none.
         time_limit: seconds.
-        tell: called with how far it is.
+        progress: told how far it is.
     """
     system, policies = setting.system, setting.policies
     assert isinstance(system, EpisodicSystem)
@@ -71,7 +68,7 @@ def certify_fresh(
                 n_sources=look[0],
                 n_episodes=look[1],
                 time_limit=0.5 * clock.left,
-                progress=tell,
+                progress=progress,
             )
             table, policies = explored.table, policies[explored.sources]
             assignment = least_assignment(table, setting.question)
@@ -84,7 +81,7 @@ def certify_fresh(
             confidence=confidence,
             max_episodes=max_episodes,
             time_limit=clock.left,
-            progress=tell,
+            progress=progress,
         )
     except InvalidInputError as error:
         return None, Certificate("fresh episodes", False, "vacuous", str(error))

@@ -89,6 +89,7 @@ def continuum_sentence(
     n_policies: int,
     n_open: int,
     share_open: float,
+    share_certified: float,
     witness: Mapping[str, float] | None,
     basis: str,
 ) -> str:
@@ -102,10 +103,12 @@ def continuum_sentence(
         n_policies: members of each family.
         n_open: boxes that were not decided.
         share_open: their share of the volume.
+        share_certified: share of the volume that is certainly served.
         witness: a context at which all of them fail, if one was found.
         basis: what the bounds rest on.
     """
-    where = f"every ({', '.join(names)}) in the box, not only the grid,"
+    every = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    where = f"every {every} in the box, not only the grid,"
     what = question.rule.clause(question.epsilon)
     noun = "controller" if n_policies == 1 else "source"
     if holds:
@@ -116,26 +119,41 @@ def continuum_sentence(
         return f"{where[0].upper()}{where[1:]} {what}, by {whom}: {basis}."
     if not n_sources:
         return f"Not so that {where} {what}: no {noun} is selected."
+    many = n_sources != 1
+    whom = f"these {count(n_sources, noun)}" if many else f"this {noun}"
+    surely = f"certainly {'serve' if many else 'serves'} {percent(share_certified)}"
     if witness is not None:
-        none = f"none of these {count(n_sources, noun)} manages"
-        if n_sources == 1:
-            none = f"this {noun} does not manage"
+        none = f"none of {whom} manages" if many else f"{whom} does not manage"
         place = context_words(witness, names)
-        return f"Not so that {where} {what}: {none} {place}, for one."
+        return (
+            f"Not so that {where} {what}: {none} {place}, for one. "
+            f"{'They' if many else 'It'} {surely} of the box."
+        )
     boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
     return (
-        f"Not shown that {where} {what}: {boxes} ({share_open:.2%} of the volume) "
-        "stayed open; more time, a larger budget or more sources may close them."
+        f"Not shown that {where} {what}: {whom} {surely} of the box, and {boxes} "
+        f"({percent(share_open)}) stayed open. A larger time limit or more sources may "
+        f"close {'it' if n_open == 1 else 'them'}."
     )
 
 
-def between_sentence(cover: Cover, share: float, why: str) -> str:
+def percent(share: float) -> str:
+    """A share for people, never rounded up to all or down to nothing.
+
+    Args:
+        share: between 0 and 1.
+    """
+    if 0 < share < 1:
+        share = min(max(share, 1e-4), 0.9999)
+    return f"{100 * share:.4g} %"
+
+
+def between_sentence(cover: Cover, why: str) -> str:
     """How a cover of the nodes does between them.
 
     Args:
         cover: of the nodes.
-        share: of the box that it certainly serves.
-        why: the sentence of the check itself.
+        why: the sentence of the check on the whole box.
     """
     n_served = int((cover.assignment >= 0).sum())
     nodes = (
@@ -144,16 +162,14 @@ def between_sentence(cover: Cover, share: float, why: str) -> str:
         else f"{n_served:,} of the {cover.n_targets:,} nodes"
     )
     who = f"The {cover.size} sources that serve" if cover.size != 1 else ""
-    who = who or "The source that serves"
-    verb = "serve" if cover.size != 1 else "serves"
-    return f"{who} {nodes} certainly {verb} {share:.2%} of the box. {why}"
+    return f"{who or 'The source that serves'} {nodes}, between nodes. {why}"
 
 
-def few_sentence(size: int, bound: float, n_candidates: int, n_sources: int) -> str:
+def few_sentence(size: float, bound: float, n_candidates: int, n_sources: int) -> str:
     """How few sources could do, by the bounds over candidates and over all.
 
     Args:
-        size: of the cover.
+        size: of the cover; infinite if there is none.
         bound: no fewer of the candidates do.
         n_candidates: sources among which the search chose.
         n_sources: all sources.
@@ -161,6 +177,8 @@ def few_sentence(size: int, bound: float, n_candidates: int, n_sources: int) -> 
     whole = n_candidates == n_sources
     among = "the" if whole else f"{n_candidates:,} candidates among the"
     if bound >= size:
+        if size == 1:
+            return "No selection is smaller."
         return f"No fewer of {among} {count(n_sources, 'source')} do."
     return f"At least {bound:g} of {among} {count(n_sources, 'source')} are needed."
 
@@ -189,7 +207,7 @@ def hopeless_sentence(
         these = (
             f"These {size} certainly serve" if size > 1 else "This 1 certainly serves"
         )
-        why += f" {these} {share:.2%} of it."
+        why += f" {these} {percent(share)} of it."
     return why
 
 

@@ -1,19 +1,20 @@
 """`--budget` without `--epsilon`: the smallest tolerance that so many sources meet."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from taskspace.cli.output import shown
+from taskspace.cli.output import search_progress, shown
 from taskspace.cover import Cover, SmallestEpsilon, greedy_cover, smallest_epsilon
 from taskspace.cover.answer import target_names
 from taskspace.cover.base import Clock, make_cover
 from taskspace.cover.costs import scale_costs
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.questions import Question
 
 __all__ = ["cover_at", "smallest", "smallest_record", "smallest_sentence"]
@@ -29,7 +30,7 @@ def smallest(
     copies: int = 1,
     time_limit: float,
     seed: int,
-    report: Callable[..., None],
+    report: Progress,
 ) -> SmallestEpsilon:
     """The smallest tolerance that the criterion allows and a budget meets.
 
@@ -55,12 +56,7 @@ def smallest(
         copies=copies,
         time_limit=time_limit,
         seed=seed,
-        progress=lambda p: report(
-            "search",
-            int(p.seconds),
-            int(time_limit),
-            f"ε in [{p.lower_bound:.4g}, {p.best:.4g}]",
-        ),
+        progress=search_progress(report, time_limit, "ε in [{:.4g}, {:.4g}]"),
     )
     if math.isfinite(found.upper):
         return found

@@ -139,7 +139,7 @@ def certify(
         )
     _memory.limit(memory)
     question = asked(criterion, judge, family, epsilon)
-    with progress_console.status("load") as status:
+    with progress_console.status("load"):
         loaded = load_table(
             path,
             lower_is_better=lower_is_better,
@@ -154,7 +154,7 @@ def certify(
     with stage_progress() as report:
         if compile_kernels(report, needed):
             clock = Clock(left)
-    with progress_console.status("certify") as status:
+    with stage_progress() as report:
         result = certify_table(
             loaded.table,
             question,
@@ -168,7 +168,7 @@ def certify(
             until=until,
             time_limit=clock.left,
             seed=seed,
-            progress=status.update,
+            progress=report,
             **given,
         )
         written = []
@@ -177,8 +177,9 @@ def certify(
                 save_certificate_figures,
             )
 
-            status.update("draw")
+            report("draw", 0, 1)
             written = save_certificate_figures(result, loaded.table, figures)
+            report("draw", 1, 1)
     if output == Format.JSON:
         print_json(
             {
@@ -229,8 +230,10 @@ def _show(result: CertifyResult) -> None:
     for why, names in silent.items():
         console.print(f"[dim]Say nothing here: {', '.join(names)}. {shown(why)}[/]")
     last = result.certificates[-1]
-    colour = MARKS[last.kind] if last.holds else "yellow"
-    console.print(f"[bold {colour}]{last.kind}[/]: {shown(last.why)}")
+    said = last.holds or last.kind == "vacuous"
+    label = last.kind if said else f"no {last.kind}"
+    colour = MARKS[last.kind] if said else "yellow"
+    console.print(f"[bold {colour}]{label}[/]: {shown(last.why)}")
 
 
 def _numbers(item: Certificate) -> str:

@@ -40,6 +40,7 @@ from taskspace.cli.output import (
     console,
     figure_file,
     print_json,
+    search_progress,
     shown,
     stage_progress,
     writable,
@@ -231,12 +232,7 @@ def cover(
                 **limits,
                 time_limit=clock.left,
                 seed=seed,
-                progress=lambda p: report(
-                    "search",
-                    int(p.seconds),
-                    int(time_limit),
-                    f"[{p.lower_bound:g}, {p.best:g}] {p.phase}",
-                ),
+                progress=search_progress(report, clock.left),
             )
     answer = CoverAnswer(found)
     if question is not None and table is not None:

@@ -25,8 +25,8 @@ from taskspace.cli.output import (
     FormatOption,
     console,
     print_json,
-    progress_console,
     shown,
+    stage_progress,
     writable,
 )
 
@@ -131,10 +131,11 @@ def explore(
     if out is None and path.is_dir():
         inside(path, file)
     began = time.perf_counter()
-    with progress_console.status("load") as status:
-        page = reader.read(progress=lambda text: status.update(shown(text)))
-        status.update("write")
+    with stage_progress() as report:
+        page = reader.read(progress=report)
+        report("write", 0, 1)
         write_atomically(file, render(page))
+        report("write", 1, 1)
     seconds, size = time.perf_counter() - began, file.stat().st_size
     if output == Format.JSON:
         print_json({"file": str(file), "bytes": size, "seconds": seconds})

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from taskspace.cover import METHODS
+from taskspace.progress import Progress
 from taskspace.systems.base import System
 
 __all__ = [
@@ -58,7 +59,7 @@ def cold(kernel: Any) -> bool:
         return False  # nothing is kept, or kept otherwise: there is nothing to say
 
 
-def compile_kernels(report: Callable[..., None], names: Sequence[str]) -> bool:
+def compile_kernels(report: Progress, names: Sequence[str]) -> bool:
     """Compile what is needed and not there; reported as the stage `compile`.
 
     Args:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -15,15 +16,16 @@ from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bars
 
 from taskspace._files import plain
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 
 __all__ = [
     "Format",
@@ -33,6 +35,7 @@ __all__ = [
     "number",
     "print_json",
     "progress_console",
+    "search_progress",
     "shown",
     "stage_progress",
     "writable",
@@ -122,8 +125,28 @@ def figure_file(path: Path | None) -> None:
     writable(path)
 
 
+def search_progress(
+    report: Progress, time_limit: float, interval: str = "[{:g}, {:g}]"
+) -> Progress:
+    """A search as a bar of the time it may take, with what is known in the note.
+
+    Args:
+        report: draws the bar.
+        time_limit: seconds that the search may take.
+        interval: how to write a lower bound and the best that is found.
+    """
+    began = time.monotonic()
+
+    def told(stage: str, done: float, total: float, note: str = "", /) -> None:
+        seconds = int(time.monotonic() - began)
+        known = interval.format(done, total)
+        report(stage, min(seconds, int(time_limit)), int(time_limit), f"{known} {note}")
+
+    return told
+
+
 @contextmanager
-def stage_progress() -> Iterator[Any]:
+def stage_progress() -> Iterator[Progress]:
     """A progress bar a stage, with ETA, on stderr.
 
     Yields:
@@ -139,10 +162,10 @@ def stage_progress() -> Iterator[Any]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    with Progress(*columns, console=progress_console) as progress:
+    with Bars(*columns, console=progress_console) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int, note: str = "") -> None:
+        def report(stage: str, done: float, total: float, note: str = "", /) -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(stage, total=total, note=note)
             progress.update(tasks[stage], completed=done, total=total, note=note)

@@ -132,9 +132,7 @@ def profile(
             copies=copies,
             time_limit=clock.left,
             seed=seed,
-            progress=lambda p: report(
-                "search", int(p.seconds), int(time_limit), p.phase
-            ),
+            progress=report,
         )
     if output == Format.JSON:
         records = [asdict(point) for point in points]

@@ -111,12 +111,7 @@ def select(
             workers=workers,
             scheduler=scheduler,
             full_table=table,
-            progress=lambda entry: report(
-                "cover",
-                round(entry["coverage"] * n_targets),
-                n_targets,
-                f"{entry['trainings']} trainings",
-            ),
+            progress=report,
         )
     figures = draw(found)
     if output == Format.JSON:

@@ -2,7 +2,6 @@
 
 from taskspace.cover.answer import CoverAnswer as CoverAnswer
 from taskspace.cover.base import Cover as Cover
-from taskspace.cover.base import Progress as Progress
 from taskspace.cover.baselines import random_cover as random_cover
 from taskspace.cover.baselines import uniform_cover as uniform_cover
 from taskspace.cover.baselines import uniform_grids as uniform_grids

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,26 +21,6 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a running search stands.
-
-    Args:
-        seconds: time since the search began.
-        best: cost of the best cover so far (its size where costs are all 1).
-        lower_bound: largest lower bound so far.
-        phase: what the search is doing.
-    """
-
-    seconds: float
-    best: float
-    lower_bound: float
-    phase: str
-
-
-ProgressCallback = Callable[[Progress], None]
 
 
 def _none() -> NDArray[np.int64]:

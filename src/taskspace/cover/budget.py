@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Cover, Progress, ProgressCallback
+from taskspace.cover.base import Clock, Cover
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.thresholds import MatrixLosses
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.sets import pack
 
 
@@ -48,7 +49,7 @@ def smallest_epsilon(
     copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> SmallestEpsilon:
     """The smallest tolerance for which a cover of at most `budget` sources exists.
 
@@ -64,8 +65,8 @@ def smallest_epsilon(
         copies: selected sources that must serve each target, all of them.
         time_limit: seconds for all of it.
         seed: of the random choices.
-        progress: called after each tolerance that was tried; `best` and `lower_bound`
-            are tolerances.
+        progress: called after each tolerance that was tried, with the interval in which
+            the least one lies.
 
     Returns:
         The tolerance, or the interval in which it lies, and the selection.
@@ -104,8 +105,7 @@ def smallest_epsilon(
             open_.append(k)
         if progress is not None:
             low, high = _ends(values, no, yes)
-            phase = f"epsilon={values[k]:g}"
-            progress(Progress(clock.seconds, high, low, phase))
+            progress("search", low, high, f"epsilon={values[k]:g}")
     low, high = _ends(values, no, yes)
     return SmallestEpsilon(
         budget=budget,

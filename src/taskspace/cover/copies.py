@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Progress, ProgressCallback
+from taskspace.cover.base import Clock
 from taskspace.cover.bounds import MAX_LP_PAIRS, lp_prices, quick_bound
 from taskspace.cover.costs import Costs, Exact, has_whole_costs, total_cost
 from taskspace.cover.exact import (
@@ -29,6 +29,7 @@ from taskspace.cover.exact import (
 from taskspace.cover.prices import PriceBound, cost_units, multiply_runs, run_loads
 from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.restrictions import Rest, count_servers
+from taskspace.progress import Progress
 from taskspace.sets import RunSets, TargetSets
 
 __all__ = ["Spared", "copies_bound", "greedy_spared", "minimum_copies"]
@@ -70,7 +71,7 @@ def greedy_copies(
     """
     left = needed.copy()
     worth = np.ones(len(needed)) if weights is None else weights
-    gains = multiply_runs(*sets.to_runs().arrays, worth * (left > 0)) / costs
+    gains = multiply_runs(sets.to_runs().arrays, worth * (left > 0)) / costs
     heap = [(-gain, s) for s, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(heap)
     chosen: list[int] = []
@@ -149,7 +150,7 @@ def minimum_copies(
     costs: Costs,
     clock: Clock,
     seed: int,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
     spent: Exact = 0,
 ) -> Spared:
     """The cheapest selection of free sources that serves often enough, with its bound.
@@ -175,7 +176,7 @@ def minimum_copies(
         if progress is not None:
             high = costs.in_unit(spent + total_cost(cost, best))
             low = costs.in_unit(spent + bound.value)
-            progress(Progress(clock.seconds, high, low, phase))
+            progress("search", low, high, phase)
 
     def is_solved() -> bool:
         return bound.value >= total_cost(cost, best)

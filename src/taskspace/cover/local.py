@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.cover.base import (
     Clock,
     Cover,
-    Progress,
-    ProgressCallback,
     make_cover,
 )
 from taskspace.cover.bounds import quick_bound
@@ -28,6 +26,7 @@ from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.sets import TargetSets
 
 DEFAULT_SECONDS = 10.0
@@ -45,7 +44,7 @@ def local_cover(
     start: ArrayLike | None = None,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Cover:
     """Cover found by row-weighting local search.
 
@@ -98,7 +97,7 @@ def local_cover(
         if progress is not None:
             best = cost.in_unit(forced_cost + total_cost(core.costs, search.best))
             low = cost.in_unit(lower)
-            progress(Progress(clock.seconds, best, low, "local search"))
+            progress("search", low, best, "local search")
 
     reason = search.run(
         clock, max_steps=max_steps, target=float(bound.value), on_chunk=report

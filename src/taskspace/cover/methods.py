@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taskspace.cover.base import Cover, Progress
+from taskspace.cover.base import Cover
 from taskspace.cover.baselines import random_cover, uniform_cover
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.local import local_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.progress import Progress
 from taskspace.sets import TargetSets
 
 __all__ = ["METHODS", "CoverMethod", "find_cover"]
@@ -72,7 +73,7 @@ def find_cover(
     copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
 ) -> Cover:
     """A cover by a method's name.
 

@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.cover.base import (
     Clock,
     Cover,
-    Progress,
-    ProgressCallback,
     make_cover,
 )
 from taskspace.cover.bounds import polished_bound, quick_bound
@@ -48,6 +46,7 @@ from taskspace.cover.proof import PricedPart, PriceProof, join_prices
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.cover.restrictions import Rest, restrict
 from taskspace.cover.verify import verify_cover
+from taskspace.progress import Progress
 from taskspace.sets import TargetSets, pack
 
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
@@ -67,7 +66,7 @@ def minimum_cover(
     include: ArrayLike = (),
     exclude: ArrayLike = (),
     copies: int = 1,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Cover:
     """The cheapest cover that can be found, with a proof of how good it is.
 
@@ -141,7 +140,7 @@ def _search(
     cost: Costs,
     clock: Clock,
     seed: int,
-    progress: ProgressCallback | None,
+    progress: Progress | None,
     spent_before: Exact,
 ) -> _Found:
     """Search and bounds in turns, component by component, of what is left."""
@@ -165,7 +164,7 @@ def _search(
             if progress is not None:
                 best = cost.in_unit(spent + search.best_cost)
                 low = cost.in_unit(known + search.lower)
-                progress(Progress(clock.seconds, best, low, phase))
+                progress("search", low, best, phase)
 
         search.solve(Clock(clock.left / (len(parts) - k)), report)
         chosen += parts[k].sources[search.best].tolist()

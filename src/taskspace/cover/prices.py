@@ -207,8 +207,9 @@ def sum_runs(offsets, starts, stops, prefix):
 
 
 @numba.njit(cache=True, nogil=True)
-def multiply_runs(offsets, starts, stops, values):
+def multiply_runs(runs, values):
     """For each source the sum of `values` over its targets, in floats."""
+    offsets, starts, stops = runs
     prefix = np.empty(len(values) + 1)
     prefix[0] = 0.0
     for i in range(len(values)):

@@ -38,7 +38,7 @@ class PrimalDual:
         self._scale = 1.0 / costs
         self._weight = _FIRST_WEIGHT
         self._column_sums = np.maximum(sets.sizes * self._scale, 1e-300)
-        self._row_sums = np.maximum(multiply_runs(*self._targets, self._scale), 1e-300)
+        self._row_sums = np.maximum(multiply_runs(self._targets, self._scale), 1e-300)
         self._z = np.full(sets.n_sources, 1 / max(1.0, float(sets.sizes.mean() or 1)))
         self._y = np.zeros(sets.n_targets)
         self._sum_z, self._sum_y = np.zeros_like(self._z), np.zeros_like(self._y)
@@ -101,12 +101,10 @@ class PrimalDual:
 
     def _look(self, z: NDArray[np.float64], y: NDArray[np.float64]) -> float:
         """Gap between the bounds that a pair of points gives; keeps the best."""
-        load = float(
-            np.max(multiply_runs(*self._sources, y) * self._scale, initial=0.0)
-        )
+        load = float(np.max(multiply_runs(self._sources, y) * self._scale, initial=0.0))
         lower = float(y.sum()) / load if load > 0 else 0.0
         x = z * self._scale
-        least = float(np.min(multiply_runs(*self._targets, x), initial=np.inf))
+        least = float(np.min(multiply_runs(self._targets, x), initial=np.inf))
         upper = float(z.sum()) / least if least > 1e-12 else np.inf
         if lower > self.lower:
             self.lower, self.prices = lower, y / load
@@ -131,13 +129,13 @@ def _iterate(sources, targets, scale, steps, point, sums, n_iterations):
     sum_z, sum_y = sums
     x = np.empty_like(z)
     for _ in range(n_iterations):
-        loads = multiply_runs(*sources, y)
+        loads = multiply_runs(sources, y)
         for j in range(len(z)):
             new = max(0.0, z[j] - step_z[j] * (1.0 - loads[j] * scale[j]))
             x[j] = (2 * new - z[j]) * scale[j]
             z[j] = new
             sum_z[j] += new
-        served = multiply_runs(*targets, x)
+        served = multiply_runs(targets, x)
         for t in range(len(y)):
             y[t] = max(0.0, y[t] + step_y[t] * (1.0 - served[t]))
             sum_y[t] += y[t]

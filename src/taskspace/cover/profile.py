@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Progress, ProgressCallback
+from taskspace.cover.base import Clock
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.cover.thresholds import (
@@ -21,6 +21,7 @@ from taskspace.cover.thresholds import (
 from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.questions import Question
 
 __all__ = ["Profile", "ProfilePoint", "complexity_profile", "table_profile"]
@@ -90,7 +91,7 @@ def complexity_profile(
     copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Profile:
     """Smallest cover of all targets at many tolerances.
 
@@ -109,7 +110,7 @@ def complexity_profile(
         copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
-        progress: called after each tolerance; `best` and `lower_bound` are its own.
+        progress: called after each tolerance, with how many were searched.
 
     Returns:
         One point for each tolerance, ascending.
@@ -132,7 +133,7 @@ def table_profile(
     copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Profile:
     """`complexity_profile` of a table, never holding all losses at once.
 
@@ -144,7 +145,7 @@ def table_profile(
         copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
-        progress: called after each tolerance.
+        progress: called after each tolerance, with how many were searched.
 
     Returns:
         One point for each tolerance, ascending.
@@ -161,7 +162,7 @@ def _profile(
     signed: bool,
     seed: int,
     clock: Clock,
-    progress: ProgressCallback | None,
+    progress: Progress | None,
 ) -> Profile:
     if epsilons is None:
         values = default_epsilons(losses, n_epsilons, allow_negative=signed)
@@ -187,7 +188,7 @@ class _Profile:
         epsilons: NDArray[np.float64],
         seed: int,
         clock: Clock,
-        progress: ProgressCallback | None,
+        progress: Progress | None,
     ):
         self.epsilons, self.seed = epsilons, seed
         self.clock, self.progress = clock, progress
@@ -241,8 +242,8 @@ class _Profile:
                 break
             self.upper[i] = min(self.upper[i], upper)
         if self.progress is not None:
-            record = self.upper[k], self.lower[k], f"epsilon={self.epsilons[k]:g}"
-            self.progress(Progress(self.clock.seconds, *record))
+            note = f"epsilon={self.epsilons[k]:g}"
+            self.progress("profile", len(self.searched), len(self.upper), note)
 
     def points(self) -> Profile:
         return Profile(

@@ -69,8 +69,8 @@ def _play(sources, targets, scale, logits, before, total, is_first):
     old_load, old_serve = before
     for k in range(_CHUNK):
         x, y = _softmax(log_x), _softmax(log_y)
-        load = multiply_runs(*sources, y) * scale
-        serve = multiply_runs(*targets, x * scale)
+        load = multiply_runs(sources, y) * scale
+        serve = multiply_runs(targets, x * scale)
         if is_first and k == 0:
             old_load[:], old_serve[:] = load, serve
         step = _STEP / max((serve * y).sum(), 1e-9)

@@ -1,6 +1,6 @@
 """The other alternative to a library of networks: one that sees the context."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.library.base import PolicyLibrary
+from taskspace.progress import Progress
 from taskspace.spaces import Points
 from taskspace.systems.base import System
 
@@ -36,7 +37,7 @@ def conditioned_networks(
     recipe: "Ppo | None" = None,
     total_steps: int | None = None,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> "list[ConditionedNetwork]":
     """Networks that see the context, each trained as long as the whole library.
 
@@ -48,7 +49,7 @@ def conditioned_networks(
         total_steps: environment steps of each network; what the policies of the
             library took together where not given.
         seed: of the first network.
-        progress: called with the number of networks that are trained.
+        progress: told how many networks are trained.
     """
     from taskspace.systems.simulated import SimulatedSystem  # brings JAX
     from taskspace.trainers.conditioned import train_conditioned
@@ -83,7 +84,7 @@ def conditioned_networks(
             )
         )
         if progress is not None:
-            progress(k + 1)
+            progress("train", k + 1, n)
     return found
 
 

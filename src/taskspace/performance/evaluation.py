@@ -1,12 +1,13 @@
 """Evaluation in memory: J of every policy at every target."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import xarray as xr
 
 from taskspace.errors import RenamedWarning
 from taskspace.performance.ledger import Ledger, Task, kept_variables
+from taskspace.progress import Progress
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 from taskspace.trainers.base import Trainer
@@ -22,7 +23,7 @@ def evaluate(
     seed: int,
     targets: Space | None = None,
     judges: Sequence[str] = ("worst", "best"),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     families: Sequence[str] | None = None,
 ) -> xr.Dataset:
     """Train at every source, evaluate at every target, and return the table.
@@ -38,7 +39,7 @@ def evaluate(
         targets: where policies are tried; the sources if left out.
         judges: which reductions over a family to keep, where J itself would be too
             large to keep.
-        progress: called with the number of sources evaluated so far.
+        progress: told how many blocks are trained and evaluated.
         families: the former name of `judges` (`"all"`, `"any"`).
 
     Returns:
@@ -54,13 +55,7 @@ def evaluate(
     ledger = new_ledger(
         system, trainer, space, seed=seed, targets=targets, judges=judges
     )
-    ledger.work_off(
-        lambda stage, done, total: (
-            progress(int(ledger.evaluated.sum()))
-            if progress and stage == "evaluate"
-            else None
-        )
-    )
+    ledger.work_off(progress)
     return ledger.table()
 
 

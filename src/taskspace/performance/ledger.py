@@ -7,7 +7,7 @@ far: `evaluate` is "ask all, tell all" in memory, a run is the same in a directo
 a selector asks for the sources that it wants.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from taskspace.performance.work import (
     TrainedBlock,
     Work,
 )
+from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 
@@ -188,12 +189,11 @@ class Ledger:
         else:
             self._failures[work.block] = f"{type(done).__name__}: {done}"
 
-    def work_off(self, progress: Callable[[Stage, int, int], None] | None = None):
+    def work_off(self, progress: Progress | None = None) -> None:
         """Do everything that is left, here and now.
 
         Args:
-            progress: called with a stage, how many of its blocks are done, and how
-                many there are.
+            progress: told how many blocks of a stage are done.
         """
         while todo := self.ask():
             for work in todo:

@@ -1,7 +1,5 @@
 """What an experiment asks of its table: covers, curves, and what they cost."""
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 
@@ -10,14 +8,14 @@ from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods import METHODS, find_cover
 from taskspace.performance import family_rows, provenance_of, source_space, target_space
 from taskspace.performance.ledger import TRAINED
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Curve, Results, Scores, Spent
 from taskspace.spaces import Grid
 
-__all__ = ["Report", "answer", "cover_settings"]
+__all__ = ["answer", "cover_settings"]
 
-Report = Callable[..., None]
 """Called with a stage's name, how many of how many pieces are done, and a note."""
 
 # Points kept of a coverage curve: as many as a picture can show.
@@ -29,7 +27,7 @@ PROBED_ROWS = 32
 def answer(
     table: xr.Dataset,
     experiment: Experiment,
-    report: Report | None = None,
+    report: Progress | None = None,
     *,
     solved_return: float | None = None,
     known: Results | None = None,
@@ -44,7 +42,7 @@ def answer(
         known: answers of an earlier call for the same table, which are taken over
             where the settings of the covers are the same.
     """
-    report = report or (lambda *_: None)
+    report = report or silent
     settings = cover_settings(experiment)
     known = known if known and known.settings == settings else None
     sources = source_space(table)

@@ -19,7 +19,8 @@ from taskspace.errors import (
     TaskspaceError,
 )
 from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
-from taskspace.runs.answers import Report, answer, cover_settings
+from taskspace.progress import Progress, silent
+from taskspace.runs.answers import answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.grow import Cells, Partly, evaluate_parts, forget_kept
@@ -65,7 +66,7 @@ def run_experiment(
     *,
     workers: int | None = None,
     scheduler: str | None = None,
-    report: Report | None = None,
+    report: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Run an experiment into a directory, or finish or mend one that is there.
@@ -86,7 +87,7 @@ def run_experiment(
     if workers is not None and workers < 0:
         raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
     began = time.perf_counter()
-    report = report or (lambda *_: None)
+    report = report or silent
     out = Path(out)
     check_ours(out)
     with locked(out):
@@ -224,7 +225,7 @@ def _work_off(
     ledger: Ledger,
     experiment: Experiment,
     crew: Engine,
-    report: Report,
+    report: Progress,
     kept: Kept,
     cells: Cells | None,
 ) -> int:

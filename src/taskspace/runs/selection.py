@@ -7,7 +7,7 @@ a kill with the same sequence.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from taskspace.performance.ledger import (
     best_known,
     table_notes,
 )
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs import chunks
 from taskspace.runs.answers import answer
@@ -80,7 +81,7 @@ def run_selection(
     workers: int = 0,
     scheduler: str | None = None,
     full_table: xr.Dataset | None = None,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Progress | None = None,
 ) -> SelectionRun:
     """Train what the answer needs into a directory, or go on with one that is there.
 
@@ -91,7 +92,7 @@ def run_selection(
         workers: processes; 0 works in this one.
         scheduler: address of a Dask scheduler, or `"local"` to start one here.
         full_table: the table of all candidates, where it is known, for the bound.
-        progress: called after each training with the last entry of the history.
+        progress: told after each training how many targets are covered.
     """
     if workers < 0:
         raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")

@@ -1,8 +1,6 @@
 """`select`: train only what the answer needs."""
 
-from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.select.base import Selector, known
 from taskspace.select.candidates import BOX, CandidatesOption, candidate_space
@@ -47,7 +46,7 @@ def select(
     full_table: xr.Dataset | None = None,
     executor: Executor | None = None,
     cover_time_limit: float = 30.0,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Progress | None = None,
 ) -> SelectResult:
     """Train one policy after the other, where it helps most, until all is covered.
 
@@ -81,7 +80,7 @@ def select(
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
         cover_time_limit: seconds for the cover of what is trained.
-        progress: called after each training with the last entry of the history.
+        progress: told after each training how many targets are covered.
     """
     tried = space if targets is None else targets
     anywhere = candidates == BOX
@@ -250,7 +249,7 @@ def _note(selection: Selection, n_done: int) -> str:
     n_made = n_done - int(known(selection.ledger, selection.question).trained.sum())
     made = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
-    if selection.options.sparing:
+    if selection.options.sparing and not selection.moves:
         partly = (
             " Each was evaluated only where nothing served before; elsewhere it counts "
             "as not serving."

@@ -1,7 +1,6 @@
 """The interface of a trainer: contexts in, stacks of policies out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.policies import Policy
+from taskspace.progress import Progress
 from taskspace.systems.base import System
 
 __all__ = ["Trained", "Trainer", "context_seed"]
@@ -82,7 +82,7 @@ class Trainer(ABC):
         contexts: NDArray[np.float64],
         *,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Trained:
         """Policies for some sources.
 
@@ -90,7 +90,7 @@ class Trainer(ABC):
             system: the tasks.
             contexts: full context rows, shape `(source, len(system.axes))`.
             seed: all randomness comes from it.
-            progress: called with the number of sources finished so far.
+            progress: told how many sources are finished.
 
         Returns:
             A stack of `n_policies` policies a source.

@@ -1,6 +1,5 @@
 """Linear-quadratic regulators: the optimal gain of each source, and its family."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
+from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.trainers.base import Trained, Trainer, context_seed
@@ -50,7 +50,7 @@ class Lqr(Trainer):
         contexts: NDArray[np.float64],
         *,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Trained[LinearGain]:
         """Gains for each context; zero gains where no stabilising gain exists."""
         if not isinstance(system, LinearSystem):
@@ -64,7 +64,7 @@ class Lqr(Trainer):
                 rng = np.random.default_rng(context_seed(seed, context))
                 gains[i] += self.noise * rng.standard_normal(gains[i].shape)
         if progress:
-            progress(len(contexts))
+            progress("train", len(contexts), len(contexts))
         shape = gains.shape[:2]
         return Trained(
             LinearGain(gains),

@@ -8,7 +8,6 @@ so it is compiled once for all policies of a grid. What happens in one update is
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Mlp
+from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.simulated import (
     Head,
@@ -165,7 +165,7 @@ class Ppo(Trainer):
         contexts: NDArray[np.float64],
         *,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Trained[Mlp]:
         """Policies for some sources.
 
@@ -173,7 +173,7 @@ class Ppo(Trainer):
             system: a simulated system.
             contexts: full context rows, shape `(source, len(system.axes))`.
             seed: all randomness comes from it.
-            progress: called with the number of sources finished so far.
+            progress: told how many sources are finished.
 
         Returns:
             A stack of `Mlp`. The log has `home_return` (evaluation of the kept
@@ -189,7 +189,7 @@ class Ppo(Trainer):
         for row in contexts:
             results.append(self._train_source(system, row, seed))
             if progress is not None:
-                progress(len(results))
+                progress("train", len(results), len(contexts))
         # Leaves gain the leading dims (source, policy).
         kept = jax.tree.map(lambda *leaves: np.stack(leaves), *results)
         solved = system.solved_return if system.solved_return is not None else np.inf

@@ -4,7 +4,7 @@ Every source gets a Gymnasium environment made from its context. What is learned
 becomes an `Mlp`: plain arrays that run at our speed, with nothing pickled.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.policies import Mlp
+from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.episodic import FIRST_TRAINING, EpisodicSystem
 from taskspace.trainers.base import Trained, Trainer, context_seed
@@ -71,7 +72,7 @@ class Sb3(Trainer):
         contexts: NDArray[np.float64],
         *,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Trained[Mlp]:
         """Policies for some sources.
 
@@ -80,7 +81,7 @@ class Sb3(Trainer):
             contexts: full context rows, shape `(source, len(system.axes))`.
             seed: all randomness comes from it. The random state of PyTorch, NumPy
                 and Python is set by it, as Stable-Baselines3 does.
-            progress: called with the number of sources finished so far.
+            progress: told how many sources are finished.
 
         Returns:
             A stack of `Mlp`, with the same log as `Ppo`.
@@ -98,7 +99,7 @@ class Sb3(Trainer):
             stacks.append([policy[None, None] for policy in policies])
             numbers.append(columns)
             if progress is not None:
-                progress(len(stacks))
+                progress("train", len(stacks), len(contexts))
         steps, scores, evaluations = np.swapaxes(np.array(numbers, float), 0, 1)
         solved = system.solved_return if system.solved_return is not None else np.inf
         log = {

@@ -1,7 +1,7 @@
 """From a performance table to a page."""
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,6 +10,7 @@ import xarray as xr
 from taskspace.cover import Cover
 from taskspace.criteria import CRITERIA, JUDGES
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
 from taskspace.show.page.html import render
@@ -56,7 +57,7 @@ def collect(
     n_steps: int | None = None,
     time_limit: float = 8.0,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> PageData:
     """Everything that a page shows.
 
@@ -73,7 +74,7 @@ def collect(
         n_steps: about how many tolerances each criterion gets.
         time_limit: seconds for searches beyond greedy, all together.
         seed: of the searches.
-        progress: told what is being done.
+        progress: told how far it is.
     """
     known = list(covers)
     asked = [*questions, *(question for question, _ in known)]
@@ -84,7 +85,7 @@ def collect(
         )
     pairs = _pairs(table, asked)
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
-    (progress or str)("losses")
+    (progress or silent)("losses", 0, len(pairs))
     losses = all_losses(table, pairs)
     layers: list[Layer] = []
     for pair in pairs:

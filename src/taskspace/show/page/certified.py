@@ -1,6 +1,6 @@
 """Certificates in a page: what holds around and between the targets of its table."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import xarray as xr
 from taskspace.certificates import certify
 from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.show.box_maps import box_map
 from taskspace.show.page.data import PageData
@@ -28,7 +29,7 @@ def certify_path(
     *,
     time_limit: float,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[CertifyResult]:
     """Everything that can be certified about each question.
 
@@ -38,16 +39,15 @@ def certify_path(
         questions: what is asked.
         time_limit: seconds for each.
         seed: of the searches.
-        progress: told what is being done.
+        progress: told how far it is.
     """
-    say = progress or (lambda text: None)
     return [
         certify(
             loaded.table,
             question,
             time_limit=time_limit,
             seed=seed,
-            progress=lambda stage: say(f"certificates: {stage}"),
+            progress=progress,
             **loaded.setting,
         )
         for question in questions

@@ -6,7 +6,7 @@ page counts is what the library would count: no rounded loss is compared with
 anything.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from taskspace.cover.base import Clock
 from taskspace.criteria import CRITERIA, loss_rows
 from taskspace.errors import InvalidInputError
 from taskspace.performance.table import row_blocks
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
 
@@ -177,7 +178,7 @@ def make_layer(
     n_steps: int = 40,
     time_limit: float = 5.0,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Layer:
     """Tolerances, covers and memberships of one criterion and judge.
 
@@ -190,9 +191,9 @@ def make_layer(
         n_steps: about how many steps to choose beside them.
         time_limit: seconds for searches beyond greedy, all steps together.
         seed: of the searches.
-        progress: told what is being done.
+        progress: told how far it is.
     """
-    say = progress or (lambda text: None)
+    progress = progress or silent
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
     rule = CRITERIA[criterion]
     epsilons = slider_steps(
@@ -209,7 +210,7 @@ def make_layer(
     reach = first.min(0)
     clock = Clock()
     for number, epsilon in enumerate(epsilons.tolist()):
-        say(f"{layer.key}: ε = {epsilon:g}")
+        progress(layer.key, number, len(epsilons), f"ε = {epsilon:g}")
         sets = layer.sets(number)
         known = sorted(found.get(epsilon, []), key=lambda c: c.method != "greedy")
         if not any(c.method == "greedy" for c in known):

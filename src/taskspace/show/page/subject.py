@@ -11,6 +11,7 @@ import xarray as xr
 from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
 from taskspace.library import PolicyLibrary
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
@@ -88,13 +89,11 @@ class Reader:
     options: dict[str, Any] = field(default_factory=dict)
     certify: float = 0.0
 
-    def subject(
-        self, progress: Callable[[str], None] | None = None
-    ) -> "Subject | LibrarySubject":
+    def subject(self, progress: Progress | None = None) -> "Subject | LibrarySubject":
         """What the path holds now, and all around it.
 
         Args:
-            progress: told what is being done.
+            progress: told how far it is.
         """
         if is_library(self.path):
             return LibrarySubject(self.path, PolicyLibrary.load(self.path))
@@ -121,11 +120,11 @@ class Reader:
             )
         return subject
 
-    def read(self, progress: Callable[[str], None] | None = None) -> PageData:
+    def read(self, progress: Progress | None = None) -> PageData:
         """The data of the page.
 
         Args:
-            progress: told what is being done.
+            progress: told how far it is.
         """
         subject = self.subject(progress)
         return subject.collect(self.questions, progress=progress, **self.options)
