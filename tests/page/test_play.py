@@ -1,5 +1,7 @@
 """Trajectories are those that performance is made of."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -100,7 +102,8 @@ def small_run(tmp_path_factory):
     return path
 
 
-def stage_of(path):
+def stage_of(path) -> tuple[Any, Any]:
+    """The stage of a path, or why there is none; and its table."""
     from taskspace.cli.inputs import load_table
     from taskspace.show.page.scenes import Stage
 
