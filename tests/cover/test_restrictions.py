@@ -243,3 +243,28 @@ def test_units_of_cost_change_nothing():
     )
     assert one.sources.tolist() == two.sources.tolist()
     assert one.lower_bound == two.lower_bound * 2.0**70
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_encodings_give_the_same(seed):
+    sets = random_problem(seed + 60)
+    limits = fitting({"include": [0], "exclude": [1], "copies": 2}, len(sets))
+    for find in (greedy_cover, minimum_cover):
+        bits, runs = (find(pack(sets, encoding=e), **limits) for e in ("bits", "runs"))
+        assert bits.sources.tolist() == runs.sources.tolist()
+        assert bits.lower_bound == runs.lower_bound
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (3, 3)])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_edges_of_nothing(shape, copies):
+    sets = pack(np.ones(shape, bool))
+    n = shape[0]
+    for limits in ({}, {"exclude": list(range(n))}, {"include": list(range(n))}):
+        for find in (greedy_cover, minimum_cover):
+            cover = find(sets, copies=copies, **limits)
+            assert verify_cover(cover, sets).holds
+            out = n if "exclude" in limits else 0
+            able = min(copies, n - out) if shape[1] else 0
+            assert cover.size == (n if "include" in limits else able)
+            assert len(cover.uncoverable) == (shape[1] if n == out else 0)

@@ -159,7 +159,10 @@ def tricky_contexts(library, n=300, seed=0):
     if "box_low" in arrays:
         parts += [arrays["box_low"], arrays["box_high"]]
     if "borders_0" in arrays:
-        edges = [arrays[f"borders_{i}"] for i in range(len(width))]
+        # An axis of one value has no border.
+        edges = [
+            np.append(arrays[f"borders_{i}"], library.low[i]) for i in range(len(width))
+        ]
         parts.append(np.stack([rng.choice(e, 40) for e in edges], 1))
     odd = np.tile(library.low, (3 * len(width), 1))
     for i in range(len(width)):

@@ -1,6 +1,8 @@
 """One network that sees the context: frozen, played, trained, and put on trial."""
 
 import itertools
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,7 +132,7 @@ def test_a_trial_with_networks_reports_their_spread():
     assert [one.seed for one in told] == [5, 6]
     assert told[0].low.tolist() == library.low.tolist()
     trial = try_library(library, system, n_contexts=8, networks=told, drift=0.2)
-    found = {c.name: c for c in trial.contenders}["one network that sees the context"]
+    found = {c.name: c for c in trial.contenders}["network with context"]
     means = [
         one.returns(system, *_drawn(library, system, 8)).mean(-1).mean() for one in told
     ]
@@ -165,4 +167,86 @@ def test_mistakes_are_named():
         conditioned_networks(
             ts.hand_library(networks(2), ts.Points(["k"], [1.0, 2.0])),
             ts.systems.MassSpringDamper(), 1, total_steps=10,
+        )  # fmt: skip
+
+
+EXPERIMENT = """
+name = "small"
+seed = 0
+[system]
+id = "cartpole-v1"
+horizon = 40
+n_episodes = 2
+[space]
+pole_length = [0.4, 1.0, 2]
+cart_mass = [0.5, 2.0, 2]
+[trainer]
+id = "ppo"
+n_envs = 4
+n_steps = 16
+batch_size = 32
+n_epochs = 2
+hidden = [8]
+evaluate_every = 64
+n_evaluation_episodes = 4
+stop_return = 1e6
+[[criteria]]
+criterion = "regret"
+epsilon = [5.0]
+[cover]
+methods = ["greedy"]
+"""
+
+
+def test_the_command_trains_as_long_as_the_library_was(tmp_path):
+    from tests.test_cli import refused, taskspace
+
+    (tmp_path / "small.toml").write_text(EXPERIMENT)
+    library = ts.hand_library(networks(4), SPACE)
+    library = replace(library, provenance={"environment_steps": 100})
+    library.save(tmp_path / "lib")
+    words = ["evaluate", "lib", "small.toml", "--contexts", "5", "--networks", "2"]
+    done = taskspace(*words, "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    name = "network with context"
+    assert record["environment_steps"] == {"library": 100, name: 128}
+    row = next(c for c in record["contenders"] if c["name"] == name)
+    assert row["n_repeats"] == 2
+    text = taskspace(*words, cwd=tmp_path).stdout
+    assert "the one in the middle of 2" in " ".join(text.split())
+    assert "one policy loses" in text
+    none = taskspace(*words[:-1], "0", "--format", "json", cwd=tmp_path)
+    assert name not in none.stdout
+    ts.hand_library(networks(4), SPACE).save(tmp_path / "unknown")
+    words[1] = "unknown"
+    assert "Give --network-steps" in " ".join(
+        taskspace(*words, cwd=tmp_path).stdout.split()
+    )
+    assert "--networks >= 0" in refused(*words[:-1], "-1", cwd=tmp_path)
+
+
+def test_frozen_networks_are_candidates_of_their_own_kind():
+    """One training for all contexts; the fewest frozen ones cover, by evaluation."""
+    from taskspace.select.conditioned import Conditioned
+
+    trainer = replace(TINY, n_policies=1)
+    result = ts.select(
+        SMALL, trainer, SPACE, ts.Question("floor", epsilon=-12.0), seed=0,
+        selector=Conditioned(SPACE, seed=0, total_steps=100), budget=4,
+    )  # fmt: skip
+    table = result.table
+    assert str(table["source_kind"].values[0]) == "conditioned"
+    assert result.environment_steps >= 128
+    low, high = SMALL.contexts(SPACE)[[0, -1]]
+    one = train_conditioned(SMALL, low, high, recipe=trainer, total_steps=100, seed=0)
+    points = np.array([[table[f"source_{name}"].values[0] for name in SHOWN]])
+    stack = one.frozen(points)[:, None]
+    home = SMALL.home_performance(stack, SMALL.contexts(ts.Points(SHOWN, points)))
+    assert table["home_performance"].values[0, 0] == pytest.approx(home[0, 0])
+    with pytest.raises(InvalidInputError, match="Use another"):
+        ts.select(
+            ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0),
+            ts.Grid(k=(1.0, 2.0, 2)), ts.Question("regret", epsilon=0.1), seed=0,
+            selector=Conditioned(ts.Grid(k=(1.0, 2.0, 2))),
         )  # fmt: skip

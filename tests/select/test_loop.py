@@ -372,6 +372,18 @@ def test_a_network_that_sees_the_context_is_frozen():
         )
 
 
+def test_the_signed_criterion_is_planned_by_what_it_is():
+    """Easy targets are served from hard ones: few sources, and few trainings."""
+    space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
+    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
+    question = ts.Question("signed", epsilon=0.1)
+    whole = ts.evaluate(system, trainer, space, seed=0)
+    greedy = ts.greedy_cover(question.sets(whole)).size
+    found = ts.select(system, trainer, space, question, seed=0)
+    assert found.stop_reason == "covered"
+    assert found.trainings <= greedy + 2
+
+
 def test_units_change_nothing():
     """J in other units, with ε likewise: the same trainings."""
     found = []

@@ -116,7 +116,7 @@ def drift_returns(
                 both = np.concatenate([seen, network.scaled(inside)], axis=1)
                 return np.array([network.network.act(row) for row in both])
 
-            acts["one network that sees the context"] = sighted
+            acts["network with context"] = sighted
         return {
             name: _simulated(library, system, act, at, blur, n_steps)
             for name, act in acts.items()

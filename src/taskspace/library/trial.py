@@ -38,7 +38,7 @@ __all__ = ["Contender", "Trial", "try_library"]
 
 N_RANDOM = 10
 FEW = (1, 2, 3, 5)
-NETWORK = "one network that sees the context"
+NETWORK = "network with context"
 
 Scores = dict[str, tuple[int, NDArray[np.float64]]]
 """By contender: its number of policies, and J `(repeat, context)`."""

@@ -38,7 +38,7 @@ class Scattered:
     Args:
         box: the contexts whose box and scales they are in.
         n: number of further points, a Sobol sequence; > 0.
-        seed: of its scrambling.
+        seed: of the shift of the sequence.
     """
 
     box: Space
@@ -50,17 +50,22 @@ class Scattered:
         """Names of the context parameters, one a column of `points`."""
         return self.box.names
 
-    @cached_property
+    @property
     def points(self) -> Array:
         """The contexts, then the scattered points."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> Array:
         frame = Candidates(self.box)
         varies = np.flatnonzero(np.ptp(frame.unit, axis=0) > 0)
         units = np.repeat(frame.unit[:1], self.n, axis=0)
         if len(varies):
             # A power of two keeps the sequence balanced; the first n are kept.
             power = int(np.ceil(np.log2(max(self.n, 2))))
-            drawn = Sobol(len(varies), seed=self.seed).random_base2(power)
-            units[:, varies] = drawn[: self.n]
+            drawn = Sobol(len(varies), scramble=False).random_base2(power)[: self.n]
+            shift = np.random.default_rng(self.seed).random(len(varies))
+            units[:, varies] = (drawn + shift) % 1.0
         return np.concatenate([self.box.points, frame.points_of(units)])
 
     @property

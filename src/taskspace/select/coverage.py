@@ -165,7 +165,7 @@ class Coverage(Selector):
         return self._models[key]
 
     def _fitted(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        sources, targets, root = problem.sources[:n_rows], problem.targets, problem.root
+        sources, targets = problem.sources[:n_rows], problem.targets
         if self._axis is not None:
             reaches = Reaches.of(
                 sources[:, self._axis],
@@ -186,7 +186,7 @@ class Coverage(Selector):
         if model is None:
             return None
         return lambda units, wanted: _over(
-            model.predict(units, targets[wanted]), root[wanted]
+            model.predict(units, targets[wanted]), problem.roots(units)[:, wanted]
         )
 
     def _margin(self, problem: "_Problem") -> float:
@@ -229,14 +229,37 @@ class _Problem:
         if seen.question.rule.reference == "none" and len(excess):
             # The loss is −J: what is above that of the best known policy.
             best, _ = ledger.best_known()
+            # Where every policy fails so far, none is known to be better.
+            best = np.where(np.isfinite(best), best, 0.0)
             excess, epsilon = excess + best, epsilon + best
+        self._homes: tuple[KDTree, Array] | None = None
+        if seen.question.rule.reference == "home" and len(excess):
+            # J(source) − J(target) is the regret less the difference of the optima,
+            # and near home it is the regret that a model can learn.
+            best, kind = ledger.best_known()
+            if kind == "optimum":
+                self._homes = KDTree(self.targets), best
+                regret = Question("regret", seen.question.judge, epsilon=0.0)
+                excess = regret.losses(ledger.table()).values
+                epsilon = epsilon + best
         self.excess: Array = np.maximum(excess, 0.0)
-        self.root: Array = np.sqrt(np.maximum(epsilon, 0.0))
-        self.ratio: Array = _over(np.sqrt(self.excess), self.root)
+        self._epsilon: Array = epsilon
+        roots = self.roots(self.sources)
+        self.ratio: Array = _over(np.sqrt(self.excess), roots)
         finite = self.excess[np.isfinite(self.excess) & (self.excess > 0)]
         # Where only equality will do, the smallest losses are those that matter.
         least = float(np.quantile(finite, 0.01)) if len(finite) else 1.0
-        self.scale = float(np.median(self.root)) ** 2 or least
+        positive = roots[roots > 0]
+        middle = float(np.median(positive)) if len(positive) else 0.0
+        self.scale = middle**2 or least
+
+    def roots(self, units: Array) -> Array:
+        """√ of the excess that is tolerated, `(source, target)`, for coordinates."""
+        allowed = np.broadcast_to(self._epsilon, (len(units), len(self.targets)))
+        if self._homes is not None:
+            tree, best = self._homes
+            allowed = allowed - best[tree.query(units)[1], None]
+        return np.sqrt(np.maximum(allowed, 0.0))
 
 
 def _over(roots: Array, tolerance: Array) -> Array:

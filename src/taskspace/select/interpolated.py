@@ -130,6 +130,9 @@ class Interpolated(Selector):
     def _screen(self, ledger: Ledger, question: Question) -> _Screen:
         kinds = np.array(ledger.kinds)
         numbers = np.flatnonzero((kinds == TRAINED) & ledger.evaluated)
+        # Of several trainings of a context, the last: a retry replaces what was bad.
+        last = {tuple(ledger.sources.points[number]): number for number in numbers}
+        numbers = np.array(sorted(last.values()), np.int64)
         key = tuple(numbers.tolist())
         if key not in self._screens:
             self._screens = {key: self._evaluate(ledger, question, numbers)}
@@ -244,6 +247,8 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     powers = list(itertools.product(range(count), repeat=int(varies.sum())))
 
     def terms(units: Array) -> Array:
+        if not varies.any():
+            return np.ones((len(units), 1))
         values = [np.polynomial.chebyshev.chebvander(u, count - 1) for u in units.T]
         columns = [
             np.prod([v[:, p] for v, p in zip(values, power, strict=True)], axis=0)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,7 +48,8 @@ class Options:
         patience: trainings without any newly covered target, once every uncovered
             target's own context was tried, after which no candidate is expected to
             help.
-        sparing: evaluate a new policy only at targets that nothing serves yet.
+        sparing: evaluate a new policy only at targets that nothing serves yet; where
+            regret is against the best policy seen, everywhere all the same.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -244,12 +246,16 @@ class Selection:
             return "no candidate is expected to help"
         return None
 
-    @property
+    @cached_property
     def moves(self) -> bool:
         """Whether the reference of the loss may still move as rows arrive."""
         if self.question.rule.reference != "best known":
             return False
-        return self.ledger.best_known()[1] not in ("optimum", "stated limit")
+        if self.ledger.limit is not None:
+            return False
+        task = self.ledger.task
+        optimum = task.system.optimum(task.targets)
+        return optimum is None or bool(np.isnan(optimum).any())
 
     def _confirmed(self) -> bool:
         """Whether a moving reference has stood for a while.
@@ -295,7 +301,7 @@ class Selection:
                     # Only a reference that may move is left to be tried.
                     asked = Uniform(self.selector.candidates.space)
                 rows = asked.propose(self.ledger, self.question, free - len(again))
-                rows = np.asarray(rows, np.float64)[: free - len(again)]
+                rows = self._fresh(rows, seen, again)[: free - len(again)]
                 for row in rows:
                     self._plan(row[None], self.ledger.task.seed, seen)
             if again or len(rows):
@@ -309,9 +315,26 @@ class Selection:
             return None
         return "every candidate is trained" if free > 0 else self._over()
 
+    def _fresh(self, rows: Array, seen: Known, again: list[Array]) -> Array:
+        """Proposals that are not planned yet; the same training twice is no news."""
+        rows, n_axes = np.asarray(rows, np.float64), seen.planned.shape[1]
+        if not rows.size:
+            return np.empty((0, n_axes))
+        if rows.ndim != 2 or rows.shape[1] != n_axes or not np.isfinite(rows).all():
+            raise InvalidInputError(
+                f"A selector must propose one finite row of {n_axes} values a context, "
+                f"but {self.selector.name!r} proposed {rows.tolist()}."
+            )
+        taken = {tuple(row) for row in (*seen.planned, *again)}
+        # A dict keeps the order of the proposals.
+        kept = [row for row in dict.fromkeys(map(tuple, rows)) if row not in taken]
+        return np.array(kept).reshape(-1, n_axes)
+
     def _plan(self, row: Array, seed: int, seen: Known) -> None:
         number = self.ledger.n_sources
-        columns = np.flatnonzero(~seen.covered) if self.options.sparing else None
+        # Where the reference may move, a new policy matters everywhere.
+        sparing = self.options.sparing and not self.moves
+        columns = np.flatnonzero(~seen.covered) if sparing else None
         self._start(Past(row[0], seed, TRAINED, None, columns))
         if self.journal:
             self.journal.began([Past(row[0], seed, TRAINED, None, columns)])
@@ -359,12 +382,27 @@ class Selection:
             self._steps[number] = self.ledger.task.trainer.steps_per_source or 0
             return
         block, rows = done
+        self._check_scores(number, block, rows)
         self.ledger.tell(work, block)
         self.ledger.tell(replace(work, stage="evaluate"), rows)
         self._steps[number] = int(block.trained.environment_steps.sum())
         n_targets = len(self.ledger.task.targets)
         columns = n_targets if work.columns is None else len(work.columns)
         self._evaluations += columns * block.home.size
+
+    def _check_scores(self, number: int, block: TrainedBlock, rows: Rows) -> None:
+        """Refuse scores that are no numbers: nothing can be said of such a policy."""
+        scores = {n: v for n, v in rows.variables.items() if n != "standard_error"}
+        for name, values in {**scores, "home_performance": block.home}.items():
+            is_gap = name.startswith("gap")
+            worst = -np.inf if is_gap else np.inf
+            if np.isnan(values).any() or (values == worst).any():
+                context = self.ledger.sources.context(number)
+                raise InvalidInputError(
+                    "Performance must be a number, −inf for a failure, but a policy of "
+                    f"the source at {context} has NaN or +inf in {name}. Mend the "
+                    "system; a selection on disk then goes on."
+                )
 
     def _enter(self, offer: Offer) -> None:
         """Evaluate sources that need no training, and write them down."""

@@ -249,7 +249,7 @@ def _note(selection: Selection, n_done: int) -> str:
     n_made = n_done - int(known(selection.ledger, selection.question).trained.sum())
     made = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
-    if selection.options.sparing:
+    if selection.options.sparing and not selection.moves:
         partly = (
             " Each was evaluated only where nothing served before; elsewhere it counts "
             "as not serving."

@@ -1,0 +1,471 @@
+"""Selections against random tables, lying evaluators and selectors that misbehave."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.policies import LinearGain
+from taskspace.select import SELECTORS, Budget, Selector
+from taskspace.systems.base import ContextAxis, System
+from taskspace.trainers.base import Trained, Trainer
+
+
+@dataclass(frozen=True, eq=False)
+class Told(System):
+    """J is a table `(source, policy, target)`; a policy is its place in it."""
+
+    scores: Any = None
+    best: Any = None
+    id: ClassVar[str] = "told-v1"
+    provenance: ClassVar[Any] = "exact"
+
+    @property
+    def axes(self):
+        return (ContextAxis("x", 0.0),)
+
+    def performance(self, policies, contexts):
+        places = policies.gain[..., 0, :].astype(int)
+        columns = contexts[:, 0].astype(int)
+        return self.scores[places[..., 0], places[..., 1]][..., columns]
+
+    def optimum(self, contexts):
+        return None if self.best is None else self.best[contexts[:, 0].astype(int)]
+
+
+@dataclass(frozen=True)
+class Lookup(Trainer):
+    """The policies of a source are its rows of the table; fails where told."""
+
+    n_policies: int = 1
+    fails: frozenset[int] = frozenset()
+    steps: int = 7
+    id: ClassVar[str] = "lookup"
+
+    @property
+    def steps_per_source(self):
+        return self.steps * self.n_policies
+
+    def train(self, system, contexts, *, seed, progress=None):
+        gains = np.empty((len(contexts), self.n_policies, 1, 2))
+        for i, (x,) in enumerate(contexts):
+            if int(x) in self.fails:
+                raise RuntimeError("no luck")
+            gains[i, :, 0, 0] = x
+            gains[i, :, 0, 1] = np.arange(self.n_policies)
+        shape = gains.shape[:2]
+        return Trained(LinearGain(gains), np.full(shape, self.steps, np.int64))
+
+
+def line(n):
+    return ts.Points(("x",), np.arange(float(n)))
+
+
+def brute_force(scores, rows, criterion, judge, epsilon, columns, best):
+    """Which targets some trained source serves, by a plain loop over cells."""
+    n_targets = scores.shape[2]
+    tops = [-np.inf if best is None else best[t] for t in range(n_targets)]
+    for row in rows:
+        for t in range(n_targets):
+            if t in columns[row]:
+                tops[t] = max(tops[t], scores[row, :, t].max())
+    covered = np.zeros(n_targets, bool)
+    for row in rows:
+        for t in columns[row]:
+            losses = []
+            for policy in range(scores.shape[1]):
+                j = scores[row, policy, t]
+                home = scores[row, policy, row]
+                if criterion == "signed" and j == home:
+                    losses.append(0.0)  # by its definition, also of two failures
+                elif j == -np.inf:
+                    losses.append(np.inf)
+                elif criterion == "floor":
+                    losses.append(-j)
+                elif criterion == "signed":
+                    losses.append(home - j)
+                else:
+                    losses.append(tops[t] - j)
+            loss = max(losses) if judge == "worst" else min(losses)
+            covered[t] |= loss <= epsilon
+    return covered
+
+
+@st.composite
+def worlds(draw):
+    n = draw(st.integers(1, 9))
+    n_policies = draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    kind = draw(st.sampled_from(["whole", "smooth"]))
+    scores = rng.integers(-4, 1, (n, n_policies, n)).astype(float)
+    if kind == "smooth":
+        away = np.abs(np.arange(n)[:, None] - np.arange(n))
+        scores = -1.0 * away[:, None] - rng.integers(0, 2, (n, n_policies, 1))
+        scores = scores + np.zeros((n, n_policies, n))
+    if draw(st.booleans()):
+        scores[rng.random(scores.shape) < 0.15] = -np.inf
+    options = {
+        "selector": draw(st.sampled_from(sorted(SELECTORS))),
+        "n_at_once": draw(st.sampled_from([1, 2, 12])),
+        "sparing": draw(st.booleans()),
+        "patience": draw(st.integers(1, 3)),
+        "deterministic": draw(st.booleans()),
+        "budget": draw(st.one_of(st.none(), st.integers(0, 5))),
+        "seed": draw(st.integers(0, 3)),
+    }
+    criterion = draw(st.sampled_from(["regret", "floor", "signed"]))
+    judge = draw(st.sampled_from(["worst", "best"]))
+    best = scores.max((0, 1)) if draw(st.booleans()) else None
+    if best is not None and not np.isfinite(best).all():
+        best = None
+    fails = frozenset(np.flatnonzero(rng.random(n) < 0.2).tolist())
+    fails = fails if draw(st.booleans()) else frozenset()
+    epsilon = float(draw(st.integers(0, 3)))
+    return scores, criterion, judge, epsilon, best, fails, options
+
+
+@settings(deadline=None, max_examples=80)
+@given(worlds())
+def test_covered_is_never_claimed_falsely(world):
+    """Whatever the table, what a selection says is what a plain loop finds."""
+    scores, criterion, judge, epsilon, best, fails, options = world
+    if options["selector"] == "interpolated":
+        options = options | {"selector": "farthest"}  # blends are no rows of the table
+    n, n_policies = scores.shape[:2]
+    question = ts.Question(criterion, judge, epsilon=epsilon)
+    result = ts.select(
+        Told(scores, best), Lookup(n_policies, fails), line(n), question, **options
+    )
+    rows, columns = [], {}
+    if result.table is not None:
+        rows = result.table["source_x"].values.astype(int).tolist()
+        J = result.table["performance"].values
+        for place, row in enumerate(rows):
+            seen = (J[place] == scores[row]).all(0)
+            moves = criterion == "regret" and best is None
+            if not options["sparing"] or moves:
+                assert seen.all()
+            columns[row] = np.flatnonzero(seen).tolist()
+    covered = brute_force(scores, rows, criterion, judge, epsilon, columns, best)
+    assert result.coverage == covered.mean()
+    assert result.unserved.tolist() == np.flatnonzero(~covered).tolist()
+    assert (result.stop_reason == "covered") <= covered.all()
+    if result.table is not None:
+        losses = question.losses(result.table).values
+        chosen = result.cover.sources
+        assert ((losses[chosen] <= epsilon).any(0) == covered).all()
+    # Nothing twice, nothing above the budget, every failure named.
+    assert len(set(rows)) == len(rows)
+    assert not set(rows) & fails
+    failed = [f for f in result.failures if f["state"] == "failed"]
+    assert result.trainings == len(rows) + len(failed) <= n
+    if options["budget"] is not None:
+        assert result.trainings <= options["budget"]
+    assert result.environment_steps <= 7 * n_policies * result.trainings
+    cells = sum(len(c) for c in columns.values()) * n_policies
+    if not options["sparing"] or np.isfinite(scores).all():
+        assert result.evaluations == cells
+    # It ends for a reason that holds.
+    if result.stop_reason == "every candidate is trained":
+        assert result.trainings == n or options["selector"] == "coverage"
+    if result.stop_reason == "budget of trainings spent":
+        assert result.trainings == options["budget"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(worlds())
+def test_the_deterministic_mode_forgets_who_was_first(world):
+    """Here and now, or all at once in threads: the same rows in the same order."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    scores, criterion, judge, epsilon, best, fails, options = world
+    options = options | {"deterministic": True}
+    if options["selector"] == "interpolated":
+        options = options | {"selector": "uncovered"}
+    n, n_policies = scores.shape[:2]
+    system, trainer = Told(scores, best), Lookup(n_policies, fails)
+    question = ts.Question(criterion, judge, epsilon=epsilon)
+    here = ts.select(system, trainer, line(n), question, **options)
+    with ThreadPoolExecutor(4) as pool:
+        there = ts.select(system, trainer, line(n), question, executor=pool, **options)
+    assert here.history == there.history
+    assert here.failures == there.failures
+    assert here.stop_reason == there.stop_reason
+
+
+@dataclass(frozen=True, eq=False)
+class Late(Told):
+    """Against the best seen: the source that beats all comes when all is covered."""
+
+    id: ClassVar[str] = "late-v2"
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2, 3, 7])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_reference_that_moves_while_others_run(n_at_once, deterministic):
+    """Each source is better than all before it, at every target but its own home."""
+    n = 7
+    scores = np.zeros((n, 1, n))
+    order = np.arange(n) * 10.0
+    scores[:, 0, :] = order[:, None]
+    scores[np.arange(n), 0, np.arange(n)] = -5.0
+    question = ts.Question("regret", epsilon=1.0)
+    for name in ("farthest", "coverage", "uniform", "random", "mbtl", "uncovered"):
+        result = ts.select(
+            Late(scores),
+            Lookup(),
+            line(n),
+            question,
+            seed=0,
+            selector=name,
+            n_at_once=n_at_once,
+            deterministic=deterministic,
+            patience=2,
+        )
+        rows = result.table["source_x"].values.astype(int)
+        tops = scores[rows, 0].max(0)
+        truly = (tops - scores[rows, 0] <= 1.0).any(0)
+        assert result.coverage == truly.mean(), name
+        assert (result.stop_reason == "covered") == truly.all()
+
+
+class Stubborn(Selector):
+    """Always proposes the same context."""
+
+    name: ClassVar[str] = "stubborn"
+
+    def propose(self, ledger, question, n):
+        return np.tile([[2.0]], (n, 1))
+
+
+class Broken(Selector):
+    """Proposes what is no context."""
+
+    name: ClassVar[str] = "broken"
+    rows: Any = ((np.nan,),)
+
+    def propose(self, ledger, question, n):
+        return np.array(self.rows)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 3])
+def test_a_selector_that_repeats_itself_does_not_train_forever(n_at_once):
+    scores = -np.abs(np.arange(5)[:, None, None] - np.arange(5)) * 1.0
+    result = ts.select(
+        Told(scores),
+        Lookup(),
+        line(5),
+        ts.Question("floor", epsilon=1.0),
+        seed=0,
+        selector=Stubborn(line(5)),
+        n_at_once=n_at_once,
+    )
+    assert result.trainings == 1
+    assert result.unserved.tolist() == [0, 4]
+    assert result.stop_reason == "every candidate is trained"
+
+
+@pytest.mark.parametrize("rows", [((np.nan,),), ((np.inf,),), ((1.0, 2.0),), (1.0,)])
+def test_proposals_that_are_no_contexts_are_refused(rows):
+    selector = Broken(line(3))
+    selector.rows = rows
+    with pytest.raises(InvalidInputError, match="'broken' proposed"):
+        ts.select(
+            Told(np.zeros((3, 1, 3))),
+            Lookup(),
+            line(3),
+            ts.Question("floor", epsilon=-1.0 + 1.0),
+            seed=0,
+            selector=selector,
+        )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("where", [0, 3])
+def test_a_score_that_is_no_number_is_refused(value, where):
+    scores = np.zeros((4, 1, 4))
+    scores[:, 0, where] = value
+    with pytest.raises(TaskspaceError):
+        ts.select(
+            Told(scores), Lookup(), line(4), ts.Question("floor", epsilon=1.0), seed=0
+        )
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("retries", [0, 2])
+def test_when_every_training_fails(name, retries):
+    trainer = Lookup(fails=frozenset(range(4)))
+    result = ts.select(
+        Told(np.zeros((4, 1, 4))),
+        trainer,
+        line(4),
+        ts.Question("floor", epsilon=1.0),
+        seed=0,
+        selector=name,
+        retries=retries,
+        n_at_once=2,
+    )
+    assert result.coverage == 0.0
+    assert result.table is None
+    assert result.stop_reason != "covered"
+    assert len(result.failures) == result.trainings
+    assert all("no luck" in failure["reason"] for failure in result.failures)
+    assert result.unserved.tolist() == [0, 1, 2, 3]
+    assert result.record()["cover"]["size"] == 0
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("n_at_once", [1, 9])
+def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_at_once):
+    scores = np.zeros((1, 1, 1))
+    one = line(1)
+    for epsilon, reason in ((0.0, "covered"), (-1.0, None)):
+        if epsilon < 0:
+            scores = np.full((1, 1, 1), -np.inf)
+        result = ts.select(
+            Told(scores),
+            Lookup(),
+            one,
+            ts.Question("floor", epsilon=0.0),
+            seed=0,
+            selector=name,
+            n_at_once=n_at_once,
+        )
+        assert result.trainings == 1
+        assert (result.stop_reason == "covered") == (reason == "covered")
+    # One candidate in the middle of many targets, and the other way round.
+    wide = -np.abs(np.arange(5)[:, None, None] - np.arange(5)) * 1.0
+    for space, targets, left in (
+        (ts.Points(("x",), [2.0]), line(5), [0, 4]),
+        (line(5), ts.Points(("x",), [4.0]), []),
+    ):
+        result = ts.select(
+            Told(wide),
+            Lookup(),
+            space,
+            ts.Question("floor", epsilon=1.0),
+            seed=0,
+            targets=targets,
+            selector="farthest" if name == "interpolated" else name,
+            n_at_once=n_at_once,
+        )
+        assert result.unserved.tolist() == left
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2, 5])
+@pytest.mark.parametrize("room", [0, 6, 7, 13, 14, 15, 34, 35])
+def test_steps_are_kept_to_the_unit(room, n_at_once):
+    """Seven steps a training; J serves nothing, so the budget alone ends it."""
+    n = 9
+    result = ts.select(
+        Told(np.full((n, 1, n), -1e3)),
+        Lookup(),
+        line(n),
+        ts.Question("floor", epsilon=1.0),
+        seed=0,
+        selector="random",
+        budget=Budget(environment_steps=room),
+        n_at_once=n_at_once,
+        patience=50,
+    )
+    assert result.environment_steps == room // 7 * 7
+    assert result.trainings == room // 7
+    assert result.stop_reason == "budget of environment steps spent"
+
+
+def test_the_clock_stops_it_between_trainings(monkeypatch):
+    """A clock that gains an hour a look: two trainings begin within five hours."""
+    ticks = iter(range(10_000))
+    from taskspace.select import loop
+
+    monkeypatch.setattr(loop.time, "monotonic", lambda: 3600.0 * next(ticks))
+    result = ts.select(
+        Told(np.full((9, 1, 9), -1e3)),
+        Lookup(),
+        line(9),
+        ts.Question("floor", epsilon=1.0),
+        seed=0,
+        selector="random",
+        budget=Budget(hours=5),
+        patience=50,
+    )
+    assert result.stop_reason == "budget of hours spent"
+    assert 1 <= result.trainings <= 5
+
+
+def test_sparing_claims_only_what_it_evaluated():
+    """A policy that would serve everything counts only where it was tried."""
+    n = 6
+    scores = np.full((n, 1, n), -10.0)
+    scores[np.arange(n), 0, np.arange(n)] = 0.0
+    scores[5] = 0.0  # serves all, but comes last
+    question = ts.Question("floor", epsilon=1.0)
+
+    class InOrder(Selector):
+        name: ClassVar[str] = "in order"
+
+        def propose(self, ledger, question, n):
+            return np.array([[float(ledger.n_sources)]])
+
+    asked = []
+
+    @dataclass(frozen=True, eq=False)
+    class Watched(Told):
+        id: ClassVar[str] = "watched-v1"
+
+        def performance(self, policies, contexts):
+            asked.append((int(policies.gain[0, 0, 0, 0]), contexts[:, 0].tolist()))
+            return Told.performance(self, policies, contexts)
+
+    result = ts.select(
+        Watched(scores),
+        Lookup(),
+        line(n),
+        question,
+        seed=0,
+        selector=InOrder(line(n)),
+        sparing=True,
+    )
+    assert result.coverage == 1.0
+    tried = {}
+    for source, targets in asked:
+        tried.setdefault(source, set()).update(targets)
+    # Source s was tried where nothing served before (and at home), nowhere else.
+    for source in range(n):
+        assert tried[source] - {float(source)} <= set(map(float, range(source, n)))
+    assert result.cover.size == 6  # source 5 is not known to serve the others
+    J = result.table["performance"].values[:, 0]
+    assert (J[5, :5] == -np.inf).all()
+
+
+def test_the_best_of_a_family_is_one_policy_a_target():
+    """Two policies, each good at half: `best` is served by both, `worst` by none."""
+    scores = np.full((2, 2, 2), -10.0)
+    scores[0, 0, 0] = scores[0, 1, 1] = 0.0
+    for judge, coverage, trainings in (("best", 1.0, 1), ("worst", 0.0, 2)):
+        result = ts.select(
+            Told(scores),
+            Lookup(2),
+            line(2),
+            ts.Question("floor", judge, epsilon=1.0),
+            seed=0,
+            selector="uniform",
+        )
+        assert (result.coverage, result.trainings) == (coverage, trainings)
+
+
+def test_a_negative_control():
+    """The check above can fail: claims of a spoiled table are caught by it."""
+    scores = -np.abs(np.arange(5)[:, None, None] - np.arange(5)) * 1.0
+    question = ts.Question("floor", epsilon=1.0)
+    result = ts.select(Told(scores), Lookup(), line(5), question, seed=0)
+    rows = result.table["source_x"].values.astype(int).tolist()
+    every = {row: list(range(5)) for row in rows}
+    assert brute_force(scores, rows, "floor", "worst", 1.0, every, None).all()
+    assert not brute_force(scores - 1, rows, "floor", "worst", 1.0, every, None).all()
+    assert replace(result, coverage=0.5).coverage != result.coverage
