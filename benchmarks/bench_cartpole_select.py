@@ -15,7 +15,6 @@ selection goes on until every target is covered, or `--cap` sources are trained.
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -78,9 +77,7 @@ class Replay(Trainer):
     steps: Any
     id: ClassVar[str] = "replay"
 
-    def train(
-        self, system, contexts, *, seed, progress: Callable[[int], None] | None = None
-    ):
+    def train(self, system, contexts, *, seed, progress=None):
         """The rows of these contexts."""
         del seed, progress
         assert isinstance(system, Replayed)

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import taskspace as ts
 from taskspace.runs import RunStore, load_experiment, run_experiment
@@ -40,9 +41,17 @@ def test_a_run_of_format_2_is_taken_over(tmp_path):
     assert result.reused
 
 
-def test_archive_of_format_2():
-    archive = read_archive(ASSETS / "archive-v2.npz")
-    stored = RunStore.open(ASSETS / "run-v2").table()
+@pytest.mark.parametrize("version", [2, 3])
+def test_archives_of_formats_2_and_3(version):
+    archive = read_archive(ASSETS / f"archive-v{version}.npz")
+    store = RunStore.open(ASSETS / "run-v2")
+    stored = store.table()
+    if version == 2:
+        assert archive.policies is None
+    else:
+        assert archive.all_policies is not None
+        gain = archive.all_policies.arrays()["gain"]
+        np.testing.assert_array_equal(gain, store.table_policies().arrays()["gain"])
     for name in ("performance", "home_performance", "best_known"):
         np.testing.assert_array_equal(archive.table[name], stored[name])
     assert archive.table.attrs["provenance"] == "exact"

@@ -1,5 +1,6 @@
 """The package as a whole: light to import, and true to its own claims."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -68,3 +69,34 @@ def test_documents_link_to_files_that_exist():
             target = part.split(")")[0].split("#")[0]
             if target and "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_hashes_are_those_of_the_lock():
+    """`requirements.hashes` is made from the lock, and by hand nothing is."""
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    pins = {line for line in lock if "==" in line}
+    lines = (ROOT / "requirements.hashes").read_text().splitlines()
+    hashed = [line.removesuffix(" \\") for line in lines if "==" in line]
+    assert len(hashed) == len(set(hashed))
+    # Peers of benchmarks that have no wheel.
+    left = {line.partition("==")[0] for line in pins - set(hashed)}
+    assert left == {"apricot-select", "nose"}
+    assert set(hashed) <= pins
+    seals = [line.strip() for line in lines if "--hash" in line]
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}( \\)?", s) for s in seals)
+    assert len(seals) >= len(hashed)
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    """What `make test-lowest` installs is what pyproject.toml allows at least."""
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    bounds = list(data["project"]["dependencies"])
+    for extra in ("control", "dask", "exact", "export", "files"):
+        bounds += data["project"]["optional-dependencies"][extra]
+    lines = (ROOT / "requirements-lowest.txt").read_text().splitlines()
+    lowest = dict(line.split("==") for line in lines if "==" in line)
+    for bound in bounds:
+        name, _, version = bound.partition(">=")
+        assert name in lowest, name
+        parts = version.split(".")
+        assert lowest[name].split(".")[: len(parts)] == parts, bound

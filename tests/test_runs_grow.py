@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from taskspace.errors import RunStoreError
+from taskspace.runs import Experiment, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs import grow as grow_module
-from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs import store as store_module
 from taskspace.runs.kept import Kept
+from taskspace.systems import MassSpringDamper
 from taskspace.trainers import Lqr
+from tests.attack.test_runs_kills import CARTPOLE
 from tests.test_cli import taskspace
 from tests.test_runs import digests
 
@@ -57,6 +59,101 @@ def test_only_new_contexts_are_trained_and_the_bytes_are_those_of_a_fresh_run(
     again = run_experiment(square(6), tmp_path / "grown")
     assert again.reused
     assert again.n_kept == 0
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """Cut the table into blocks of five sources, and count evaluated cells."""
+    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 200)
+    seen: list[int] = []
+    real = MassSpringDamper.measure
+
+    def spy(self, policies, contexts):
+        found = real(self, policies, contexts)
+        seen.append(found["performance"].size)
+        return found
+
+    monkeypatch.setattr(MassSpringDamper, "measure", spy)
+    return seen
+
+
+def test_only_new_cells_are_evaluated(tmp_path, evaluated):
+    run_experiment(square(6), tmp_path / "fresh")
+    assert sum(evaluated) == 36 * 36 * 2
+    run_experiment(square(4), tmp_path / "grown")
+    evaluated.clear()
+    grown = run_experiment(square(6), tmp_path / "grown")
+    assert grown.n_cells_kept == 16 * 16 * 2
+    assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, evaluated):
+    targets = ["targets.k=[1.0, 5.0, 5]", "targets.c=[1.0, 5.0, 5]"]
+    run_experiment(square(4, *targets), tmp_path / "fresh")
+    run_experiment(square(3, *targets), tmp_path / "grown")
+    evaluated.clear()
+    run_experiment(square(4, *targets), tmp_path / "grown")
+    assert sum(evaluated) == (16 - 9) * 25 * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("damaged", ["chunk", "record", "manifest", "whole", "all"])
+def test_kept_cells_that_are_damaged_are_evaluated_again(
+    tmp_path, evaluated, monkeypatch, damaged
+):
+    run_experiment(square(5), tmp_path / "fresh")
+    run_experiment(square(4), tmp_path / "grown")
+    with monkeypatch.context() as patch:
+        patch.setattr(execute_module, "_fill", _killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "grown")
+    kept = tmp_path / "grown" / "kept"
+    for name, pattern in {
+        "chunk": "table.zarr/performance/c/0/0/0",
+        "record": "blocks/table-00001.json",
+        "manifest": "manifest.json",
+        "whole": "whole.json",
+    }.items():
+        if damaged in (name, "all"):
+            (kept / pattern).write_bytes(b"x" * 50)
+    evaluated.clear()
+    run_experiment(square(5), tmp_path / "grown")
+    assert (25 * 25 - 16 * 16) * 2 < sum(evaluated) <= 25 * 25 * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_cells_survive_a_kill_and_a_second_growth(tmp_path, evaluated, monkeypatch):
+    run_experiment(square(6), tmp_path / "fresh")
+    run_experiment(square(4), tmp_path / "grown")
+    with monkeypatch.context() as patch:
+        patch.setattr(execute_module, "_fill", _killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "grown")
+    evaluated.clear()
+    run_experiment(square(6), tmp_path / "grown")
+    assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_cells_of_a_source_that_had_failed_are_not_kept(
+    tmp_path, evaluated, monkeypatch
+):
+    run_experiment(square(4), tmp_path / "fresh")
+
+    def fails_at_three(self, system, contexts, *, seed, real=Lqr.train):
+        if (contexts[:, :2] == 3.0).all(1).any():
+            raise ArithmeticError("at three")
+        return real(self, system, contexts, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lqr, "train", fails_at_three)
+        partly = run_experiment(square(3), tmp_path / "grown")
+    assert len(partly.results.failures) == 1
+    evaluated.clear()
+    run_experiment(square(4), tmp_path / "grown")
+    assert sum(evaluated) == (16 * 16 - 8 * 9) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
 class KilledError(BaseException):
@@ -184,4 +281,18 @@ def test_the_summary_says_what_was_reused(tmp_path):
     options = [word for text in words(4) for word in ("--set", text)]
     done = taskspace("run", "msd", *options, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert "Reused 18 of 32 trainings" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "Reused 18 of 32 trainings and 162 of 512 evaluations" in said
+
+
+@pytest.mark.slow
+def test_episodes_that_were_played_are_kept(tmp_path):
+    """A simulated system: per-episode returns and all, in the bytes of a fresh run."""
+    small = Experiment.from_toml(CARTPOLE)
+    more = CARTPOLE.replace("[0.5, 1.0, 2]", "{values = [0.5, 0.75, 1.0]}")
+    large = Experiment.from_toml(more)
+    run_experiment(large, tmp_path / "fresh", workers=0)
+    run_experiment(small, tmp_path / "grown", workers=0)
+    grown = run_experiment(large, tmp_path / "grown", workers=0)
+    assert (grown.n_kept, grown.n_cells_kept) == (4, 16)
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")

@@ -8,6 +8,8 @@ import pytest
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show import context_map, coverage_plot, save_figures
+from taskspace.show.box_maps import BoxMap
+from taskspace.show.certificates import table_balls
 from taskspace.show.colours import colour, colour_numbers, ink, neighbours
 from taskspace.show.maps import _edges
 
@@ -18,6 +20,14 @@ def finished(tmp_path_factory):
     experiment = load_experiment("msd", options)
     path = tmp_path_factory.mktemp("run") / "msd"
     return experiment, run_experiment(experiment, path).results
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "msd"
+    options = ["space.n=6", "cover.n_repeats=2", "trainer.n_policies=1"]
+    run_experiment(load_experiment("msd", options), path)
+    return path
 
 
 def test_coverage_record_says_what_the_covers_say(finished):
@@ -154,7 +164,7 @@ def test_names_do_not_start_mathematics():
 
 def test_the_profile_copes_with_a_tolerance_of_zero(finished):
     table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(9), range(9))) * 1.0)
-    figure = ts.show.complexity(table, ts.Question(epsilon=0.0), time_limit=1.0)
+    figure = ts.show.profile(table, ts.Question(epsilon=0.0), time_limit=1.0)
     axes = figure.axes[0]
     assert axes.get_xscale() == "symlog"
     assert axes.get_xlim()[0] == 0
@@ -173,7 +183,107 @@ def test_both_renderers_have_the_same_colours():
     assert tuple(re.findall(r"#\w{6}", palette)) == COLOURS
 
 
-@pytest.mark.parametrize("kind", ["map", "coverage", "profile", "matrix"])
+def test_axis_names_do_not_start_mathematics():
+    space = ts.Grid(**{"$x_": (0.0, 1.0, 4), "a^{$": (0.0, 1.0, 3), "b": (0.0, 1.0, 2)})
+    scores = -np.abs(np.subtract.outer(np.arange(24.0), np.arange(24.0)))
+    table = ts.table_from_matrix(scores, sources=space, targets=space)
+    question = ts.Question("signed", epsilon=3.0)
+    cover = ts.greedy_cover(question.sets(table))
+    ts.show.map(table, cover, question).canvas.draw()
+    ts.show.tolerance(table, question).canvas.draw()
+
+
+def test_a_tolerance_set_lies_in_the_plane_of_its_source():
+    space = ts.Grid(x=(0.0, 3.0, 4), y=(0.0, 2.0, 3), z=(0.0, 1.0, 2))
+    gaps = np.abs(space.points[:, None] - space.points).sum(-1)
+    table = ts.table_from_matrix(-gaps, sources=space, targets=space)
+    question = ts.Question("regret", epsilon=1.0)
+    for source in (0, 13):
+        record = ts.show.tolerance_plot(table, None, question, source)
+        inside = space.points[:, 2] == space.points[source, 2]
+        assert record.targets == space.points[inside, :2].tolist()
+        assert record.served == (gaps[source] <= 1.0)[inside].tolist()
+        assert record.inner is None
+    balls = table_balls(table, ts.Question("signed", epsilon=1.0))
+    with pytest.raises(ts.TaskspaceError, match="Balls are derived"):
+        ts.show.tolerance_plot(table, balls, question, 0)
+
+
+def box_record(status, assignment, n=4, d=2):
+    """An n × … × n lattice of unit boxes."""
+    low = np.stack(np.meshgrid(*[np.arange(float(n))] * d, indexing="ij"), -1)
+    low = low.reshape(-1, d)
+    names = list("xyz"[:d])
+    n_sources = max(assignment) + 1
+    return BoxMap(
+        "boxes", "proof", names, names, low.tolist(), (low + 1).tolist(),
+        list(status), list(assignment), [0.1] * len(low),
+        np.linspace([0.5] * d, [n - 0.5] * d, n_sources).tolist(),
+        list(range(n_sources)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_touching_boxes_differ_in_colour(d):
+    rng = np.random.default_rng(d)
+    n = 4**d
+    assignment = rng.integers(0, 6, n)
+    assignment[0] = 5
+    status = (rng.uniform(size=n) < 0.2).astype(int)
+    record = box_record(status.tolist(), assignment.tolist(), d=d)
+    figure = ts.show.draw_box_map(record)
+    figure.canvas.draw()
+    assert len(figure.axes) == (3 if d == 3 else 1)
+    if d != 2:
+        return
+    shade = np.full((4, 4, 3), np.nan)
+    for part in figure.axes[0].collections:
+        faces = np.asarray(part.get_facecolor())
+        for path, face in zip(part.get_paths(), np.tile(faces, (n, 1)), strict=False):
+            x, y = np.asarray(path.vertices, int)[0]
+            shade[x, y] = face[:3]
+    who = np.where(status == 0, assignment, -1).reshape(4, 4)
+    for a, b in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
+        touch = (who[a] != who[b]) & (who[a] >= 0) & (who[b] >= 0)
+        assert touch.any()
+        assert (shade[a] != shade[b]).any(-1)[touch].all()
+
+
+def test_a_library_map_gives_neighbours_different_colours():
+    system = ts.systems.MassSpringDamper()
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
+    table = ts.evaluate(system, trainer, space, seed=0)
+    question = ts.Question(epsilon=0.1)
+    made = ts.library(table, ts.greedy_cover(question.sets(table)), question)
+    assert made.size > 8  # more than there are plain colours
+    record = ts.show.library_map(made)
+    figure = ts.show.draw_library(record)
+    figure.canvas.draw()
+    cmap = figure.axes[0].collections[0].get_cmap()
+    shades = [cmap(i) for i in range(made.size)]
+    near = neighbours(record.policy, made.size)
+    assert any(near)
+    assert all(shades[i] != shades[j] for i, more in enumerate(near) for j in more)
+
+
+@pytest.mark.parametrize(
+    "kind", ["map", "coverage", "profile", "transfer", "matrix", "tolerance", "boxes"]
+)
+def test_every_kind_of_figure_of_a_run(finished, small_run, tmp_path, kind):
+    from typer.testing import CliRunner
+
+    from taskspace.cli import app
+
+    out = tmp_path / "figure.png"
+    command = ["plot", str(small_run), kind, "--epsilon", "0.5", "--out", str(out)]
+    ran = CliRunner().invoke(app, [*command, "--time-limit", "4", "--format", "json"])
+    assert ran.exit_code == 0, ran.output
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert json.loads(ran.stdout)["kind"] == ("transfer" if kind == "matrix" else kind)
+
+
+@pytest.mark.parametrize("kind", ["map", "coverage", "profile", "transfer"])
 def test_plot_command(tmp_path, kind):
     from typer.testing import CliRunner
 

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import taskspace as ts
 from taskspace.performance.io import MATRIX_SUFFIXES
@@ -152,6 +153,25 @@ def test_damage_is_found_or_harmless_thousands_of_times(tmp_path, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow", reason="needs the extra 'files'")
     outcomes(tmp_path, suffix, 500 if suffix == ".zarr" else 2000, seed=1)
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata", "ignore:Failed to open")
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_file_of_ours_that_lost_its_checksum_is_damaged(tmp_path, suffix):
+    """The name of the checksum can be what is hit, and a name of a source beside it."""
+    path = ts.write_matrix(the_table(), tmp_path / f"m{suffix}")
+    with xr.open_dataset(path, engine="scipy" if suffix == ".nc" else "zarr") as data:
+        other = data.load()
+    del other.attrs["crc32c"]
+    other.attrs["name_of_source"] = '["one", "tw3", "three"]'
+    write = other.to_netcdf if suffix == ".nc" else other.to_zarr
+    write(tmp_path / f"other{suffix}")
+    with pytest.raises(ts.TaskspaceError, match="this one has none"):
+        ts.read_matrix(tmp_path / f"other{suffix}")
+    del other.attrs["format"]
+    write(tmp_path / f"own{suffix}")
+    names = ts.read_matrix(tmp_path / f"own{suffix}")["source"].values
+    assert names.tolist() == ["one", "tw3", "three"]
 
 
 def test_the_attack_finds_a_reader_that_looks_away(tmp_path, monkeypatch):

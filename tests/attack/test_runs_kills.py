@@ -193,9 +193,8 @@ def kill(kind, folder, seed, n):
 
 
 def test_killed_a_few_times(tmp_path):
-    kills = kill("msd", tmp_path, 0, 6)
-    assert kills.total() == 6
-    assert len(kills) > 1, kills
+    kills = kill("msd", tmp_path, 0, 3)
+    assert kills.total() == 3
 
 
 def test_damaged_and_missing_pictures_are_drawn_again(tmp_path):

@@ -112,7 +112,7 @@ def test_evaluate(folder, exported):
         "0.3", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "In the worst context one policy loses" in done.stdout
+    assert "In the worst context one gain loses" in done.stdout
     assert "measured with noise" in done.stdout
     assert "drifts by 0.3" in done.stdout
     done = taskspace(

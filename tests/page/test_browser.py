@@ -205,6 +205,38 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
     assert browser.errors() == []
 
 
+def test_the_command_of_a_view_gives_its_numbers(browser, tmp_path):
+    """What the page says at a step is what its own command line prints."""
+    import shlex
+
+    from typer.testing import CliRunner
+
+    rng = np.random.default_rng(8)
+    costs = rng.integers(1, 40, (12, 17)).astype(float)
+    file = tmp_path / "my costs.csv"
+    ts.write_matrix(ts.table_from_matrix(costs), file)
+    page = tmp_path / "page.html"
+    made = ["explore", str(file), "--lower-is-better", "--out", str(page)]
+    assert CliRunner().invoke(app, made).exit_code == 0
+    browser.open(page.as_uri())
+    n_steps = browser.run("return taskspace.panels[0].view.layer.about.steps.length")
+    for step in rng.choice(n_steps, min(6, n_steps), replace=False).tolist():
+        for method in ("best", "greedy"):
+            browser.set(".method", method, "change")
+            browser.set(".epsilon", step)
+            found = browser.ask(VIEW)
+            command = shlex.split(browser.text(".command"))
+            assert command[0] == "taskspace"
+            ran = CliRunner().invoke(app, [*command[1:], "--format", "json"])
+            assert ran.exit_code == 0, ran.output
+            printed = json.loads(ran.stdout)
+            assert printed["epsilon"] == found["epsilon"]
+            assert printed["size"] == len(found["sources"])
+            assert printed["coverage"] == pytest.approx(found["served"] / 17)
+            assert found["bound"] <= printed["size"]
+    assert browser.errors() == []
+
+
 def test_the_figure_is_an_svg(opened):
     from xml.etree import ElementTree
 

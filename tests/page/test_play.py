@@ -88,3 +88,88 @@ def test_the_page_plays(browser, tmp_path, name):
     )
     assert "at home" in browser.text(".stages")
     assert browser.errors() == []
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    from taskspace.runs import load_experiment, run_experiment
+
+    path = tmp_path_factory.mktemp("run") / "msd"
+    options = ["space.n=5", "trainer.n_policies=3", "cover.n_repeats=2"]
+    run_experiment(load_experiment("msd", options), path)
+    return path
+
+
+def stage_of(path):
+    from taskspace.cli.inputs import load_table
+    from taskspace.show.page.scenes import Stage
+
+    loaded = load_table(path)
+    return Stage.of(loaded), loaded.table
+
+
+@pytest.mark.parametrize("judge", ["worst", "best"])
+def test_the_policy_that_counts_is_played(small_run, judge):
+    stage, table = stage_of(small_run)
+    sources, targets = np.array([3, 3, 17]), np.array([20, 4, 0])
+    record = stage.record(table, judge, sources, targets)
+    scores = table["performance"].values[sources, :, targets]
+    best = scores.argmin(1) if judge == "worst" else scores.argmax(1)
+    assert record["members"] == best.tolist()
+    assert judge in record["which"]
+    # Where only reductions are kept, J of a linear system is computed again.
+    kept = table[["best_known", "home_performance"]]
+    assert stage.record(kept, judge, sources, targets)["members"] == best.tolist()
+
+
+def test_reductions_of_episodes_play_the_first_policy_and_say_so():
+    from taskspace.show.page.scenes import Stage
+
+    space = ts.Points(["pole_length"], [0.5, 1.5])
+    policies = balancing(4)
+    stack = Mlp(
+        tuple(w.reshape(2, 2, *w.shape[1:]) for w in policies.weights),
+        tuple(b.reshape(2, 2, *b.shape[1:]) for b in policies.biases),
+    )
+    table = ts.table_from_matrix(np.eye(2)).drop_vars("performance")
+    stage = Stage(CartPole(n_episodes=2), stack, space, space)
+    record = stage.record(table, "worst", np.array([1]), np.array([0]))
+    assert record["members"] == [0]
+    assert "only reductions" in record["which"]
+
+
+def test_archives_play_what_came_along(small_run, tmp_path, browser):
+    from taskspace.cli.inputs import load_table
+    from taskspace.errors import InvalidInputError
+    from taskspace.runs import RunStore
+    from taskspace.runs.archive import write_archive
+    from taskspace.show.page import Reader, render
+    from taskspace.show.page.scenes import Stage
+
+    store = RunStore.open(small_run)
+    at = np.array([2]), np.array([9])
+    whole, table = stage_of(small_run)
+    expected = whole.record(table, "worst", *at)["away"]
+    for kept in ("all", "covers", "none"):
+        file = write_archive(store, tmp_path / f"{kept}.npz", policies=kept)
+        stage, table = stage_of(file)
+        if kept == "none":
+            assert stage.startswith("This archive holds no policies")
+        else:
+            assert isinstance(stage, Stage)
+            source = at[0]
+            if kept == "covers":
+                source = np.flatnonzero(~stage.without)[:1]
+                away = np.flatnonzero(stage.without)[:1]
+                with pytest.raises(InvalidInputError, match="not in the archive"):
+                    stage.record(table, "worst", away, at[1])
+                expected = whole.record(table, "worst", source, at[1])["away"]
+            played = stage.record(table, "worst", source, at[1])["away"]
+            np.testing.assert_array_equal(played, expected)
+        reader = Reader(file, lambda f=file: load_table(f), options={"time_limit": 0.1})
+        browser.show(render(reader.read()), tmp_path, "#c=regret.worst&e=0.2&p=7")
+        has_button = browser.run("return !!document.querySelector('.start-play')")
+        assert has_button == (kept != "none")
+        if kept == "none":
+            assert "holds no policies" in browser.text(".no-play")
+    assert browser.errors() == []

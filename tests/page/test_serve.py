@@ -5,16 +5,24 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import taskspace as ts
 from taskspace.cli.inputs import load_table
-from taskspace.runs import RunStore, load_experiment, run_experiment
+from taskspace.runs import (
+    RunStore,
+    load_experiment,
+    run_experiment,
+    run_selection,
+)
+from taskspace.runs import execute as execute_module
 from taskspace.show.page.serve import Live, make_server
 from taskspace.show.page.subject import Reader
 
+real_work = execute_module.do_work
 OPTIONS = {"time_limit": 0.2, "n_steps": 8}
 
 
@@ -205,6 +213,84 @@ def test_a_run_is_followed_from_its_first_moment(browser, tmp_path):
         run_experiment(experiment, path)
         browser.until("return document.documentElement.dataset.ready === 'yes'", 90)
         assert "25 contexts" in browser.text(".sentence")
+
+
+def test_a_run_in_progress_shows_its_rows_so_far(browser, tmp_path, monkeypatch):
+    """Cut after three blocks: what is there is shown and can be played."""
+    experiment = load_experiment(
+        "msd", ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=3"]
+    )
+    path = tmp_path / "run"
+    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 4 * 36 * 2)
+    done = []
+
+    def cut(*arguments, real=execute_module.do_work):
+        if arguments[-1].stage == "evaluate":
+            if len(done) == 3:
+                raise KeyboardInterrupt
+            done.append(arguments[-1].block)
+        return real(*arguments)
+
+    monkeypatch.setattr(execute_module, "do_work", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, path)
+    monkeypatch.setattr(execute_module, "do_work", real_work)
+    with served(path) as (live, address):
+        wait_for(lambda: live.html is not None)
+        browser.open(address, offline=False)
+        assert browser.run("return taskspace.page.header.sources.n") == 12
+        assert "of 36 planned" in browser.text(".warnings")
+        browser.until("return document.querySelector('.progress progress')")
+        progress = browser.text(".progress")
+        assert "evaluate 3 of 9" in progress
+        dots = browser.run("return document.querySelectorAll('.trained').length")
+        assert dots == 12
+        assert get(f"{address}api/play?source=11&target=30&judge=worst")[0] == 200
+        assert get(f"{address}api/play?source=12&target=30&judge=worst")[0] == 400
+        table = load_table(path).table
+        losses = ts.loss(table, "regret", "worst").values
+        served_now = browser.run("return taskspace.panels[0].answer.served")
+        epsilon = browser.run("return taskspace.panels[0].view.epsilon")
+        assert served_now == (losses <= epsilon).any(0).sum()
+        run_experiment(experiment, path)
+        browser.until(
+            "return document.documentElement.dataset.ready === 'yes' &&"
+            " taskspace.page.header.sources.n === 36",
+            90,
+        )
+        browser.until("return !document.querySelector('.progress progress')")
+
+
+def test_a_selection_is_followed(browser, tmp_path):
+    """What was trained where, and the coverage so far, while it goes on."""
+    experiment = load_experiment(
+        "msd",
+        ["space.n=6", "trainer.n_policies=1", "trainer.noise=0.0",
+         "cover.n_repeats=2", "select.budget=3"],
+    )  # fmt: skip
+    path = tmp_path / "selected"
+    question = ts.Question("regret", epsilon=0.3)
+    first = run_selection(experiment, path, question=question).result
+    assert first.coverage < 1
+    with served(path) as (live, address):
+        wait_for(lambda: live.html is not None)
+        browser.open(address, offline=False)
+        browser.until("return document.querySelector('.progress progress')")
+        assert "3 trainings, targets covered" in browser.text(".progress")
+        covered = round(first.coverage * 36)
+        assert f"{covered} of 36" in browser.text(".progress")
+        more = replace(experiment, select=replace(experiment.select, budget=None))
+        result = run_selection(more, path, question=question).result
+        browser.until(
+            "return document.documentElement.dataset.ready === 'yes' &&"
+            " taskspace.page.header.selection.own.trainings.length ==="
+            f" {len(result.history)}",
+            90,
+        )
+        rows = browser.run(
+            "return document.querySelectorAll('.trained-list tbody tr').length"
+        )
+        assert rows == result.trainings
 
 
 def test_a_file_that_changes_is_shown_anew(browser, tmp_path):

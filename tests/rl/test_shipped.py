@@ -36,14 +36,16 @@ def test_the_closer_look_is_at_the_shortlist_of_the_table():
 
 
 def test_the_shipped_policies_play_as_the_closer_look_says():
-    """Episodes 32 to 287, at the hardest context and at an easy one."""
+    """Episodes 32 to 287, at the hardest context and with a short pole."""
     _, policies, look = shipped()
-    system = CartPole()
-    rows = system.contexts(target_space(look))[[-1, 210]]
-    played = system.returns(policies[4:5], rows, episodes=range(32, 288))[0]
-    said = look["performance"].values[4][:, [-1, 210]]
-    error = look["standard_error"].values[4][:, [-1, 210]]
+    system, targets = CartPole(), [-1, 60]
+    rows = system.contexts(target_space(look))[targets]
+    said, error = (
+        look[name].values[..., targets] for name in ("performance", "standard_error")
+    )
+    played = system.returns(policies[[3, 8]], rows, episodes=range(32, 288)).mean(-1)
     # Another processor orders sums differently: an episode on the edge may end else.
-    assert (np.abs(played.mean(-1) - said) <= 0.5 * error + 1e-3).all()
-    other = system.returns(policies[5:6], rows, episodes=range(32, 288))[0]
-    assert (np.abs(other.mean(-1) - said) > 0.5 * error + 1e-3).any()
+    slack = 0.5 * error + 1e-3
+    assert (np.abs(played - said[[3, 8]]) <= slack[[3, 8]]).all()
+    # The check can fail: the two sources do not play alike.
+    assert (np.abs(played - said[[8, 3]]) > slack[[8, 3]]).any()

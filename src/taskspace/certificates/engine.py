@@ -50,7 +50,7 @@ from taskspace.certificates.volume import (
 )
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import assigned_regret, judge_named
+from taskspace.criteria import assigned_errors, assigned_regret, judge_named
 from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -280,6 +280,7 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
     question = setting.question
     regret = assigned_regret(setting.table, question.judge, cover.assignment)
     worst = float(regret[cover.assignment >= 0].max(initial=0.0))
+    errors = assigned_errors(setting.table, question.judge, cover.assignment)
     values = {
         **question.record(),
         "size": cover.size,
@@ -292,11 +293,15 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         "n_uncoverable": len(cover.uncoverable),
         "worst_regret": worst,
     }
+    why = grid_sentence(cover, question, worst, setting.provenance)
+    if errors is not None and not np.isnan(errors).all():
+        values["standard_error"] = float(np.nanmax(errors))
+        why += f" Standard error of its scores: up to {values['standard_error']:.4g}."
     return Certificate(
         "grid cover",
         bool((cover.assignment >= 0).all()),
         claim(setting.provenance),
-        grid_sentence(cover, question, worst, setting.provenance),
+        why,
         values,
         table_scope(setting.provenance),
         (

@@ -27,7 +27,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Space
 
-__all__ = ["certify_geometry"]
+__all__ = ["certify_geometry", "default_radius"]
 
 # Rigorous loss rates take some milliseconds a source; beyond this many, the table's.
 MAX_RATE_SOURCES = 1000
@@ -54,7 +54,7 @@ def certify_geometry(
         return None, None, [Certificate("loss rates", False, "vacuous", why)]
     try:
         rows, columns = contexts_of(table)
-        r = _default_radius(columns) if radius is None else radius
+        r = default_radius(columns) if radius is None else radius
         rates = loss_rates_until(table, r, setting.clock)
     except InvalidInputError as error:
         return None, None, [Certificate("loss rates", False, "vacuous", str(error))]
@@ -117,7 +117,12 @@ def _rates_certificate(
     return Certificate("loss rates", True, "estimate", why, values, scope)
 
 
-def _default_radius(targets: Space) -> float:
+def default_radius(targets: Space) -> float:
+    """The r of loss rates where none is given: a tenth of the diameter.
+
+    Args:
+        targets: contexts; r is at least one and a half of their largest steps.
+    """
     widths = np.ptp(targets.points, axis=0)
     steps = [np.diff(np.unique(column)).max(initial=0.0) for column in targets.points.T]
     radius = max(0.1 * float(np.linalg.norm(widths)), 1.5 * max(steps))

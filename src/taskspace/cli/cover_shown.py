@@ -10,7 +10,7 @@ from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import Cover, CoverAnswer
-from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.answer import error_words, source_names, target_names
 from taskspace.performance import target_space
 
 __all__ = ["assignment_csv", "show_cover"]
@@ -133,6 +133,10 @@ def _show_losses(answer: CoverAnswer) -> None:
     console.print(
         f"Worst regret over the targets served: {number(answer.worst_regret)} (in "
         "performance)."
+        + error_words(
+            answer.standard_error,
+            " Standard error of the scores there: up to {}.",
+        )
     )
     if answer.misleads:
         console.print(

@@ -227,12 +227,12 @@ def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
 
 def _show(trial: Trial) -> None:
     view = Table(
-        title=f"{trial.n_contexts:,} contexts drawn from the range, losses against "
-        f"{trial.reference}",
+        title=f"{trial.n_contexts:,} contexts of the range; n policies; losses, "
+        f"mean and worst, against {trial.reference}",
         title_justify="left",
     )
     view.add_column("", no_wrap=True)
-    for name in ("policies", "mean J", "mean loss", "worst", "failed", "within ε"):
+    for name in ("n", "mean J", "loss", "worst", "failed", "≤ ε"):
         view.add_column(name, justify="right", no_wrap=True)
     for one in trial.contenders:
         view.add_row(

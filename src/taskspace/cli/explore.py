@@ -11,9 +11,12 @@ from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -29,11 +32,16 @@ from taskspace.cli.output import (
 
 
 def explore(
-    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A run, a selection, an archive, a matrix file or a library."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The HTML file; by default explore.html in a run, NAME.html beside "
+            help="The HTML file; by default explore.html in a folder, NAME.html beside "
             "a file.",
             show_default=False,
         ),
@@ -53,9 +61,22 @@ def explore(
     time_limit: Annotated[
         float, typer.Option(help="Seconds for searches beyond greedy.")
     ] = 4.0,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Show what is certified between the contexts, for each question.",
+        ),
+    ] = False,
+    certify_limit: Annotated[
+        float, typer.Option(help="Seconds for the certificates of a question.")
+    ] = 20.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     serve: Annotated[
         bool,
         typer.Option(
@@ -71,7 +92,7 @@ def explore(
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Make one HTML file of a run or a matrix: report and explorer in one.
+    """Make one HTML file of a run, a matrix or a library: report and explorer in one.
 
     It opens from disk, needs no server and no network, and answers every tolerance.
     """
@@ -83,14 +104,24 @@ def explore(
     reader = Reader(
         path,
         lambda: load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         ),
         questions=questions,
         reading={
             "lower_is_better": lower_is_better,
             "contexts": None if contexts is None else str(contexts),
+            "targets": targets,
+            "ignore": ignore,
+            "missing": missing,
         },
         options={"more_rows": rows, "time_limit": time_limit, "seed": seed},
+        certify=certify_limit if certify else 0.0,
     )
     if serve:
         run_server(reader, host=host, port=port, announce=_announce)

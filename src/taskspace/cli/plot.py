@@ -1,7 +1,7 @@
 """`taskspace plot`: one figure for a paper."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,9 +9,12 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
+    MissingOption,
     SeedOption,
+    TargetsOption,
     TrustOption,
     asked,
 )
@@ -31,7 +34,8 @@ from taskspace.questions import Question
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = ("map", "coverage", "profile", "matrix", "tolerance", "boxes")
+KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
+OLD_KINDS = {"matrix": "transfer"}
 
 
 def plot(
@@ -51,6 +55,13 @@ def plot(
     method: Annotated[
         str, typer.Option(help="Method of the cover that a map shows.")
     ] = "minimum",
+    source: Annotated[
+        int | None,
+        typer.Option(
+            help="Source of a tolerance figure; one of the widest if left out.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -64,21 +75,46 @@ def plot(
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
     contexts: ContextsOption = None,
+    targets: TargetsOption = None,
+    ignore: IgnoreOption = None,
+    missing: MissingOption = "error",
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Draw one figure: a map, coverage, the profile, the matrix, a tolerance set."""
+    """Draw one figure for a paper.
+
+    map: who serves whom; coverage: against the number of sources; profile: sources
+    against the tolerance; transfer: losses of sources at targets, like beside like;
+    tolerance: the set that one source serves, with its balls (criterion signed);
+    boxes: what is certified between the targets; history: of a selection.
+    """
+    kind = OLD_KINDS.get(kind, kind)
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)
     file = out or Path(f"{kind}.png")
     figure_file(file)
+    if kind == "history":
+        from taskspace import show  # matplotlib loads slowly
+
+        show.history(path).savefig(file, dpi=200)
+        if output == Format.JSON:
+            print_json({"file": str(file), "kind": kind})
+        else:
+            console.print(f"{shown(file)}: {kind}")
+        return
     with progress_console.status("load") as status:
         loaded = load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            targets=targets,
+            ignore=ignore,
+            missing=missing,
+            trust=trust,
         )
         question = _question(loaded, criterion, judge, epsilon, kind)
         status.update(f"draw {kind}")
-        figure = _draw(loaded, kind, question, method, time_limit, seed)
+        figure = _draw(loaded, kind, question, method, source, time_limit, seed)
         figure.savefig(file, dpi=200)
     if output == Format.JSON:
         print_json({"file": str(file), "kind": kind, **question.record()})
@@ -112,21 +148,25 @@ def _draw(
     kind: str,
     question: Question,
     method: str,
+    source: int | None,
     time_limit: float,
     seed: int,
 ) -> "Figure":
     from taskspace import show  # matplotlib loads slowly
 
     table = loaded.table
-    if kind in ("tolerance", "boxes"):
-        return _certificate(loaded, kind, question, time_limit, seed)
+    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
+    if kind == "tolerance":
+        return show.tolerance(table, question, source=source, labels=labels)
+    if kind == "boxes":
+        return _boxes(loaded, question, labels, time_limit, seed)
     if kind == "coverage":
         methods = (
             ("greedy", "uniform", "random") if loaded.shape else ("greedy", "random")
         )
         return show.coverage(table, question, methods=methods, seed=seed)
     if kind == "profile":
-        return show.complexity(table, question, time_limit=time_limit, seed=seed)
+        return show.profile(table, question, time_limit=time_limit, seed=seed)
     cover = find_cover(
         question.sets(table),
         method,
@@ -134,39 +174,22 @@ def _draw(
         time_limit=time_limit,
         seed=seed,
     )
-    if kind == "matrix":
-        return show.matrix(table, question, cover=cover)
-    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
+    if kind == "transfer":
+        return show.transfer(table, question, cover=cover)
     return show.map(table, cover, question, labels=labels)
 
 
-def _certificate(
-    loaded: TableInput, kind: str, question: Question, time_limit: float, seed: int
-) -> Any:
+def _boxes(
+    loaded: TableInput,
+    question: Question,
+    labels: dict[str, str],
+    time_limit: float,
+    seed: int,
+) -> "Figure":
+    from taskspace import show
     from taskspace.certificates import certify
-    from taskspace.show.certificates import (
-        box_map,
-        draw_box_map,
-        draw_tolerance,
-        tolerance_plot,
-    )
 
     result = certify(
         loaded.table, question, time_limit=time_limit, seed=seed, **loaded.setting
     )
-    if kind == "boxes":
-        if result.continuum is None:
-            raise InvalidInputError(
-                "No boxes are certified here: that needs a run of a system with "
-                "bounds over boxes. See: taskspace certify"
-            )
-        return draw_box_map(box_map(result.continuum, loaded.table))
-    if result.balls is None:
-        raise InvalidInputError(
-            "A tolerance set with its balls needs contexts and the signed criterion. "
-            "Try --criterion signed."
-        )
-    chosen = result.cover.sources
-    inner = result.balls.inner
-    widest = int(chosen[inner[chosen].argmax()]) if len(chosen) else int(inner.argmax())
-    return draw_tolerance(tolerance_plot(loaded.table, result.balls, question, widest))
+    return show.boxes(result, loaded.table, labels=labels)

@@ -167,7 +167,7 @@ def _draw(
         plot = folder / f"profile-{question.criterion}-{question.judge}"
     else:
         return
-    from taskspace.show.profile import save_profile  # matplotlib loads slowly
+    from taskspace.show.profiles import save_profile  # matplotlib loads slowly
 
     try:
         figure = save_profile(points, question, plot)

@@ -11,13 +11,14 @@ import xarray as xr
 from taskspace._files import plain
 from taskspace.cover.base import Cover
 from taskspace.cover.views import html_view, listed
+from taskspace.criteria import assigned_errors
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SCOPES", "CoverAnswer", "source_names", "target_names"]
+__all__ = ["SCOPES", "CoverAnswer", "error_words", "source_names", "target_names"]
 
 SCOPES = {
     "exact": "",
@@ -25,6 +26,16 @@ SCOPES = {
     "given": "on the given table",
 }
 """What must be said beside "proven", by the provenance of the numbers."""
+
+
+def error_words(error: float | None, words: str) -> str:
+    """Words about a standard error, none where it is not known.
+
+    Args:
+        error: largest standard error of some scores.
+        words: with a place for the number.
+    """
+    return "" if error is None else words.format(f"{error:.4g}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +52,8 @@ class CoverAnswer:
         contexts: context of each selected source, where sources have contexts.
         names: name of each selected source, where sources have names.
         sizes: mean, least and most sources over repeats, for `random`.
+        standard_error: largest standard error of the scores at the targets that are
+            served, where the table has some.
     """
 
     cover: Cover
@@ -51,6 +64,7 @@ class CoverAnswer:
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
     sizes: dict[str, float] | None = None
+    standard_error: float | None = None
 
     @classmethod
     def of(
@@ -77,6 +91,8 @@ class CoverAnswer:
         space, names = source_space(table), source_names(table)
         chosen = [int(source) for source in cover.sources]
         regret = Question("regret", question.judge, epsilon=0.0)
+        errors = assigned_errors(table, question.judge, cover.assignment)
+        known = errors is not None and not np.isnan(errors).all()
         return cls(
             cover=cover,
             question=question,
@@ -86,6 +102,7 @@ class CoverAnswer:
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
+            standard_error=float(np.nanmax(errors)) if known else None,
         )
 
     @property
@@ -130,6 +147,7 @@ class CoverAnswer:
                 f"  worst {self.question.criterion} served "
                 f"{self.worst_loss:.4g}, worst regret {self.worst_regret:.4g}, "
                 f"{self.provenance} numbers"
+                + error_words(self.standard_error, ", standard error up to {}")
             )
         return "\n".join(lines)
 
@@ -147,7 +165,7 @@ class CoverAnswer:
             "worst_loss": self.worst_loss,
             "provenance": self.provenance,
         }
-        for name in ("contexts", "names", "sizes"):
+        for name in ("contexts", "names", "sizes", "standard_error"):
             if getattr(self, name) is not None:
                 record[name] = getattr(self, name)
         return plain(record)
@@ -173,6 +191,7 @@ class CoverAnswer:
             provenance=record.get("provenance", "given"),
             contexts=record.get("contexts"),
             names=record.get("names"),
+            standard_error=record.get("standard_error"),
             sizes=record.get("sizes"),
         )
 

@@ -23,6 +23,7 @@ from taskspace.criteria.base import (
 )
 from taskspace.criteria.losses import (
     CRITERIA,
+    assigned_errors,
     assigned_losses,
     assigned_regret,
     criterion_named,
@@ -38,6 +39,7 @@ __all__ = [
     "JUDGES",
     "OLD_JUDGES",
     "Criterion",
+    "assigned_errors",
     "assigned_losses",
     "assigned_regret",
     "criterion_named",

@@ -209,3 +209,28 @@ def assigned_regret(
         Regret of each target, +inf where none serves it.
     """
     return assigned_losses(table, "regret", judge, assignment)
+
+
+def assigned_errors(
+    table: xr.Dataset, judge: str, assignment: NDArray[np.integer]
+) -> NDArray[np.float64] | None:
+    """Standard error of the score that counts at each target of an assignment.
+
+    Args:
+        table: a performance table.
+        judge: `"worst"` or `"best"`: whose score of the family counts.
+        assignment: source of each target, −1 for none.
+
+    Returns:
+        One number a target, NaN where none serves it or it is not known; None for a
+        table without standard errors.
+    """
+    if "standard_error" not in table or "performance" not in table:
+        return None
+    pick = np.argmin if judge_named(judge) == "worst" else np.argmax
+    errors = np.full(len(assignment), np.nan)
+    for source in np.unique(assignment[assignment >= 0]):
+        served = np.flatnonzero(assignment == source)
+        policy = pick(table["performance"][int(source)].values[:, served], axis=0)
+        errors[served] = table["standard_error"][int(source)].values[policy, served]
+    return errors

@@ -83,8 +83,9 @@ def create_arrays(path: Path, store: "RunStore") -> None:
     from zarr.codecs import ZstdCodec
 
     # Only metadata and coordinates: what this writes again leaves chunks as they are.
-    for damaged in path.rglob("zarr.json"):
-        damaged.unlink()
+    for pattern in ("zarr.json", "*.partial"):  # and what Zarr left of them when killed
+        for old in list(path.rglob(pattern)):
+            old.unlink()
     group = zarr.open_group(path, mode="a", attributes=dict(store.notes))
     layout = store.layout
     for name in layout.variables:

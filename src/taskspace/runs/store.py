@@ -123,6 +123,7 @@ class RunStore:
             # Nobody knows whose they are.
             for file in (path / "blocks").glob("train-*.json"):
                 file.unlink()
+            (path / "results.json").unlink(missing_ok=True)
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)

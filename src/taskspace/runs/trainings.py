@@ -87,10 +87,10 @@ def _check_shapes(block: TrainedBlock) -> None:
     """Every array must be numbers, one entry a source and policy."""
     trained, lead = block.trained, block.home.shape
     counts = [trained.environment_steps, *trained.log.values()]
-    arrays = [*trained.policies.arrays().values(), *counts, block.home]
-    if len(lead) != 2 or block.home.dtype.kind != "f" or not arrays:
-        raise ValueError("it holds no scores at home")
-    for array in arrays:
+    own = list(trained.policies.arrays().values())
+    if len(lead) != 2 or block.home.dtype.kind != "f" or not own:
+        raise ValueError("it holds no policies, or no scores at home")
+    for array in (*own, *counts, block.home):
         if array.shape[:2] != lead or array.dtype.kind not in "fiub":
             raise ValueError("its arrays are not of the same policies")
 

@@ -1,10 +1,12 @@
-"""Pictures of certificates: balls and tolerance sets, loss rates, certified boxes.
+"""Pictures of certificates: balls and tolerance sets, loss rates.
 
-Each picture is a small record first (`tolerance_plot`, `rate_map`, `box_map`) and a
+Each picture is a small record first (`tolerance_plot`, `rate_map`) and a
 drawing second (`draw_*`); the record is saved beside the picture.
 """
 
 import json
+import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,34 +14,29 @@ import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
 from taskspace._files import plain, write_atomically
-from taskspace.certificates.balls import Balls
-from taskspace.certificates.continuum import STATUS, ContinuumCover
+from taskspace.certificates.balls import Balls, check_balls
 from taskspace.certificates.engine import CertifyResult
+from taskspace.certificates.geometry import default_radius
 from taskspace.certificates.rates import LossRates, contexts_of
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.show.style import PALETTE, STYLE, new_figure, save
+from taskspace.show.box_maps import BoxMap, box_map, draw_box_map
+from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
 
 __all__ = [
-    "BoxMap",
     "RateMap",
     "TolerancePlot",
-    "box_map",
-    "draw_box_map",
     "draw_rate_map",
     "draw_tolerance",
     "rate_map",
     "save_certificate_figures",
+    "tolerance",
     "tolerance_plot",
 ]
-
-STATUS_COLOURS = {"certified": "#009E73", "open": "#F0E442", "uncovered": "#D55E00"}
 
 
 @dataclass(frozen=True)
@@ -49,20 +46,23 @@ class TolerancePlot:
     Args:
         title: what this is.
         names: the one or two axes.
-        source: context of the source.
-        targets: contexts of the targets.
+        labels: these with their units.
+        source: context of the source on these axes.
+        targets: contexts of the targets; of more than two axes those in the plane of
+            the source.
         served: which targets are in the tolerance set.
-        inner: radius of the inner ball.
+        inner: radius of the inner ball, None where none is derived.
         outer: radius of the outer ball, None where there is none.
         outer_is_global: whether the outer ball holds the whole set.
     """
 
     title: str
     names: list[str]
+    labels: list[str]
     source: list[float]
     targets: list[list[float]]
     served: list[bool]
-    inner: float
+    inner: float | None
     outer: float | None
     outer_is_global: bool
 
@@ -84,42 +84,25 @@ class RateMap:
     rates: list[float | None]
 
 
-@dataclass(frozen=True)
-class BoxMap:
-    """Which boxes of the space are certified.
-
-    Args:
-        title: what this is.
-        names: the one or two axes that vary.
-        low: lower corners of the boxes.
-        high: upper corners.
-        status: `certified`, `open` or `uncovered`, as numbers in this order.
-        assignment: place of each box's source in `sources`, −1 for none.
-        sources: contexts of the selected sources on the axes.
-    """
-
-    title: str
-    names: list[str]
-    low: list[list[float]]
-    high: list[list[float]]
-    status: list[int]
-    assignment: list[int]
-    sources: list[list[float]]
-
-
 def tolerance_plot(
-    table: xr.Dataset, balls: Balls, question: Question, source: int
+    table: xr.Dataset,
+    balls: Balls | None,
+    question: Question,
+    source: int,
+    *,
+    labels: Mapping[str, str] | None = None,
 ) -> TolerancePlot:
-    """The signed tolerance set of one source and its balls.
+    """The tolerance set of one source and its balls.
 
     Args:
         table: a performance table with contexts.
-        balls: radii of every source.
-        question: judge and tolerance; its criterion must be `signed`, for which
-            balls are derived.
+        balls: radii of every source, which are derived for the signed criterion only;
+            None for the set alone.
+        question: criterion, judge and tolerance.
         source: number of the source.
+        labels: axis labels with units, by the name of the axis.
     """
-    if question.criterion != "signed":
+    if balls is not None and question.criterion != "signed":
         raise InvalidInputError(
             "Balls are derived for the signed criterion, but the question is about "
             f"{question.criterion!r}."
@@ -130,17 +113,66 @@ def tolerance_plot(
             f"0 <= source < {sources.size} must hold, but got {source}."
         )
     loss = question.rows(table, slice(source, source + 1))[0]
-    outer = float(balls.outer[source])
-    return TolerancePlot(
-        title=f"tolerance set of source {source}: {question.statement}",
-        names=list(sources.names),
-        source=sources.points[source].tolist(),
-        targets=targets.points.tolist(),
-        served=(loss <= question.epsilon).tolist(),
-        inner=float(balls.inner[source]),
-        outer=outer if np.isfinite(outer) else None,
-        outer_is_global=bool(balls.outer_is_global[source]),
+    outer = np.inf if balls is None else float(balls.outer[source])
+    home = sources.points[source]
+    near = np.ones(targets.size, bool)
+    for axis in range(2, len(sources.names)):  # the plane that the source lies in
+        apart = np.abs(targets.points[:, axis] - home[axis])
+        near &= apart == apart.min()
+    where = "".join(
+        f", {name} = {value:g}"
+        for name, value in zip(sources.names[2:], home[2:], strict=True)
     )
+    return TolerancePlot(
+        title=f"tolerance set of source {source}: {question.statement}{where}",
+        names=list(sources.names[:2]),
+        labels=[(labels or {}).get(name, name) for name in sources.names[:2]],
+        source=home[:2].tolist(),
+        targets=targets.points[near, :2].tolist(),
+        served=(loss <= question.epsilon)[near].tolist(),
+        inner=None if balls is None else float(balls.inner[source]),
+        outer=outer if np.isfinite(outer) else None,
+        outer_is_global=balls is not None and bool(balls.outer_is_global[source]),
+    )
+
+
+def tolerance(
+    table: xr.Dataset,
+    question: Question,
+    *,
+    source: int | None = None,
+    balls: Balls | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
+    """The tolerance set of a source, with its balls where they are derived.
+
+    Args:
+        table: a performance table with contexts.
+        question: criterion, judge and tolerance.
+        source: number of the source; the one that serves most targets if left out.
+        balls: radii that are known already, e.g. from `taskspace.certify`; those of
+            the table if left out, for the signed criterion.
+        labels: axis labels with units, by the name of the axis.
+    """
+    if balls is None and question.criterion == "signed":
+        balls = table_balls(table, question)
+    if source is None:
+        source = int(question.sets(table).sizes.argmax())
+    record = tolerance_plot(table, balls, question, source, labels=labels)
+    return draw_tolerance(record)
+
+
+def table_balls(table: xr.Dataset, question: Question) -> Balls:
+    """Balls from the loss rates of the table itself.
+
+    Args:
+        table: a performance table with contexts.
+        question: a question by the signed criterion.
+    """
+    radius = default_radius(contexts_of(table)[1])
+    return check_balls(
+        table, question.epsilon, radius=radius, judge=question.judge
+    ).balls
 
 
 def rate_map(rates: LossRates) -> RateMap:
@@ -157,40 +189,6 @@ def rate_map(rates: LossRates) -> RateMap:
     )
 
 
-def box_map(found: ContinuumCover, table: xr.Dataset) -> BoxMap:
-    """Certified, open and uncovered boxes of a cover of the continuum.
-
-    Args:
-        found: the cover; at most two axes may vary.
-        table: the performance table, for the contexts of the sources.
-    """
-    boxes = found.boxes
-    live = [
-        i
-        for i in range(len(found.axes))
-        if boxes.low[:, i].min() < boxes.high[:, i].max()
-    ]
-    if not 1 <= len(live) <= 2:
-        raise InvalidInputError(
-            f"A map of boxes needs one or two axes that vary, but {len(live)} do."
-        )
-    names = [found.axes[i] for i in live]
-    sources, _ = contexts_of(table)
-    columns = [sources.names.index(name) for name in names if name in sources.names]
-    place = {int(s): i for i, s in enumerate(found.sources)}
-    values = found.certificate.values
-    return BoxMap(
-        title=f"{values['criterion']} ≤ {values['epsilon']:g} on the whole box: "
-        f"{found.size} sources",
-        names=names,
-        low=boxes.low[:, live].tolist(),
-        high=boxes.high[:, live].tolist(),
-        status=found.status.tolist(),
-        assignment=[place.get(int(s), -1) for s in found.assignment],
-        sources=sources.points[found.sources][:, columns].tolist(),
-    )
-
-
 def draw_tolerance(record: TolerancePlot) -> Figure:
     """Targets served and not, and the two balls.
 
@@ -204,14 +202,20 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
         served = np.array(record.served)
         x = points[:, 0]
         y = points[:, 1] if points.shape[1] > 1 else np.zeros(len(x))
-        axes.scatter(x[~served], y[~served], s=4, color="#cccccc", label="not served")
-        axes.scatter(x[served], y[served], s=6, color=PALETTE[4], label="served")
+        axes.scatter(x[~served], y[~served], s=4, color="#cccccc")
+        axes.scatter(x[served], y[served], s=6, color=PALETTE[4])
         centre = (record.source[0], record.source[1] if points.shape[1] > 1 else 0.0)
         axes.plot(*centre, marker="*", markersize=12, color="black", linestyle="")
-        axes.add_patch(
-            Circle(centre, record.inner, fill=False, color=PALETTE[2], linewidth=2)
-        )
-        handles = [Patch(color=PALETTE[2], label=f"inner ball, {record.inner:.3g}")]
+        handles = [
+            Patch(color=PALETTE[4], label=f"served: {int(served.sum()):,}"),
+            Patch(color="#cccccc", label=f"not served: {int((~served).sum()):,}"),
+        ]
+        if record.inner is not None:
+            axes.add_patch(
+                Circle(centre, record.inner, fill=False, color=PALETTE[2], linewidth=2)
+            )
+            label = f"inner ball, {record.inner:.3g}"
+            handles.append(Patch(color=PALETTE[2], label=label))
         if record.outer is not None:
             style = "-" if record.outer_is_global else "--"
             axes.add_patch(
@@ -228,9 +232,9 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
             handles.append(
                 Patch(color=PALETTE[5], label=f"outer ball, {record.outer:.3g}{note}")
             )
-        axes.set_title(record.title)
-        axes.set_xlabel(record.names[0])
-        axes.set_ylabel(record.names[1] if points.shape[1] > 1 else "")
+        axes.set_title(literal(textwrap.fill(record.title, 52)), fontsize=9.5)
+        axes.set_xlabel(literal(record.labels[0]))
+        axes.set_ylabel(literal(record.labels[1]) if points.shape[1] > 1 else "")
         axes.set_xlim(x.min(), x.max() if x.max() > x.min() else x.min() + 1)
         if points.shape[1] > 1 and y.max() > y.min():
             axes.set_ylim(y.min(), y.max())
@@ -274,76 +278,6 @@ def draw_rate_map(record: RateMap) -> Figure:
     return figure
 
 
-def draw_box_map(record: BoxMap) -> Figure:
-    """Boxes by source where certified, by status elsewhere.
-
-    Args:
-        record: what to draw.
-    """
-    with mpl.rc_context(STYLE):
-        figure = new_figure(5.2, 4.4)
-        axes: Axes = figure.subplots()
-        low, high = np.array(record.low), np.array(record.high)
-        if low.shape[1] == 1:
-            low = np.concatenate([low, np.zeros_like(low)], 1)
-            high = np.concatenate([high, np.ones_like(high)], 1)
-        corners = np.stack(
-            [
-                low,
-                np.stack([high[:, 0], low[:, 1]], 1),
-                high,
-                np.stack([low[:, 0], high[:, 1]], 1),
-            ],
-            axis=1,
-        )
-        shades = mpl.colormaps["summer"](
-            np.linspace(0, 0.8, max(2, len(record.sources)))
-        )
-        colours = []
-        for status, source in zip(record.status, record.assignment, strict=True):
-            name = STATUS[status]
-            colours.append(
-                shades[source]
-                if name == "certified" and source >= 0
-                else to_rgba(STATUS_COLOURS[name])
-            )
-        axes.add_collection(
-            PolyCollection(
-                list(corners),
-                facecolors=colours,
-                edgecolors="none",
-                antialiased=False,
-                # Thousands of polygons make a PDF that no viewer likes.
-                rasterized=len(corners) > 2000,
-            )
-        )
-        axes.set_xlim(low[:, 0].min(), high[:, 0].max())
-        axes.set_ylim(low[:, 1].min(), high[:, 1].max())
-        marks = np.array(record.sources).reshape(len(record.sources), -1)
-        if marks.size:
-            y = marks[:, 1] if marks.shape[1] > 1 else np.full(len(marks), 0.5)
-            axes.scatter(marks[:, 0], y, marker="*", color="black", s=40, zorder=3)
-        counts = np.bincount(record.status, minlength=3)
-        axes.legend(
-            handles=[
-                Patch(
-                    color=shades[0] if name == "certified" else STATUS_COLOURS[name],
-                    label=f"{name}: {count:,} boxes",
-                )
-                for name, count in zip(STATUS, counts, strict=True)
-                if count
-            ],
-            loc="upper right",
-            frameon=True,
-            fontsize=8,
-        )
-        axes.set_title(record.title)
-        axes.set_xlabel(record.names[0])
-        axes.set_ylabel(record.names[1] if len(record.names) > 1 else "")
-        axes.grid(False)
-    return figure
-
-
 def save_certificate_figures(
     result: CertifyResult, table: xr.Dataset, folder: Path
 ) -> list[Path]:
@@ -374,8 +308,7 @@ def save_certificate_figures(
         files += _write(folder / "loss-rates", drawn, draw_rate_map(drawn))
     if result.continuum is not None:
         boxes = result.continuum.boxes
-        n_live = int((boxes.low.min(0) < boxes.high.max(0)).sum())
-        if 1 <= n_live <= 2:
+        if (boxes.low.min(0) < boxes.high.max(0)).any():
             record = box_map(result.continuum, table)
             files += _write(folder / "certified-boxes", record, draw_box_map(record))
     return files

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.library import PolicyLibrary, Status
 from taskspace.library.regions import NamedRegions
-from taskspace.show.style import PALETTE, new_figure
+from taskspace.show.colours import colour, colour_numbers, neighbours
+from taskspace.show.style import literal, new_figure
 
 __all__ = ["LibraryMap", "draw_library", "library_map"]
 
@@ -100,7 +101,9 @@ def draw_library(record: LibraryMap) -> Figure:
     figure: Any = new_figure(5.2, 4.4 if len(record.names) == 2 else 2.0)
     axes = figure.subplots()
     n = len(record.homes)
-    colours = ListedColormap([PALETTE[i % len(PALETTE)] for i in range(n)])
+    region = record.policy if record.policy.ndim == 2 else record.policy[:, None]
+    shades = [colour(i) for i in colour_numbers(neighbours(region, n))]
+    colours = ListedColormap(shades)
     policy = np.where(record.policy < 0, np.nan, record.policy)
     bare = ~record.guaranteed
     first = record.values[0]
@@ -118,9 +121,9 @@ def draw_library(record: LibraryMap) -> Figure:
             spot = (home[0], home[1] if len(home) == 2 else 0.5)
             axes.plot(*spot, "o", color="black", markersize=4, clip_on=False)
             axes.annotate(str(i), spot, (4, 4), textcoords="offset points", fontsize=8)
-    axes.set_xlabel(record.names[0])
+    axes.set_xlabel(literal(record.names[0]))
     if len(record.names) == 2:
-        axes.set_ylabel(record.names[1])
+        axes.set_ylabel(literal(record.names[1]))
     else:
         axes.set_yticks([])
     axes.grid(visible=False)
@@ -128,5 +131,5 @@ def draw_library(record: LibraryMap) -> Figure:
     words = f"{n} policies" + (f"; {rest}" if rest else "")
     if bare.any():
         words += "; nothing guaranteed" + ("" if bare.all() else " where hatched")
-    axes.set_title(words, fontsize=9)
+    axes.set_title(literal(words), fontsize=9)
     return figure

@@ -28,9 +28,9 @@ from taskspace.show.records import (
     context_map,
     matrix_plot,
 )
-from taskspace.show.style import STYLE, new_figure
+from taskspace.show.style import STYLE, literal, new_figure
 
-__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "matrix"]
+__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "matrix", "transfer"]
 
 MAX_SLICES = 9
 MAX_NUMERALS = 99
@@ -62,7 +62,7 @@ def map(
         )
     targets = target_space(table)
     if targets is None:
-        return matrix(table, question or Question(epsilon=0.0), cover=cover)
+        return transfer(table, question or Question(epsilon=0.0), cover=cover)
     record = context_map(
         targets,
         source_space(table),
@@ -86,7 +86,7 @@ def map_title(cover: Cover, question: Question | None) -> str:
     return f"{things} ({cover.method}), {asked}{100 * cover.coverage:.4g} % covered"
 
 
-def matrix(
+def transfer(
     table: xr.Dataset, question: Question, *, cover: Cover | None = None
 ) -> Figure:
     """Losses of all sources at all targets, like beside like.
@@ -107,6 +107,9 @@ def matrix(
     return draw_matrix(record)
 
 
+matrix = transfer  # its former name
+
+
 def draw_context_map(record: ContextMap) -> Figure:
     """Draw a map: one colour a source, neighbours always different.
 
@@ -119,7 +122,7 @@ def draw_context_map(record: ContextMap) -> Figure:
         with mpl.rc_context(STYLE | {"axes.grid": False}):
             axes = figure.subplots()
             _draw_plane(axes, record, (0, 1)[:n_axes], ())
-            axes.set_title(record.title, fontsize=10)
+            axes.set_title(literal(record.title), fontsize=10)
         return figure
     panels = _slices(record) if record.shape else _pairs(record)
     columns = min(3, len(panels))
@@ -130,15 +133,17 @@ def draw_context_map(record: ContextMap) -> Figure:
         for axes, (shown, fixed) in zip(grid, panels, strict=False):
             _draw_plane(axes, record, shown, fixed)
             axes.set_title(
-                ", ".join(
-                    f"{record.axes[a].name} = {_value(record, a, i):g}"
-                    for a, i in fixed
+                literal(
+                    ", ".join(
+                        f"{record.axes[a].name} = {_value(record, a, i):g}"
+                        for a, i in fixed
+                    )
                 ),
                 fontsize=9,
             )
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        figure.suptitle(record.title, fontsize=10)
+        figure.suptitle(literal(record.title), fontsize=10)
     return figure
 
 
@@ -184,7 +189,7 @@ def _draw_plane(
     for axis, name in ((x_axis, "x"), (y_axis, "y")):
         if axis is None:
             continue
-        getattr(axes, f"set_{name}label")(axis.label)
+        getattr(axes, f"set_{name}label")(literal(axis.label))
         if axis.scale == "log":
             getattr(axes, f"set_{name}scale")("log")
             ticks = getattr(axes, f"{name}axis")
@@ -336,5 +341,4 @@ def draw_matrix(record: MatrixPlot) -> Figure:
 
 
 def _short(name: str) -> str:
-    # A dollar sign would start mathematics.
-    return textwrap.shorten(name, 24, placeholder="…").replace("$", r"\$")
+    return literal(textwrap.shorten(name, 24, placeholder="…"))

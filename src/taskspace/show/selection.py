@@ -1,24 +1,35 @@
-"""What a selection saved: coverage against what was really spent, beside others."""
+"""What a selection saved: coverage against what was really spent, beside others.
+
+`selection_plot` makes the record of a result, `stored_selection` that of a directory,
+also of one in progress; figure and page draw the same record.
+"""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._files import write_atomically
+from taskspace._files import read_sealed, write_atomically
+from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 from taskspace.select import SelectResult
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 __all__ = [
+    "SelectedSource",
     "SelectionPlot",
     "Spending",
     "draw_selection",
+    "history",
     "save_selection",
     "selection_plot",
+    "stored_selection",
 ]
 
 COSTS = {
@@ -63,6 +74,27 @@ class Spending:
 
 
 @dataclass(frozen=True)
+class SelectedSource:
+    """One source of a selection, in the order of its proposal.
+
+    Args:
+        context: values on the axes of the sources.
+        kind: `"trained"`, or how else its policies were made (`"interpolated"`).
+        place: its number in the table of the run, −1 if it has no row there.
+        state: `"done"`, `"failed"` or `"under way"`.
+        reason: why it failed.
+        made_from: numbers of the sources it was made from, if it was not trained.
+    """
+
+    context: tuple[float, ...]
+    kind: str
+    place: int
+    state: str
+    reason: str = ""
+    made_from: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class SelectionPlot:
     """A selection beside what the table of all candidates allows.
 
@@ -77,6 +109,8 @@ class SelectionPlot:
         oracle: what the whole table took, by the names of `COSTS`.
         lower_bound: no selector that serves with trained policies needs fewer; None
             where not known.
+        question: criterion, judge and tolerance.
+        sources: what was trained or made, in order; empty where not known.
     """
 
     title: str
@@ -87,6 +121,8 @@ class SelectionPlot:
     minimum: tuple[int, int] | None = None
     oracle: dict[str, int] | None = None
     lower_bound: int | None = None
+    question: dict[str, Any] = field(default_factory=dict)
+    sources: tuple[SelectedSource, ...] = ()
 
 
 def selection_plot(result: SelectResult) -> SelectionPlot:
@@ -95,14 +131,11 @@ def selection_plot(result: SelectResult) -> SelectionPlot:
     Args:
         result: what was found.
     """
-    columns = {
-        name: tuple(entry[name] for entry in result.history)
-        for name in (*COSTS, "coverage")
-    }
-    own = Spending(result.selector, **columns)
+    own = _spending(result.selector, result.history)
     title, saved = result.question.label, result.saved
+    asked = result.question.to_dict()
     if saved is None:
-        return SelectionPlot(title, result.selector, own)
+        return SelectionPlot(title, result.selector, own, question=asked)
     rivals = tuple(
         Spending(
             rival.name,
@@ -126,7 +159,92 @@ def selection_plot(result: SelectResult) -> SelectionPlot:
             "evaluations": saved.evaluations,
         },
         saved.lower_bound if saved.lower_bound > 1 else None,
+        asked,
     )
+
+
+def stored_selection(path: str | Path) -> SelectionPlot:
+    """The record of a selection's directory, finished or not.
+
+    What it was compared with (`taskspace select --full-table`) is kept beside its
+    figure and is part of the record.
+
+    Args:
+        path: what `taskspace select` writes into.
+    """
+    path = Path(path)
+    if not (path / "selection.json").is_file():
+        raise InvalidInputError(
+            f"A history needs the directory of a selection, but {path} is none. Make "
+            "one with: taskspace select FILE.toml"
+        )
+    record = read_sealed(path / "selection.json")
+    asked = record["asked"]
+    question = Question.from_dict(asked["question"])
+    selector = asked["select"].get("selector", "")
+    plot = SelectionPlot(
+        question.label,
+        selector,
+        _spending(selector, record["history"]),
+        question=question.to_dict(),
+        sources=tuple(_source(entry) for entry in record["sources"]),
+    )
+    return _as_drawn(plot, path / "figures" / "selection.json")
+
+
+def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
+    columns = {c: tuple(entry[c] for entry in entries) for c in (*COSTS, "coverage")}
+    return Spending(name, **columns)
+
+
+def _source(entry: Mapping[str, Any]) -> SelectedSource:
+    state = "failed" if "failure" in entry else "done"
+    if state == "done" and "place" not in entry:
+        state = "under way"
+    return SelectedSource(
+        tuple(entry["context"]),
+        entry["kind"],
+        entry.get("place", -1),
+        state,
+        str(entry.get("failure", "")),
+        tuple(entry.get("made_from", ())),
+    )
+
+
+def _as_drawn(plot: SelectionPlot, file: Path) -> SelectionPlot:
+    """With the comparison of the figure, if that shows the same history."""
+    try:
+        drawn = json.loads(file.read_text(encoding="utf-8"))
+        if tuple(drawn["own"]["coverage"]) != plot.own.coverage:
+            return plot
+        rivals = tuple(
+            Spending(one.pop("name"), **{k: tuple(v) for k, v in one.items()})
+            for one in drawn["rivals"]
+        )
+        minimum = drawn["minimum"]
+        return replace(
+            plot,
+            rivals=rivals,
+            greedy=tuple(drawn["greedy"]),
+            minimum=None if minimum is None else (minimum[0], minimum[1]),
+            oracle=drawn["oracle"],
+            lower_bound=drawn["lower_bound"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return plot
+
+
+def history(selection: SelectResult | str | Path) -> Figure:
+    """Coverage against trainings, environment steps and evaluations.
+
+    Args:
+        selection: what `taskspace.select` returned, or a selection's directory. Other
+            selectors and the oracle are beside it where it was told the table of all
+            candidates.
+    """
+    if isinstance(selection, SelectResult):
+        return draw_selection(selection_plot(selection))
+    return draw_selection(stored_selection(selection))
 
 
 def draw_selection(plot: SelectionPlot) -> Figure:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from taskspace._files import replacing
 from taskspace.cover import METHODS
 
-__all__ = ["METHOD_COLOURS", "PALETTE", "new_figure", "save"]
+__all__ = ["METHOD_COLOURS", "PALETTE", "literal", "new_figure", "save"]
 
 # Okabe & Ito (2008), without black.
 PALETTE = (
@@ -37,6 +37,15 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
 }
+
+
+def literal(text: str) -> str:
+    """Text as it is, for matplotlib: a dollar sign would start mathematics.
+
+    Args:
+        text: what a user may have written.
+    """
+    return text.replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Figure:

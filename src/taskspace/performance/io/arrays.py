@@ -26,6 +26,7 @@ from taskspace.spaces import Points
 from taskspace.systems.base import Provenance
 
 __all__ = [
+    "FORMAT",
     "NAMES",
     "Arrays",
     "arrays_of_dataset",
@@ -35,6 +36,9 @@ __all__ = [
 
 NAMES = {"source": "name_of_source", "target": "name_of_target"}
 """Where names are kept beside dims of the same name."""
+
+FORMAT = "taskspace-matrix-1"
+"""What NetCDF files and Zarr stores of ours say of themselves."""
 
 SEALED = ("best_known_kind", "provenance", "n_episodes", *NAMES.values())
 
@@ -102,6 +106,11 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
         choices: what the user says.
     """
     arrays, attrs = _checked(given.arrays, origin), given.attrs
+    if attrs.get("format") == FORMAT and attrs.get("crc32c") is None:
+        raise InvalidInputError(
+            f"{origin} is damaged: a file of taskspace has a checksum (crc32c), but "
+            "this one has none. If you changed it on purpose, take its format out."
+        )
     check_seal(attrs.get("crc32c"), sealed_contents(arrays, attrs), origin)
     cells = arrays["performance"]
     if cells.ndim not in (2, 3) or 0 in cells.shape:

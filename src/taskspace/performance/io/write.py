@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.arrays import NAMES, sealed_contents
+from taskspace.performance.io.arrays import FORMAT, NAMES, sealed_contents
 from taskspace.performance.io.cells import as_frame
 from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
 from taskspace.performance.io.contexts import contexts_of_names
@@ -136,7 +136,7 @@ def _write_dataset(table: xr.Dataset, path: Path) -> None:
     # `source` and `target` are dims too, and NetCDF 3 has no lists of strings, so
     # names are text; nor does either format keep the order of variables.
     attrs |= {NAMES[dim]: json.dumps(v) for dim, v in names.items()}
-    attrs["format"] = "taskspace-matrix-1"
+    attrs["format"] = FORMAT
     attrs["order_of_variables"] = json.dumps(list(arrays))
     plain = {n: (tuple(map(str, v.dims)), v.values) for n, v in arrays.items()}
     dataset = xr.Dataset(plain, attrs=attrs)

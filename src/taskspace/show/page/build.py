@@ -116,7 +116,7 @@ def collect(
         "system": str(table.attrs.get("system", "")),
         "versions": versions(),
         "reproduce": f"taskspace explore {path}",
-        "citation": CITATION.replace("VERSION", version("taskspace")),
+        "citation": citation(),
         **(about or {}),
     }
     return page_data(table, layers, rows, about=everything, labels=labels)
@@ -127,6 +127,11 @@ def versions() -> str:
     packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
     lines = [f"{name} {version(name)}" for name in packages]
     return "\n".join([*lines, f"Python {platform.python_version()}"])
+
+
+def citation() -> str:
+    """How to cite what made a page, as BibTeX."""
+    return CITATION.replace("VERSION", version("taskspace"))
 
 
 def _pairs(table: xr.Dataset, asked: Sequence[Question]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
@@ -166,6 +167,7 @@ def _layer(
         "key": layer.key,
         "criterion": layer.question.criterion,
         "judge": layer.question.judge,
+        "start": layer.start,
         "unit": rule.unit,
         "summary": rule.summary,
         "steps": [
@@ -282,10 +284,15 @@ def ranks(losses: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
     kind = np.uint8 if len(losses) <= 256 else np.uint16
     place = np.empty(losses.shape, kind)
     numbers = np.arange(len(losses), dtype=kind)
-    for first in range(0, losses.shape[1], 4096):  # a stretch that stays in the cache
-        columns = np.ascontiguousarray(losses[:, first : first + 4096].T)
-        order = columns.argsort(axis=1, kind="stable")
-        ranked = np.empty(columns.shape, kind)
-        np.put_along_axis(ranked, order, numbers[None], axis=1)
-        place[:, first : first + 4096] = ranked.T
+
+    def fill(begin: int, stop: int) -> None:
+        for first in range(begin, stop, 1024):  # a stretch that stays in the cache
+            some = slice(first, min(stop, first + 1024))
+            columns = np.ascontiguousarray(losses[:, some].T)
+            order = columns.argsort(axis=1, kind="stable")
+            ranked = np.empty(columns.shape, kind)
+            np.put_along_axis(ranked, order, numbers[None], axis=1)
+            place[:, some] = ranked.T
+
+    over_rows(fill, losses.shape[1])
     return place

@@ -8,7 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
+
+from taskspace._threads import over_rows
 
 __all__ = ["Blobs", "quantise"]
 
@@ -67,18 +70,30 @@ def _packed(raw: bytes) -> str:
 
 def _predicted(array: NDArray[Any], width: int) -> NDArray[np.uint8]:
     """Zigzag of the difference to the prediction, low bytes first, then high ones."""
-    cells = array.reshape(len(array), -1, width).astype(np.int32)
-    across = cells.copy()
-    across[:, :, 1:] -= cells[:, :, :-1]
-    rest = across.copy()
-    rest[:, 1:] -= across[:, :-1]
+    cells = array.reshape(len(array), -1, width)
+    planes = np.empty((array.dtype.itemsize, *cells.shape), np.uint8)
+    over_rows(lambda a, b: _predict(cells[a:b], planes[:, a:b]), len(cells))
+    return planes
+
+
+@njit(cache=True, nogil=True)
+def _predict(cells, planes):
     # Modulo the range of the type: signed, so that small differences are small.
-    bits = 8 * array.dtype.itemsize
-    half = 1 << (bits - 1)
-    rest = ((rest + half) & ((1 << bits) - 1)) - half
-    zigzag = (rest << 1) ^ (rest >> 31)
-    planes = [zigzag & 255] if bits == 8 else [zigzag & 255, zigzag >> 8]
-    return np.stack(planes).astype(np.uint8)
+    bits = 8 * planes.shape[0]
+    half = np.int32(1 << (bits - 1))
+    mask = np.int32((1 << bits) - 1)
+    for i in range(cells.shape[0]):
+        for y in range(cells.shape[1]):
+            for x in range(cells.shape[2]):
+                left = np.int32(cells[i, y, x - 1]) if x else np.int32(0)
+                up = np.int32(cells[i, y - 1, x]) if y else np.int32(0)
+                corner = np.int32(cells[i, y - 1, x - 1]) if x and y else np.int32(0)
+                rest = np.int32(cells[i, y, x]) - left - up + corner
+                rest = ((rest + half) & mask) - half
+                zigzag = (rest << np.int32(1)) ^ (rest >> np.int32(31))
+                planes[0, i, y, x] = zigzag & 255
+                if bits == 16:
+                    planes[1, i, y, x] = (zigzag >> 8) & 255
 
 
 def quantise(

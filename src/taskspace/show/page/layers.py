@@ -6,7 +6,7 @@ page counts is what the library would count: no rounded loss is compared with
 anything.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray as xr
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._bits import pack_rows
 from taskspace._threads import over_rows
 from taskspace.cover import Cover, greedy_cover, minimum_cover
 from taskspace.cover.base import Clock
@@ -22,7 +23,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.sets import TargetSets, pack
+from taskspace.sets import PackedSets, TargetSets
 
 __all__ = ["Layer", "Step", "all_losses", "make_layer", "round_steps", "slider_steps"]
 
@@ -32,8 +33,8 @@ MAX_NUMBERS = 500_000_000
 MAX_ORDERED = 300
 """Covers up to this size are put in the order of what each source adds."""
 
-BLOCK_CELLS = 1_000_000
-"""Memberships that are unpacked at a time."""
+BLOCK_CELLS = 250_000
+"""Memberships that a thread unpacks at a time: they stay in its cache."""
 
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
@@ -76,12 +77,14 @@ class Layer:
         first: for each (source, target) the first step at which it serves, the number
             of steps where it never does.
         losses: of every source at every target.
+        start: number of the step that is shown first.
     """
 
     question: Question
     steps: list[Step]
     first: NDArray[np.unsignedinteger]
     losses: NDArray[np.float64] = field(repr=False)
+    start: int = 0
 
     @property
     def key(self) -> str:
@@ -100,15 +103,18 @@ class Layer:
             step: number of the step.
         """
         n_sources, n_targets = self.first.shape
-        height = max(1, min(n_sources, BLOCK_CELLS // max(1, n_targets)))
-        served = np.empty((height, n_targets), bool)  # used again for every block
+        height = max(1, BLOCK_CELLS // max(1, n_targets))
+        words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
+        sizes = np.zeros(n_sources, np.int64)
 
-        def blocks() -> Iterator[NDArray[np.bool_]]:
-            for start in range(0, n_sources, height):
-                rows = self.first[start : start + height]
-                yield np.less_equal(rows, step, out=served[: len(rows)])
+        def fill(first: int, stop: int) -> None:
+            for start in range(first, stop, height):
+                rows = slice(start, min(stop, start + height))
+                served = (self.first[rows] <= step).view(np.uint8)
+                pack_rows(served, words[rows], sizes[rows])
 
-        return pack(blocks(), n_targets=n_targets)
+        over_rows(fill, n_sources)
+        return PackedSets(words, n_targets)
 
     def assignment(self, sources: Sequence[int], step: int) -> NDArray[np.int64]:
         """The source of least loss of each target, −1 where none of them serves it.
@@ -118,11 +124,15 @@ class Layer:
             step: number of the step.
         """
         chosen = np.sort(np.asarray(sources, np.int64))
-        served_by = np.full(self.losses.shape[1], -1, np.int64)
-        if len(chosen):
-            nearest = self.losses[chosen].argmin(0)
-            served = self.first[chosen].min(0) <= step
-            served_by[served] = chosen[nearest[served]]
+        n_targets = self.losses.shape[1]
+        served_by = np.full(n_targets, -1, np.int64)
+        least = np.full(n_targets, np.inf)
+        for source in chosen.tolist():
+            better = (self.first[source] <= step) & (
+                (self.losses[source] < least) | (served_by < 0)
+            )
+            served_by[better] = source
+            least[better] = self.losses[source][better]
         return served_by
 
 
@@ -176,7 +186,7 @@ def make_layer(
         losses: of that criterion and judge, dims `(source, target)`.
         criterion: one of `CRITERIA`.
         judge: `"worst"` or `"best"`.
-        stored: tolerances that must be among the steps.
+        stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
         time_limit: seconds for searches beyond greedy, all steps together.
@@ -184,14 +194,15 @@ def make_layer(
         progress: told how far it is.
     """
     progress = progress or silent
-    asked = {*stored, *(epsilon for epsilon, _ in covers)}
+    asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
     rule = CRITERIA[criterion]
     epsilons = slider_steps(
         losses, asked, n_steps=n_steps, negative=rule.allows_negative_epsilon
     )
     first = first_steps(losses, epsilons)
     question = Question(criterion, judge, epsilon=float(epsilons[0]))
-    layer = Layer(question, [], first, losses)
+    start = int(np.searchsorted(epsilons, asked[0])) if asked else 0
+    layer = Layer(question, [], first, losses, start)
     found: dict[float, list[Cover]] = {}
     for epsilon, cover in covers:
         found.setdefault(epsilon, []).append(cover)
@@ -341,6 +352,8 @@ def round_steps(low: float, high: float, n: int, *, log: bool) -> list[float]:
     """
     if not high > low:
         return [low]
+    if log and low < np.finfo(float).tiny:
+        return [high]
     if log:
         first, last = int(np.floor(np.log10(low))), int(np.floor(np.log10(high)))
         values = [

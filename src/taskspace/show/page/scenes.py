@@ -8,9 +8,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.table import source_space, target_space
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
 from taskspace.spaces import Space
+from taskspace.systems.episodic import EpisodicSystem
 
 if TYPE_CHECKING:
     from taskspace.systems.base import System
@@ -21,15 +23,21 @@ MAX_TARGETS = 400
 """Targets whose trajectories are in a page; others are shown at the nearest one."""
 
 
+WITHOUT = (
+    "The policies of this source are not in the archive; one with all of them is made "
+    "by: taskspace archive RUN FILE --policies all"
+)
+
+
 def judged_policy(
     table: xr.Dataset,
     judge: str,
     sources: NDArray[np.int64],
     targets: NDArray[np.int64],
-) -> NDArray[np.int64]:
+) -> NDArray[np.int64] | None:
     """The policy of each source's family that counts at a target.
 
-    The first one where the table holds only reductions over families.
+    None where the table holds only reductions over families of more than one.
 
     Args:
         table: a performance table.
@@ -38,7 +46,7 @@ def judged_policy(
         targets: one a pair.
     """
     if "performance" not in table:
-        return np.zeros(len(sources), np.int64)
+        return None
     scores = np.stack(
         [
             table["performance"][int(s), :, int(t)].values
@@ -123,33 +131,41 @@ class Stage:
     without: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, loaded: Any) -> "Stage | None":
-        """The stage of a run; None where it has no code, no policies, or no end.
+    def of(cls, loaded: Any) -> "Stage | str":
+        """The stage of a run, also of one in progress; or why there is none.
 
         Args:
-            loaded: what loading a path gave, with `run` and `experiment`.
+            loaded: what loading a path gave: `run`, `experiment` and `table`.
         """
         run, experiment = loaded.run, loaded.experiment
         archive = getattr(loaded, "archive", None)
-        policies, without = None, None
-        if archive is not None:
-            policies, without = archive.policies, archive.without_policies
-        elif run is not None and run.is_complete():
-            every = slice(0, experiment.sources.size)
-            policies = run.read_policies(every).trained.policies
-        if policies is None:
-            return None
+        policies = None if archive is None else archive.policies
+        without = None if archive is None else archive.without_policies
+        if experiment is None:
+            return ""
+        if run is None and policies is None:
+            return (
+                "This archive holds no policies. One with them is made by: taskspace "
+                "archive RUN FILE --policies all"
+            )
+        spaces = source_space(loaded.table), target_space(loaded.table)
+        if spaces[0] is None or spaces[1] is None:
+            return ""
         try:
             system = experiment.built_system
-        except TaskspaceError:
-            return None  # code of a user that may not or cannot be imported
+        except TaskspaceError as error:
+            return f"The policies cannot be played: {error}"
         from taskspace.show.play import can_play  # JAX loads slowly
 
         if not can_play(system):
-            return None
-        return cls(
-            system, policies, experiment.sources, experiment.target_space, without
-        )
+            return (
+                f"Policies of {system.id} cannot be played: it is neither linear nor "
+                "simulated by taskspace."
+            )
+        if run is not None:
+            policies = run.table_policies()
+        assert policies is not None
+        return cls(system, policies, spaces[0], spaces[1], without)
 
     def record(
         self,
@@ -167,15 +183,37 @@ class Stage:
             targets: one a pair.
         """
         if self.without is not None and self.without[sources].any():
-            raise InvalidInputError(
-                "The policies of this source are not in the archive; one with all of "
-                "them is made by: taskspace archive RUN FILE --policies all"
-            )
+            raise InvalidInputError(WITHOUT)
         members = judged_policy(table, judge, sources, targets)
+        which = f"the {judge} of its family there"
+        if members is None and isinstance(self.system, EpisodicSystem):
+            members = np.zeros(len(sources), np.int64)
+            which = (
+                "the first of its family: the table keeps only reductions, so which "
+                f"policy is the {judge} is not known"
+            )
+        elif members is None:
+            members = self._members(judge, sources, targets)
+        if next(iter(self.policies.arrays().values())).shape[1] == 1:
+            which = ""
         spaces = self.sources, self.targets
-        return play_record(
+        record = play_record(
             self.system, self.policies, spaces, sources, members, targets
         )
+        return {**record, "which": which}
+
+    def _members(
+        self, judge: str, sources: NDArray[np.int64], targets: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The policies that count, by computing J again where that is quick."""
+        at_target = self.system.contexts(self.targets)
+        members = np.zeros(len(sources), np.int64)
+        for source in np.unique(sources).tolist():
+            mine = np.flatnonzero(sources == source)
+            family = self.policies[source : source + 1]
+            scores = self.system.performance(family, at_target[targets[mine]])[0]
+            members[mine] = scores.argmin(0) if judge == "worst" else scores.argmax(0)
+        return members
 
     def add_to(self, page: PageData, table: xr.Dataset) -> None:
         """Put trajectories of the first question's cover into a page.
@@ -185,13 +223,15 @@ class Stage:
             table: the performance table.
         """
         layer = page.layers[0]
-        number = next((i for i, s in enumerate(layer.steps) if s.is_stored), 0)
+        number = layer.start
         cover = layer.steps[number].best
         given = layer.assignment(cover.sources.tolist(), number)
         served = np.flatnonzero(given >= 0)
         if self.without is not None:
             served = served[~self.without[given[served]]]
         if not len(served):
+            if self.without is not None and self.without[cover.sources].all():
+                page.header["no_play"] = WITHOUT
             return
         spread = np.linspace(0, len(served) - 1, min(MAX_TARGETS, len(served)))
         targets = served[np.unique(spread.round().astype(int))]

@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import json
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -20,12 +21,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
+from taskspace._files import read_sealed
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.runs.manifest import is_run
 from taskspace.runs.store import RunStore
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.show.page.html import render, waiting
+from taskspace.show.page.library import LibrarySubject
+from taskspace.show.page.scenes import Stage
 from taskspace.show.page.subject import Reader, Subject
 
 __all__ = ["Live", "make_server", "run_server"]
@@ -46,7 +50,7 @@ class Live:
         self.number = 0
         self.html: str | None = None
         self.page: PageData | None = None
-        self.subject: Subject | None = None
+        self.subject: Subject | LibrarySubject | None = None
         self.trouble = ""
         self._seen: Any = None
         self._stop = threading.Event()
@@ -72,7 +76,8 @@ class Live:
         try:
             subject = self.reader.subject()
             page = subject.collect(self.reader.questions, **self.reader.options)
-        except TaskspaceError as error:
+        except (TaskspaceError, OSError, ValueError, KeyError) as error:
+            # What is being written may be half there; the next look is a new one.
             self.trouble = str(error)
             self._seen = state
             return
@@ -87,18 +92,23 @@ class Live:
     def state(self) -> Any:
         """Something that changes when the path does."""
         path = self.reader.path
-        if not is_run(path):
-            return path.stat().st_mtime_ns if path.exists() else None
-        results = path / "results.json"
-        stamp = results.stat().st_mtime_ns if results.exists() else None
-        return self.progress(), stamp
+        # A run's own folder also changes when a page is written into it.
+        names = ["results.json", "selection.json", "library.json"]
+        files = [path / name for name in names] + ([] if is_run(path) else [path])
+        stamps = [f.stat().st_mtime_ns if f.exists() else None for f in files]
+        return self.progress(), stamps
 
     def progress(self) -> dict[str, list[int]]:
-        """Finished pieces of a run and how many there are, by stage."""
+        """Finished pieces of a run and how many there are, by stage.
+
+        Of a selection: the targets that are covered.
+        """
         path = self.reader.path
-        if not is_run(path):
-            return {}
         try:
+            if (path / "selection.json").exists():
+                return self._covered()
+            if not is_run(path):
+                return {}
             store = RunStore.open(path)
         except TaskspaceError:
             return {}
@@ -109,6 +119,20 @@ class Live:
             if not (stage == "evaluate" and store.layout.is_computed):
                 found[stage] = [done, len(blocks)]
         return found
+
+    def _covered(self) -> dict[str, list[int]]:
+        path = self.reader.path
+        last = (read_sealed(path / "selection.json")["history"] or [None])[-1]
+        if last is None or not is_run(path):
+            return {"covered": [0, 1]}
+        n_targets = RunStore.open(path).layout.n_targets
+        word = "trainings" if last["trainings"] != 1 else "training"
+        return {
+            f"{last['trainings']} {word}, targets covered": [
+                round(last["coverage"] * n_targets),
+                n_targets,
+            ]
+        }
 
     def news(self) -> dict[str, Any]:
         """What a page asks for every second."""
@@ -162,15 +186,17 @@ class Live:
         """
         with self._lock:
             subject = self.subject
-        if subject is None or subject.stage is None:
-            raise InvalidInputError("This path has no policies that can be played.")
+        stage = None if subject is None else subject.stage
+        if not isinstance(subject, Subject) or not isinstance(stage, Stage):
+            why = stage or "This path has no policies that can be played."
+            raise InvalidInputError(why)
         sizes = subject.table.sizes
         if not (0 <= source < sizes["source"] and 0 <= target < sizes["target"]):
             raise InvalidInputError("There is no such source or target.")
         if judge not in ("worst", "best"):
             raise InvalidInputError("The judge is worst or best.")
         pair = np.array([source]), np.array([target])
-        record = subject.stage.record(subject.table, judge, *pair)
+        record = stage.record(subject.table, judge, *pair)
         blobs = Blobs()
         for name in ("away", "home"):
             about = blobs.add(record[name])
@@ -193,15 +219,23 @@ def make_server(
     """
     needs_token = not _is_loopback(host)
     token = secrets.token_urlsafe(24) if needs_token else ""
+    version6 = ":" in host
+
+    class Server(ThreadingHTTPServer):
+        """Ends with the program, whoever is still connected."""
+
+        address_family = socket.AF_INET6 if version6 else socket.AF_INET
+        daemon_threads = True
+
     try:
-        server = ThreadingHTTPServer((host, port), _handler(live, host, token))
+        server = Server((host, port), _handler(live, host, token))
     except (OSError, OverflowError) as error:
         raise InvalidInputError(
             f"Nothing can be served at {host} port {port}: {error}."
         ) from error
-    server.daemon_threads = True
     query = f"?token={token}" if token else ""
-    return server, f"http://{host}:{server.server_address[1]}/{query}"
+    name = f"[{host}]" if version6 else host
+    return server, f"http://{name}:{server.server_address[1]}/{query}"
 
 
 def run_server(
@@ -242,12 +276,20 @@ def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
         """Answers a fixed list of questions."""
 
         protocol_version = "HTTP/1.1"
+        timeout = 30  # seconds that a silent connection is kept
         server_version = "taskspace"
         sys_version = ""
 
         def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            query = {k: v[-1] for k, v in parse_qs(parts.query).items()}
+            if {"Content-Length", "Transfer-Encoding"} & set(self.headers):
+                # A body would be taken for the next request.
+                self.close_connection = True
+            try:
+                parts = urlsplit(self.path)
+                query = {k: v[-1] for k, v in parse_qs(parts.query).items()}
+            except ValueError as error:
+                self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+                return
             refusal = self._refusal(query)
             if refusal:
                 self._send(HTTPStatus.FORBIDDEN, {"error": refusal})
@@ -260,7 +302,9 @@ def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
         def _refusal(self, query: dict[str, str]) -> str:
             port = cast("tuple[str, int]", self.server.server_address)[1]
             named = self.headers.get("Host", "")
-            allowed = {f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host)}
+            allowed = {
+                f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host, f"[{host}]")
+            }
             if not token and named not in allowed:
                 return "This server is not known by that name."
             origin = self.headers.get("Origin")

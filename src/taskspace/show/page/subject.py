@@ -1,5 +1,6 @@
-"""What a page is about: a run, an archive or a matrix, with all that it tells."""
+"""What a page is about: a run, a selection, an archive, a matrix, or a library."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,15 +8,25 @@ from typing import Any, Protocol
 
 import xarray as xr
 
+from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
+from taskspace.library import PolicyLibrary
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
 from taskspace.show.page.build import collect
+from taskspace.show.page.certified import (
+    add_certificates,
+    certified_covers,
+    certify_path,
+)
 from taskspace.show.page.data import PageData
+from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
+from taskspace.show.page.selected import add_selection
+from taskspace.show.selection import SelectionPlot, stored_selection
 
 __all__ = ["Reader", "Subject"]
 
@@ -43,6 +54,11 @@ class Loaded(Protocol):
         ...
 
     @property
+    def setting(self) -> dict[str, Any]:
+        """System, policies and targets, for certificates."""
+        ...
+
+    @property
     def system(self) -> dict[str, Any]:
         """What a run or an archive tells of its system."""
         ...
@@ -58,11 +74,12 @@ class Reader:
     """Reads the data of a page from a path, as often as it changes.
 
     Args:
-        path: a run, an archive or a matrix file.
+        path: a run, an archive, a matrix file or a library.
         load: reads the table of it.
         questions: asked before those of the experiment.
         reading: how a matrix file is read, for `taskspace verify`.
         options: see `taskspace.show.page.collect`.
+        certify: seconds for the certificates of each question; 0 for none.
     """
 
     path: Path
@@ -70,12 +87,20 @@ class Reader:
     questions: list[Question] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    certify: float = 0.0
 
-    def subject(self) -> "Subject":
-        """The table as it is now, and all around it."""
+    def subject(self, progress: Progress | None = None) -> "Subject | LibrarySubject":
+        """What the path holds now, and all around it.
+
+        Args:
+            progress: told how far it is.
+        """
+        if is_library(self.path):
+            return LibrarySubject(self.path, PolicyLibrary.load(self.path))
         loaded = self.load()
         stored = self.path / "results.json"
-        return Subject(
+        is_selection = (self.path / "selection.json").is_file()
+        subject = Subject(
             self.path,
             loaded.table,
             loaded.experiment,
@@ -84,7 +109,16 @@ class Reader:
             loaded.notes,
             self.reading,
             Stage.of(loaded),
+            stored_selection(self.path) if is_selection else None,
         )
+        if self.certify:
+            subject.certified = certify_path(
+                loaded,
+                dict.fromkeys([*self.questions, *subject.questions]),
+                time_limit=self.certify,
+                progress=progress,
+            )
+        return subject
 
     def read(self, progress: Progress | None = None) -> PageData:
         """The data of the page.
@@ -92,7 +126,8 @@ class Reader:
         Args:
             progress: told how far it is.
         """
-        return self.subject().collect(self.questions, progress=progress, **self.options)
+        subject = self.subject(progress)
+        return subject.collect(self.questions, progress=progress, **self.options)
 
 
 @dataclass
@@ -107,7 +142,9 @@ class Subject:
         system: what a run tells of its system.
         notes: what a person should know of the table before any number of it.
         reading: how a matrix file was read, for `taskspace verify`.
-        stage: plays the policies of a run.
+        stage: plays the policies of a run; or why there are none to play.
+        selection: what was trained in which order, if the sources were selected.
+        certified: what is certified about the questions.
     """
 
     path: Path
@@ -117,28 +154,37 @@ class Subject:
     system: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
-    stage: "Stage | None" = None
+    stage: Stage | str = ""
+    selection: SelectionPlot | None = None
+    certified: list[CertifyResult] = field(default_factory=list)
 
     @property
     def questions(self) -> list[Question]:
-        """What the experiment asks, regret first: it is what most users mean."""
+        """What the experiment asks, regret first: it is what most users mean.
+
+        Of a selection what it was made for comes before all.
+        """
         if self.experiment is None:
             return []
         asked = list(self.experiment.questions)
-        return sorted(asked, key=lambda question: question.criterion != "regret")
+        asked.sort(key=lambda question: question.criterion != "regret")
+        if self.selection is not None:
+            asked.insert(0, Question.from_dict(self.selection.question))
+        return list(dict.fromkeys(asked))
 
     @property
     def covers(self) -> list[tuple[Question, Cover]]:
-        """Covers that are stored; of random selections and the like no huge ones."""
+        """Covers that are known; of random selections and the like no huge ones."""
+        known = certified_covers(self.certified, self.table)
         if self.results is None:
-            return []
+            return known
         return [
             (answer.question, answer.cover)
             for answer in self.results.covers
             if answer.question is not None
             and answer.cover.n_sources == self.n_sources
             and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
-        ]
+        ] + known
 
     @property
     def n_sources(self) -> int:
@@ -150,20 +196,44 @@ class Subject:
         """Labels of the axes, by name."""
         return {axis["name"]: axis["label"] for axis in self.system.get("axes", ())}
 
+    @property
+    def typed(self) -> str:
+        """The path and how it is read, as one types it in a shell."""
+        words = [str(self.path)]
+        for name, value in self.reading.items():
+            option = f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+            elif value and (name, value) != ("missing", "error"):
+                words += [option, str(value)]
+        return shlex.join(words)
+
     def about(self) -> dict[str, Any]:
         """Text that a page shows around its pictures."""
         text: dict[str, Any] = {
             "warnings": self.warnings(),
-            "question": {"path": str(self.path), "unicost": False, **self.reading},
+            "question": {
+                "path": str(self.path),
+                "unicost": False,
+                "lower_is_better": False,
+                "contexts": None,
+                **self.reading,
+            },
+            "reproduce": f"taskspace explore {self.typed}",
         }
         if self.experiment is not None:
             text["settings"] = self.experiment.to_toml()
-            text["reproduce"] = (
-                f"taskspace run {self.path / 'experiment.toml'} --out DIRECTORY\n"
-                f"taskspace explore {self.path}"
-                if self.path.is_dir()
-                else f"taskspace explore {self.path}"
-            )
+            made = "run", "experiment.toml"
+            if self.selection is not None:
+                made = "select", "selection.toml"
+            file = shlex.quote(str(self.path / made[1]))
+            again = f"taskspace {made[0]} {file} --out DIRECTORY"
+            if self.selection is not None:
+                again += f" --epsilon {self.selection.question['epsilon']:g}"
+            if self.path.is_dir():
+                text["reproduce"] = f"{again}\n{text['reproduce']}"
+            if self.certified:
+                text["reproduce"] += " --certify"
         if self.results is not None:
             text["tables"] = [_covers_table(self.results)]
         return text
@@ -202,7 +272,7 @@ class Subject:
             self.table,
             asked,
             title=name,
-            path=str(self.path),
+            path=self.typed,
             covers=self.covers,
             about=self.about(),
             labels=self.labels,
@@ -210,8 +280,14 @@ class Subject:
         )
         if self.results is not None:
             _add_curves(page, self.results)
-        if self.stage is not None:
+        if self.selection is not None:
+            add_selection(page, self.selection)
+        if self.certified:
+            add_certificates(page, self.certified, self.table)
+        if isinstance(self.stage, Stage):
             self.stage.add_to(page, self.table)
+        else:
+            page.header["no_play"] = self.stage
         return page
 
 

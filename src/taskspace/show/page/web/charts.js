@@ -6,13 +6,13 @@ import { count, linearTicks, logTicks, number, percent, scale } from "./numbers.
 /** @typedef {import("./view.js").View} View */
 /** @typedef {import("./view.js").Answer} Answer */
 
-const SIZE = { width: 420, height: 215, left: 62, right: 24, top: 14, bottom: 40 };
-const INNER = {
+export const SIZE = { width: 420, height: 215, left: 62, right: 24, top: 14, bottom: 40 };
+export const INNER = {
   w: SIZE.width - SIZE.left - SIZE.right, h: SIZE.height - SIZE.top - SIZE.bottom,
 };
 
 /** @param {string} label what a screen reader says. */
-function frame(label) {
+export function frame(label) {
   return svg("svg", {
     viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, class: "chart", role: "img", "aria-label": label,
   });
@@ -25,7 +25,7 @@ function frame(label) {
  * @param {string} yLabel
  * @param {(v: number) => string} yText
  */
-function axes(x, y, xLabel, yLabel, yText) {
+export function axes(x, y, xLabel, yLabel, yText) {
   const { left, top } = SIZE;
   const bottom = top + INNER.h;
   return [

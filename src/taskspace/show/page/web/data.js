@@ -130,6 +130,7 @@ export class Page {
 
   async open() {
     const { header, arrays } = this;
+    if (header.library) return this;
     this.rows = await arrays.get(header.rows);
     this.rows.forEach((source, row) => this.rowOf.set(source, row));
     const maybe = (/** @type {About | null} */ about) => (about ? arrays.get(about) : null);
@@ -210,9 +211,23 @@ export class Page {
     const { axes } = this.header[`${side}s`];
     const all = side === "source" ? this.sourceContexts : this.targetContexts;
     if (!all || !axes.length) return null;
-    return axes.map((/** @type {any} */ axis, /** @type {number} */ i) => [
-      axis.name, String(Number(all[index * axes.length + i].toPrecision(5))).replace("-", "−"),
-    ]);
+    return axes.map((/** @type {any} */ axis, /** @type {number} */ i) => {
+      const unit = /\[([^\]]+)\]$/.exec(axis.label)?.[1];
+      const value = String(Number(all[index * axes.length + i].toPrecision(5))).replace("-", "−");
+      return [axis.name, unit ? `${value} ${unit}` : value];
+    });
+  }
+
+  /**
+   * The context of a target by the names of its axes.
+   * @param {number} target
+   * @returns {Map<string, number>}
+   */
+  valuesOf(target) {
+    const { axes } = this.header.targets;
+    const all = this.targetContexts;
+    return new Map(axes.map((/** @type {any} */ axis, /** @type {number} */ i) =>
+      [axis.name, all ? all[target * axes.length + i] : NaN]));
   }
 }
 

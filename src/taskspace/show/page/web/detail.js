@@ -1,5 +1,6 @@
 // One context under the glass: who serves it, with what margin, and who else could.
 
+import { boxWords } from "./boxes.js";
 import { grid, h, show } from "./dom.js";
 import { count, number } from "./numbers.js";
 
@@ -46,6 +47,7 @@ export function showDetail(element, view, answer, on) {
     h("button", { type: "button", onclick: act }, text);
   const ownPart = isFar
     ? h("p", {}, "A source was trained here. ", button("Take it in", () => on.toggle(own)))
+    : own < 0 && !page.header.targets.axes.length ? null
     : own < 0 || ownSize === null
     ? h("p", { class: "hint" }, own < 0
       ? "No source was trained at this very context."
@@ -53,8 +55,12 @@ export function showDetail(element, view, answer, on) {
     : h("p", {}, `The source trained here serves ${count(ownSize)} of ${count(layer.n)} contexts (its tolerance set). `,
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));
-  show(element, h("h3", {}, page.name("target", pick)), served,
-    h("p", {}, reach, best), on.play && source >= 0 ? on.play(source, pick) : null,
+  const certified = view.boxes
+    ? h("p", { class: "certified" }, boxWords(view, answer, page.valuesOf(pick))) : null;
+  const play = on.play && source >= 0 ? on.play(source, pick)
+    : page.header.no_play ? h("p", { class: "hint no-play" }, page.header.no_play) : null;
+  show(element, h("h3", {}, page.name("target", pick)), served, certified,
+    h("p", {}, reach, best), play,
     ownPart, losses(view, answer, about, on));
 }
 

@@ -54,6 +54,35 @@ export function show(element, ...children) {
 }
 
 /**
+ * Put a canvas inside a plot so that both grow and shrink together, also in print.
+ * @param {any} plot
+ * @param {any} canvas
+ * @param {{ margin: { left: number, top: number }, w: number, height: number }} size
+ * @param {{ width: number, height: number }} whole size of the plot.
+ */
+export function placeCanvas(plot, canvas, size, whole) {
+  const across = (/** @type {number} */ v) => `${(100 * v) / whole.width}%`;
+  const down = (/** @type {number} */ v) => `${(100 * v) / whole.height}%`;
+  plot.style.aspectRatio = `${whole.width} / ${whole.height}`;
+  Object.assign(canvas.style, {
+    left: across(size.margin.left), top: down(size.margin.top), width: across(size.w),
+    height: down(size.height),
+  });
+}
+
+/**
+ * Where on a canvas a pointer is, in the units in which it was drawn.
+ * @param {MouseEvent} event
+ * @param {any} canvas
+ * @param {{ w: number, height: number } | undefined} size
+ * @returns {[number, number]}
+ */
+export function pointOn(event, canvas, size) {
+  if (!size) return [-1, -1];
+  return [(event.offsetX * size.w) / canvas.clientWidth, (event.offsetY * size.height) / canvas.clientHeight];
+}
+
+/**
  * A table with a head.
  * @param {string[]} head
  * @param {any[][]} rows cells; numbers are set to the right.

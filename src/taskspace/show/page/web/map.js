@@ -1,7 +1,10 @@
 // The map: who serves whom over the context space, cell by cell.
 
-import { colour, colourSources, ink, neighbours, ramp, rgb } from "./colours.js";
-import { h, isDark, show, svg } from "./dom.js";
+import { drawBoxes, pixel } from "./boxmap.js";
+import { boxWords } from "./boxes.js";
+import { colour, colourSources, neighbours, ramp, rgb } from "./colours.js";
+import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
+import { axisMarks, boxMark, hasDots, pickMark, sourceMarks, trainedMarks } from "./marks.js";
 import { cellOfPixel, number, scale } from "./numbers.js";
 
 /** @typedef {import("./data.js").Page} Page */
@@ -10,13 +13,6 @@ import { cellOfPixel, number, scale } from "./numbers.js";
 
 const MARGIN = { left: 58, right: 14, top: 12, bottom: 46 };
 const PHONE_MARGIN = { left: 44, right: 12, top: 12, bottom: 42 };
-const MAX_LABELS = 99;
-const MAX_DOTS = 3000;
-
-/** @param {[number, number, number]} c @returns {number} a pixel. */
-function pixel([r, g, b]) {
-  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-}
 
 /** Who serves whom, over one axis, two, or a slice of more. */
 export class ContextMap {
@@ -46,6 +42,8 @@ export class ContextMap {
     this.element = h("div", { class: "map" }, this.slices, this.plot, this.legend);
     /** @type {{ view: View, answer: Answer, mode: string, source: number } | null} */
     this.now = null;
+    /** @type {{ margin: any, w: number, height: number } | undefined} as drawn. */
+    this.size = undefined;
     /** @type {Int32Array} colour number of each place. */
     this.colours = new Int32Array(0);
     this.listen();
@@ -53,9 +51,10 @@ export class ContextMap {
   }
 
   listen() {
-    const target = (/** @type {MouseEvent} */ e) => this.targetAt(e.offsetX, e.offsetY);
+    const point = (/** @type {MouseEvent} */ e) => pointOn(e, this.canvas, this.size);
+    const target = (/** @type {MouseEvent} */ e) => this.targetAt(...point(e));
     this.canvas.addEventListener("mousemove", (/** @type {MouseEvent} */ e) => {
-      this.hover(target(e), e.offsetX, e.offsetY);
+      this.hover(target(e), ...point(e));
     });
     this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => {
@@ -150,14 +149,15 @@ export class ContextMap {
     const width = this.plot.clientWidth || 600;
     const margin = width < 480 ? PHONE_MARGIN : MARGIN;
     const w = Math.max(50, width - margin.left - margin.right);
-    const height = this.y < 0 ? 70 : Math.min(w, 0.78 * window.innerHeight, 620);
+    // The whole map is seen on the first screen, below the answer.
+    const height = this.y < 0 ? 70 : Math.min(w, Math.max(320, 0.6 * window.innerHeight), 620);
     return { margin, w, h: Math.max(60, Math.round(height)) };
   }
 
   /**
    * @param {View} view
    * @param {Answer} answer
-   * @param {string} mode `who`, `loss` or `source`.
+   * @param {string} mode `who`, `loss`, `source` or `boxes`.
    * @param {number} source whose tolerance set `source` shows.
    */
   draw(view, answer, mode, source) {
@@ -167,17 +167,17 @@ export class ContextMap {
     const zoom = Math.min(2, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(w * zoom);
     this.canvas.height = Math.round(height * zoom);
-    Object.assign(this.canvas.style, {
-      left: `${margin.left}px`, top: `${margin.top}px`, width: `${w}px`, height: `${height}px`,
+    placeCanvas(this.plot, this.canvas, this.size, {
+      width: w + margin.left + margin.right, height: height + margin.top + margin.bottom,
     });
-    this.plot.style.height = `${height + margin.top + margin.bottom}px`;
     this.xScale = scale(this.axes[this.x].low, this.axes[this.x].high, this.axes[this.x].scale,
       w < 400 ? 4 : 7);
     this.yScale = this.y < 0 ? scale(0, 1, "linear")
       : scale(this.axes[this.y].low, this.axes[this.y].high, this.axes[this.y].scale, 7);
     const shape = this.isGrid ? this.axes.map((/** @type {any} */ a) => a.values.length) : null;
     this.colours = this.coloursOf(answer.who, shape, answer.sources.length);
-    if (this.isGrid) this.drawCells();
+    if (mode === "boxes" && view.boxes) this.colours = drawBoxes(this, view.boxes);
+    else if (this.isGrid) this.drawCells();
     else this.drawPoints();
     this.drawOverlay();
     this.drawLegend();
@@ -225,7 +225,7 @@ export class ContextMap {
   }
 
   drawCells() {
-    const { view, answer, mode } = /** @type {any} */ (this.now);
+    const { answer, mode } = /** @type {any} */ (this.now);
     const { width, height } = this.canvas;
     const context = this.canvas.getContext("2d");
     const image = context.createImageData(width, height);
@@ -264,7 +264,16 @@ export class ContextMap {
     context.putImageData(image, 0, 0);
     this.base = base;
     this.strides = strides;
-    void view;
+  }
+
+  /**
+   * The value that the picture has on an axis of boxes that is not drawn, NaN for any.
+   * @param {string} name
+   */
+  sliceValue(name) {
+    const a = this.axes.findIndex((/** @type {any} */ axis) => axis.name === name);
+    if (a < 0 || a === this.x || a === this.y || !this.axes[a].values) return NaN;
+    return this.axes[a].values[this.slice[a]];
   }
 
   findRange() {
@@ -382,14 +391,45 @@ export class ContextMap {
       this.tip.hidden = true;
       return;
     }
-    const { view, answer } = this.now;
+    const { view, answer, mode } = this.now;
+    if (mode === "boxes" && view.boxes) {
+      this.showTip(px, py, boxWords(view, answer, this.contextAt(px, py)));
+      return;
+    }
     const place = answer.who[t];
     const loss = place < 0 ? null : view.loss(answer.sources[place], t);
     const about = view.layer.isExact ? "" : "≈ ";
-    show(this.tip, h("b", {}, this.page.name("target", t)), h("br"),
+    this.showTip(px, py, [h("b", {}, this.page.name("target", t)), h("br"),
       place < 0
         ? (view.layer.reach[t] > view.step ? "no source serves it" : "not served by this selection")
-        : `served by ${place + 1}${loss === null ? "" : `, loss ${about}${number(loss)}`}`);
+        : `served by ${place + 1}${loss === null ? "" : `, loss ${about}${number(loss)}`}`]);
+  }
+
+  /**
+   * The context at a place of the canvas, by the names of its axes.
+   * @param {number} px
+   * @param {number} py
+   */
+  contextAt(px, py) {
+    const { w, height } = /** @type {any} */ (this.size);
+    /** @type {Map<string, number>} */
+    const at = new Map();
+    this.axes.forEach((/** @type {any} */ axis) => at.set(axis.name, this.sliceValue(axis.name)));
+    at.set(this.axes[this.x].name, /** @type {any} */ (this.xScale).value(px / w));
+    if (this.y >= 0) {
+      at.set(this.axes[this.y].name, /** @type {any} */ (this.yScale).value(1 - py / height));
+    }
+    return at;
+  }
+
+  /**
+   * @param {number} px
+   * @param {number} py
+   * @param {any} content
+   */
+  showTip(px, py, content) {
+    if (!this.size) return;
+    show(this.tip, content);
     this.tip.hidden = false;
     const left = this.size.margin.left + px;
     const flip = left > this.plot.clientWidth - 210;
@@ -402,86 +442,10 @@ export class ContextMap {
 
   drawOverlay() {
     const { margin, w, height } = /** @type {any} */ (this.size);
-    const { view, answer, mode } = /** @type {any} */ (this.now);
-    const parts = [];
-    const bottom = margin.top + height;
-    parts.push(svg("rect", { x: margin.left, y: margin.top, width: w, height, class: "frame" }));
-    for (const tick of /** @type {any} */ (this.xScale).ticks) {
-      const x = margin.left + /** @type {any} */ (this.xScale).at(tick) * w;
-      parts.push(svg("line", { x1: x, x2: x, y1: bottom, y2: bottom + 5, class: "axis" }),
-        svg("text", { x, y: bottom + 18, "text-anchor": "middle" }, number(tick)));
-    }
-    parts.push(svg("text", {
-      x: margin.left + w / 2, y: bottom + 37, "text-anchor": "middle", class: "label",
-    }, this.axes[this.x].label));
-    if (this.y >= 0) {
-      for (const tick of /** @type {any} */ (this.yScale).ticks) {
-        const y = margin.top + (1 - /** @type {any} */ (this.yScale).at(tick)) * height;
-        parts.push(svg("line", { x1: margin.left - 5, x2: margin.left, y1: y, y2: y, class: "axis" }),
-          svg("text", { x: margin.left - 8, y: y + 4, "text-anchor": "end" }, number(tick)));
-      }
-      parts.push(svg("text", {
-        transform: `translate(${margin.left < 50 ? 11 : 14},${margin.top + height / 2}) rotate(-90)`,
-        "text-anchor": "middle", class: "label",
-      }, this.axes[this.y].label));
-    }
-    const { n } = this.page.header.sources;
-    if (this.page.serve && n <= MAX_DOTS) {
-      for (let s = 0; s < n; s += 1) {
-        const [x, y] = this.positionOf(s, "source");
-        parts.push(svg("circle", { cx: margin.left + x, cy: margin.top + y, r: 2, class: "trained" }));
-      }
-    }
-    parts.push(this.markers(view, answer, mode, margin));
-    if (view.pick >= 0) {
-      const [x, y] = this.positionOf(view.pick);
-      const at = { x: margin.left + x, y: margin.top + y };
-      parts.push(svg("path", {
-        d: `M${at.x - 9},${at.y}h18M${at.x},${at.y - 9}v18`, class: "pick-back",
-      }), svg("path", { d: `M${at.x - 9},${at.y}h18M${at.x},${at.y - 9}v18`, class: "pick" }));
-    }
     this.overlay.setAttribute("viewBox",
       `0 0 ${w + margin.left + margin.right} ${height + margin.top + margin.bottom}`);
-    show(this.overlay, parts);
-  }
-
-  /**
-   * The sources, each in the colour of its region and with its number.
-   * @param {View} view
-   * @param {Answer} answer
-   * @param {string} mode
-   * @param {{ left: number, top: number }} margin
-   */
-  markers(view, answer, mode, margin) {
-    const many = answer.sources.length > MAX_LABELS;
-    const radius = many ? 2.5 : answer.sources.length > 40 ? 7 : 9;
-    return answer.sources.map((source, place) => {
-      const [x, y] = this.positionOf(source, "source");
-      if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
-      const fill = mode === "who" ? colour(this.colours[place]) : "#ffffff";
-      const at = { x: margin.left + x, y: margin.top + y };
-      const away = !this.isInSlice(source);
-      return [
-        svg("circle", { cx: at.x, cy: at.y, r: radius, fill, class: away ? "source away" : "source" }),
-        many || away ? null : svg("text", {
-          x: at.x, y: at.y + radius / 2.6, "text-anchor": "middle", fill: ink(fill),
-          class: "number", "font-size": radius * 1.15,
-        }, place + 1),
-      ];
-    });
-  }
-
-  /** @param {number} source whether it lies in the slice that is shown. */
-  isInSlice(source) {
-    const { axes } = this.page.header.sources;
-    const all = /** @type {Float64Array} */ (this.page.sourceContexts);
-    return this.axes.every((/** @type {any} */ axis, /** @type {number} */ a) => {
-      if (a === this.x || a === this.y || !axis.values) return true;
-      const place = axes.findIndex((/** @type {any} */ x) => x.name === axis.name);
-      const { values } = axis;
-      const width = (values[values.length - 1] - values[0]) / (2 * values.length) || Infinity;
-      return place < 0 || Math.abs(all[source * axes.length + place] - values[this.slice[a]]) < width;
-    });
+    show(this.overlay, axisMarks(this), trainedMarks(this), sourceMarks(this), boxMark(this),
+      pickMark(this));
   }
 
   drawLegend() {
@@ -489,14 +453,33 @@ export class ContextMap {
     const n = view.layer.n;
     const missing = n - answer.served;
     const parts = [];
-    if (mode === "who") parts.push("A colour and a number for each source; the circle is where it was trained.");
-    else {
+    if (mode === "who") parts.push(h("span", {}, "A colour and a number for each source; the circle is where it was trained."));
+    else if (mode === "boxes") {
+      parts.push(h("span", {}, "Each box of contexts in the colour of the source that is certified to serve all of it."));
+      if (view.boxes && view.boxes.shareBy(answer.sources) < 1) {
+        parts.push(h("span", {}, h("span", { class: "dots" }), " not certified with this selection"));
+      }
+    } else {
       parts.push(h("span", { class: "ramp" }),
         ` loss from ${number(/** @type {any} */ (this.lossRange)[0])} (light) to ε = ${number(view.epsilon)} (dark)`);
     }
-    if (this.axes.length > 2) parts.push("Faint circles lie in other slices.");
-    if (this.page.serve && this.page.header.sources.n <= MAX_DOTS) parts.push("A dot where a policy was trained.");
-    if (missing) parts.push(h("span", {}, h("span", { class: "hatch" }), " not served"));
+    if (this.axes.length > 2) parts.push(h("span", {}, "Dashed circles lie in other slices."));
+    if (hasDots(this.page)) {
+      parts.push(h("span", {}, "A dot where a policy was trained."));
+      if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.kind !== "trained")) {
+        parts.push(h("span", {}, "A diamond where one was made from others."));
+      }
+    }
+    if (mode === "boxes") {
+      show(this.legend, parts);
+      return;
+    }
+    if (missing > view.about.n_uncoverable) {
+      parts.push(h("span", {}, h("span", { class: "hatch" }), " not served by this selection"));
+    }
+    if (view.about.n_uncoverable) {
+      parts.push(h("span", {}, h("span", { class: "hatch cross" }), " served by no source of the table"));
+    }
     const unsure = this.isGrid ? this.uncertain() : null;
     if (unsure) {
       const n_unsure = unsure.reduce((a, b) => a + b, 0);

@@ -1,7 +1,7 @@
 // A table without contexts: sources against targets, ordered so that like is near like.
 
 import { ramp } from "./colours.js";
-import { h, isDark, show, svg } from "./dom.js";
+import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
 import { number } from "./numbers.js";
 
 /** @typedef {import("./data.js").Page} Page */
@@ -16,7 +16,7 @@ export class MatrixMap {
    */
   constructor(page, on) {
     this.page = page;
-    this.canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": "Losses of sources at targets" });
+    this.canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": "Losses of sources at targets. Arrow keys choose a target." });
     this.overlay = svg("svg", { class: "overlay", "aria-hidden": "true" });
     this.tip = h("div", { class: "tip", hidden: true });
     this.plot = h("div", { class: "plot" }, this.canvas, this.overlay, this.tip);
@@ -27,12 +27,22 @@ export class MatrixMap {
       ?? Uint32Array.from({ length: page.header.targets.n }, (_, i) => i);
     /** @type {{ view: View, answer: Answer } | null} */
     this.now = null;
-    const cell = (/** @type {MouseEvent} */ e) => this.cellAt(e.offsetX, e.offsetY);
+    /** @type {{ margin: any, w: number, height: number } | undefined} as drawn. */
+    this.size = undefined;
+    const cell = (/** @type {MouseEvent} */ e) => this.cellAt(...pointOn(e, this.canvas, this.size));
     this.canvas.addEventListener("mousemove", (/** @type {MouseEvent} */ e) => this.hover(cell(e), e));
     this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => {
       const at = cell(e);
       if (at) on.pick(at.target);
+    });
+    this.canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+      if (!by || !this.now) return;
+      e.preventDefault();
+      const n = this.targetOrder.length;
+      const at = this.targetOrder.indexOf(this.now.view.pick);
+      on.pick(this.targetOrder[Math.min(n - 1, Math.max(0, at < 0 ? 0 : at + by))]);
     });
     this.canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ e) => {
       const at = cell(e);
@@ -69,18 +79,15 @@ export class MatrixMap {
     const names = this.page.header.sources.names;
     const width = this.plot.clientWidth || 600;
     const left = names && n.rows <= 60 ? Math.min(170, width / 3) : 40;
-    const bottom = this.page.header.targets.names && n.targets <= 60 ? 96 : 30;
     const w = width - left - 14;
+    const bottom = this.page.header.targets.names && w / n.targets > 11 ? 96 : 30;
     const height = Math.round(Math.min(620, Math.max(120, n.rows * 22), 0.8 * window.innerHeight));
     const margin = { left, top: 12 };
     this.size = { w, height, margin };
     const zoom = Math.min(2, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(w * zoom);
     this.canvas.height = Math.round(height * zoom);
-    Object.assign(this.canvas.style, {
-      left: `${left}px`, top: "12px", width: `${w}px`, height: `${height}px`,
-    });
-    this.plot.style.height = `${height + 12 + bottom}px`;
+    placeCanvas(this.plot, this.canvas, this.size, { width, height: height + 12 + bottom });
     const low = this.paint(layer, step, view.epsilon);
     const place = new Map(answer.sources.map((s, i) => [s, i]));
     const parts = [svg("rect", { x: left, y: 12, width: w, height, class: "frame" })];

@@ -1,5 +1,6 @@
 // One question side by side with another or alone: controls, sentence, map, charts.
 
+import { certificateOf, loadBoxes } from "./boxes.js";
 import { CurveChart, ProfileChart } from "./charts.js";
 import { ownSource, showDetail } from "./detail.js";
 import { coverFile } from "./files.js";
@@ -15,7 +16,9 @@ import { claims, sentence } from "./words.js";
 /** @typedef {import("./data.js").Page} Page */
 /** @typedef {import("./view.js").Answer} Answer */
 
-const METHODS = /** @type {Record<string, string>} */ ({ best: "fewest found", hand: "by hand" });
+const METHODS = /** @type {Record<string, string>} */ ({
+  best: "fewest found", hand: "by hand", certified: "certified between contexts",
+});
 
 /** A question, its answer, and the means to change both. */
 export class Panel {
@@ -73,9 +76,10 @@ export class Panel {
     });
     this.mode = h("select", {
       class: "mode", "aria-label": "Colours of the map",
-      onchange: () => { this.shown.mode = this.mode.value; this.update(); },
+      onchange: () => this.setMode(this.mode.value),
     }, h("option", { value: "who" }, "who serves"), h("option", { value: "loss" }, "loss left"),
-    h("option", { value: "source" }, "one source"));
+    h("option", { value: "source" }, "one source"),
+    this.page.header.certificates ? h("option", { value: "boxes" }, "certified boxes") : null);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     this.claims = h("ul", { class: "claims" });
     this.detail = h("section", { class: "detail" });
@@ -140,6 +144,19 @@ export class Panel {
     this.update();
   }
 
+  /** @param {string} mode what the map shows. */
+  setMode(mode) {
+    this.shown.mode = mode;
+    const has = (/** @type {any} */ s) => s.covers.some((/** @type {any} */ c) => c.record.method === "certified");
+    if (mode === "boxes") {
+      // Boxes are certified for their own sources, at the tolerance that was asked for.
+      const { steps } = this.view.layer.about;
+      if (!has(this.view.about)) this.view.step = Math.max(0, steps.findIndex(has));
+      if (has(this.view.about) && this.view.method !== "hand") this.setMethod("certified");
+    }
+    this.update();
+  }
+
   /** @param {number} target take the source of a context in or out. */
   act(target) {
     this.view.pick = target;
@@ -159,9 +176,11 @@ export class Panel {
     this.turn += 1;
     const { turn } = this;
     const began = performance.now();
-    const answer = await this.view.answer();
+    const [answer, boxes] = await Promise.all([
+      this.view.answer(), loadBoxes(this.page, certificateOf(this.view))]);
     if (turn !== this.turn) return;
     this.answer = answer;
+    this.view.boxes = boxes;
     this.draw();
     this.drawn = turn;
     performance.measure("redraw", { start: began, end: performance.now() });
@@ -181,7 +200,10 @@ export class Panel {
     const methods = ["best", ...new Set(view.about.covers.map((/** @type {any} */ c) => c.record.method)), "hand"];
     show(this.method, methods.map((m) => h("option", { value: m }, METHODS[m] ?? m)));
     this.method.value = methods.includes(view.method) ? view.method : "best";
+    if (shown.mode === "boxes" && !this.page.header.certificates) shown.mode = "who";
     this.mode.value = shown.mode;
+    // At a tolerance without certificate there are no boxes to show.
+    const mode = shown.mode === "boxes" && !view.boxes ? "who" : shown.mode;
     if (shown.mode === "source" && !this.page.rowOf.has(shown.source)) {
       shown.source = answer.sources.find((s) => this.page.rowOf.has(s)) ?? this.page.rows[0];
     }
@@ -189,7 +211,7 @@ export class Panel {
     show(this.sentence, h("b", { class: "size" }, strong), " ", rest);
     show(this.claims, claims(view, answer).map(({ kind, text }) =>
       h("li", {}, h("span", { class: `badge ${kind}` }, kind), " ", text)));
-    shown.map.draw(view, answer, shown.mode, shown.source);
+    shown.map.draw(view, answer, mode, shown.source);
     this.profile.draw(view);
     this.curve.draw(view, answer);
     showDetail(this.detail, view, answer, {
@@ -233,9 +255,13 @@ export class Panel {
     const { view } = this;
     if (view.method === "hand") return `taskspace verify cover.json ${path}`;
     const { about } = view.layer;
-    const method = view.cover.record.method;
+    // A cover that was found at a tighter tolerance is not what its method finds here.
+    const { method: found, stop_reason: why } = view.cover.record;
+    const method = why.startsWith("found at epsilon") ? "minimum" : found;
+    const asked = `--criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon}`;
+    if (method === "certified") return `taskspace certify ${path} ${asked}`;
     const budget = view.isWhole ? "" : ` --budget ${view.budget}`;
-    return `taskspace cover ${path} --criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon} --method ${method}${budget}`;
+    return `taskspace cover ${path} ${asked} --method ${method}${budget}`;
   }
 
   copy() {

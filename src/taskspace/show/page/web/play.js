@@ -125,7 +125,7 @@ function stage(data, tracks) {
       h("figcaption", {}, h("b", {}, track.label),
         track.score === null ? "" : `, return ${number(track.score, 5)}`)))),
     h("p", { class: "budget" }, button, slider, clock),
-    h("p", { class: "hint" }, `The same policy in both: ${data.start}.`));
+    h("p", { class: "hint" }, `The same policy in both${data.which ? ` (${data.which})` : ""}: ${data.start}.`));
 }
 
 /**

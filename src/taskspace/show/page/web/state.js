@@ -49,7 +49,7 @@ export function readView(view, shown, prefix, from) {
   view.budget = whole(get("k"), sources.n + 1);
   view.pick = whole(get("p"), targets.n) ?? -1;
   const mode = get("v");
-  if (mode === "loss" || mode === "source") shown.mode = mode;
+  if (mode === "loss" || mode === "source" || mode === "boxes") shown.mode = mode;
   shown.source = whole(get("o"), sources.n) ?? shown.source;
   const axes = (get("x") ?? "").split(".").map(Number);
   const { map } = shown;

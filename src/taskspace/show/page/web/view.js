@@ -20,6 +20,7 @@ export class View {
   constructor(page, layer) {
     this.page = page;
     this.layer = layer;
+    /** @type {number} number of the tolerance. */
     this.step = 0;
     /** @type {string} name of a method, `best` or `hand`. */
     this.method = "best";
@@ -31,8 +32,9 @@ export class View {
     this.pick = -1;
     /** @type {Map<number, { size: number, loss: number }> | null} told by a server. */
     this.sent = null;
-    const stored = layer.about.steps.findIndex((/** @type {any} */ s) => s.stored);
-    this.step = Math.max(0, stored);
+    /** @type {import("./boxes.js").Boxes | null} what is certified between targets. */
+    this.boxes = null;
+    this.step = layer.about.start;
   }
 
   get about() {

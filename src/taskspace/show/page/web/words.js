@@ -1,5 +1,6 @@
 // What a view may say of itself, in plain words.
 
+import { certificateOf } from "./boxes.js";
 import { count, number, percent } from "./numbers.js";
 
 /** @typedef {import("./view.js").View} View */
@@ -53,13 +54,43 @@ export function claims(view, answer) {
   if (lost) {
     found.push({ kind: "warning", text: `${count(lost)} ${lost === 1 ? "context is" : "contexts are"} served by no source at this tolerance.` });
   }
-  for (const text of header.about.certificates ?? []) found.push(text);
-  if (!header.about.certificates?.length && header.targets.axes.length) {
-    found.push({ kind: "open", text: "Nothing is said here about contexts between those of the table." });
-  }
+  found.push(...between(view, answer));
   const left = leftRegret(view, answer);
   if (left) found.push(left);
   return found;
+}
+
+/**
+ * What is certified about contexts that are not in the table.
+ * @param {View} view
+ * @param {Answer} answer
+ */
+function between(view, answer) {
+  const { targets } = view.page.header;
+  if (!targets.axes.length) return [];
+  const certificate = certificateOf(view);
+  const items = (certificate?.items ?? []).filter((/** @type {any} */ i) =>
+    i.name === "fresh episodes" && i.kind !== "vacuous");
+  const { boxes } = view;
+  if (!boxes) {
+    const known = (view.page.header.certificates ?? []).filter((/** @type {any} */ c) => c.boxes);
+    const where = known.length && !certificate
+      ? ` Certified are ${known.map((/** @type {any} */ c) => `ε = ${number(c.epsilon)} (${c.key.split(".").join(", ")})`).join("; ")}.` : "";
+    return [...items.map((/** @type {any} */ { kind, why }) => ({ kind, text: why })),
+      { kind: "open", text: `Nothing is said here about contexts between those of the table.${where}` }];
+  }
+  const share = boxes.shareBy(answer.sources);
+  const { kind, sources } = boxes.about;
+  if (share === 1) {
+    const some = answer.sources.length > sources.length ? `By ${sources.length} of them: ` : "";
+    return [{ kind, text: `${some}${boxes.about.why}` }];
+  }
+  const all = sources.every((/** @type {number} */ s) => answer.sources.includes(s));
+  if (all) return [{ kind: "open", text: `Between the contexts of the table: certified on ${percent(share)} of the box. ${boxes.about.why}` }];
+  return [{
+    kind: "open",
+    text: `Between the contexts of the table: with this selection ${percent(share)} of the box is certified${boxes.about.holds ? `; all of it is with the ${sources.length} sources of the method "certified"` : ""}.`,
+  }];
 }
 
 /**

@@ -16,10 +16,10 @@ from taskspace.cover import ProfilePoint, table_profile
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
-__all__ = ["complexity", "draw_profile", "save_profile"]
+__all__ = ["complexity", "draw_profile", "profile", "save_profile"]
 
 
-def complexity(
+def profile(
     table: xr.Dataset, question: Question, *, time_limit: float = 20.0, seed: int = 0
 ) -> Figure:
     """How many sources each tolerance needs, for any table.
@@ -32,6 +32,9 @@ def complexity(
     """
     points = table_profile(table, question, time_limit=time_limit, seed=seed)
     return draw_profile(points, _title(question))
+
+
+complexity = profile  # its former name
 
 
 def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:

@@ -1,0 +1,152 @@
+"""Certificates in a page: what holds around and between the targets of its table."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from taskspace.certificates import certify
+from taskspace.certificates.engine import CertifyResult
+from taskspace.cover import Cover
+from taskspace.progress import Progress
+from taskspace.questions import Question
+from taskspace.show.box_maps import box_map
+from taskspace.show.page.data import PageData
+from taskspace.show.page.encode import Blobs
+
+__all__ = ["add_certificates", "certified_covers", "certify_path"]
+
+METHOD = "certified"
+"""What the cover of a continuum certificate is called among the methods."""
+NONE = 65535
+"""Place of the source of a box that has none."""
+
+
+def certify_path(
+    loaded: Any,
+    questions: Iterable[Question],
+    *,
+    time_limit: float,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[CertifyResult]:
+    """Everything that can be certified about each question.
+
+    Args:
+        loaded: what loading a path gave: `table`, and `setting`: the system and its
+            policies where there are any.
+        questions: what is asked.
+        time_limit: seconds for each.
+        seed: of the searches.
+        progress: told how far it is.
+    """
+    return [
+        certify(
+            loaded.table,
+            question,
+            time_limit=time_limit,
+            seed=seed,
+            progress=progress,
+            **loaded.setting,
+        )
+        for question in questions
+    ]
+
+
+def certified_covers(
+    results: Iterable[CertifyResult], table: xr.Dataset
+) -> list[tuple[Question, Cover]]:
+    """The sources of continuum certificates as covers of the table's targets.
+
+    Args:
+        results: what was certified.
+        table: the performance table.
+    """
+    covers = []
+    for result in results:
+        found = result.continuum
+        if found is None or not found.size:
+            continue
+        chosen = np.sort(found.sources)
+        losses = np.concatenate(
+            [result.question.rows(table, slice(s, s + 1)) for s in chosen.tolist()]
+        )
+        served = (losses <= result.question.epsilon).any(0)
+        assignment = np.where(served, chosen[losses.argmin(0)], -1)
+        cover = Cover(
+            method=METHOD,
+            sources=found.sources,
+            assignment=assignment,
+            coverage=float((assignment >= 0).mean()),
+            uncoverable=result.cover.uncoverable,
+            size=found.size,
+            cost=found.size,
+            lower_bound=0,
+            lower_bound_kind="size",
+            optimal=False,
+            stop_reason=found.certificate.kind,
+            seconds=result.seconds,
+            n_sources=table.sizes["source"],
+            n_targets=table.sizes["target"],
+        )
+        covers.append((result.question, cover))
+    return covers
+
+
+def add_certificates(
+    page: PageData, results: Iterable[CertifyResult], table: xr.Dataset
+) -> None:
+    """Put certificates into a page.
+
+    Args:
+        page: gets a part `certificates`, one entry a question.
+        results: what was certified.
+        table: the performance table.
+    """
+    page.header["certificates"] = [
+        {
+            "key": f"{result.question.criterion}.{result.question.judge}",
+            "epsilon": result.question.epsilon,
+            "question": result.question.statement,
+            "items": [
+                {
+                    "name": item.name,
+                    "holds": bool(item.holds),
+                    "kind": item.kind,
+                    "scope": item.scope,
+                    "why": item.why,
+                }
+                for item in result.certificates
+            ],
+            "boxes": _boxes(result, table, page.blobs),
+        }
+        for result in results
+    ]
+
+
+def _boxes(
+    result: CertifyResult, table: xr.Dataset, blobs: Blobs
+) -> dict[str, Any] | None:
+    """The record of a figure of boxes, its numbers as arrays, axis by axis."""
+    found = result.continuum
+    if found is None or not (found.boxes.low.min(0) < found.boxes.high.max(0)).any():
+        return None
+    record = box_map(found, table)
+    place = np.array(record.assignment, np.int64)
+    bound = np.array([np.inf if b is None else b for b in record.bound])
+    return {
+        "title": record.title,
+        "kind": record.kind,
+        "holds": bool(found.certificate.holds),
+        "why": found.certificate.why,
+        "names": record.names,
+        "sources": record.numbers,
+        "n": len(record.status),
+        "low": blobs.add(np.array(record.low).T),
+        "high": blobs.add(np.array(record.high).T),
+        "status": blobs.add(np.array(record.status, np.uint8)),
+        "who": blobs.add(np.where(place < 0, NONE, place).astype(np.uint16)),
+        "bound": blobs.add(bound),
+        "share": blobs.add(np.asarray(found.boxes.share, np.float64)),
+    }

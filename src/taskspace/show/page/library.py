@@ -1,0 +1,154 @@
+"""A policy library in a page: its map, margins, guarantee and contract."""
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskspace.library import PolicyLibrary
+from taskspace.library.files import MANIFEST, contract, policy_table
+from taskspace.library.regions import (
+    BoxRegions,
+    GridRegions,
+    NamedRegions,
+    PointRegions,
+)
+from taskspace.show.page.build import citation, versions
+from taskspace.show.page.data import FORMAT_VERSION, PageData
+from taskspace.show.page.encode import Blobs
+
+__all__ = ["LibrarySubject", "is_library"]
+
+NONE = 2**32 - 1
+"""Number of the policy of a region that has none."""
+LEAF = 255
+
+
+def is_library(path: Path) -> bool:
+    """Whether a path is the folder of a policy library.
+
+    Args:
+        path: any path.
+    """
+    return (path / MANIFEST).is_file()
+
+
+@dataclass
+class LibrarySubject:
+    """A library that a page shows.
+
+    Args:
+        path: what a user calls it.
+        library: the library.
+    """
+
+    path: Path
+    library: PolicyLibrary
+    stage: str = ""
+
+    def collect(self, questions: Any = (), **options: Any) -> PageData:
+        """The data of the page.
+
+        Args:
+            questions: not used: a library answers its own.
+            options: not used.
+        """
+        del questions, options
+        blobs = Blobs()
+        made = self.library
+        head, rows = policy_table(made)
+        question = made.question
+        units = dict(zip(made.names, made.units, strict=True))
+        header = {
+            "format": "taskspace-page",
+            "version": FORMAT_VERSION,
+            "about": {
+                "title": self.path.resolve().name,
+                "path": shlex.quote(str(self.path)),
+                "system": str(made.provenance.get("system", "")),
+                "versions": versions(),
+                "reproduce": self._reproduce(),
+                "citation": citation(),
+                "warnings": self._warnings(),
+            },
+            "library": {
+                "names": list(made.names),
+                "labels": [f"{n} [{u}]" if u else n for n, u in units.items()],
+                "low": made.low.tolist(),
+                "high": made.high.tolist(),
+                "fixed": dict(made.fixed),
+                "outside": made.outside,
+                "rule": made.rule,
+                "question": None if question is None else question.statement,
+                "epsilon": None if question is None else question.epsilon,
+                "guarantee": {
+                    "scope": made.guarantee.scope,
+                    "kind": made.guarantee.kind,
+                    "statement": made.guarantee.statement,
+                    "speaks": made.guarantee.speaks,
+                },
+                "entries": [entry.to_dict() for entry in made.entries],
+                "shares": made.shares().tolist(),
+                "regions": _regions(made, blobs),
+                "table": {"head": head, "rows": [[_text(c) for c in r] for r in rows]},
+                "contract": json.dumps(self._contract(), indent=1),
+            },
+        }
+        return PageData(header, blobs)
+
+    def _contract(self) -> Any:
+        """What was written beside the library; it knows the command that made it."""
+        try:
+            text = (self.path / "contract.json").read_text(encoding="utf-8")
+            return json.loads(text)
+        except (OSError, ValueError):
+            return contract(self.library)
+
+    def _reproduce(self) -> str:
+        made = self._contract().get("made", {}).get("command")
+        explore = f"taskspace explore {shlex.quote(str(self.path))}"
+        return f"{made}\n{explore}" if made else explore
+
+    def _warnings(self) -> list[str]:
+        if self.library.guarantee.speaks:
+            return []
+        return ["This library guarantees nothing about single contexts."]
+
+
+def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
+    regions = made.regions
+    policy = np.where(regions.policy < 0, NONE, regions.policy)
+    record: dict[str, Any] = {
+        "kind": regions.kind,
+        "plural": regions.plural,
+        "law": regions.law,
+        "n": regions.n_regions,
+        "policy": blobs.add(policy.astype(np.uint32)),
+        "served": blobs.add(regions.served.astype(np.uint8)),
+        "margin": blobs.add(np.asarray(regions.margin, np.float64)),
+    }
+    if isinstance(regions, NamedRegions):
+        record["targets"] = [str(name) for name in regions.targets]
+    elif isinstance(regions, GridRegions):
+        record["values"] = [v.tolist() for v in regions.values]
+        record["borders"] = [b.tolist() for b in regions.borders]
+    elif isinstance(regions, PointRegions):
+        record["points"] = blobs.add(regions.points)
+        record["scale"] = regions.scale.tolist()
+    elif isinstance(regions, BoxRegions):
+        axis = np.where(regions.axis < 0, LEAF, regions.axis)
+        record |= {
+            "low": blobs.add(np.ascontiguousarray(regions.box_low.T)),
+            "high": blobs.add(np.ascontiguousarray(regions.box_high.T)),
+            "axis": blobs.add(axis.astype(np.uint8)),
+            "cut": blobs.add(np.asarray(regions.cut, np.float64)),
+            "follow": blobs.add(regions.follow.astype(np.uint32)),
+        }
+    return record
+
+
+def _text(cell: Any) -> str:
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)

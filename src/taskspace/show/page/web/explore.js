@@ -1,0 +1,101 @@
+// The explorer of a table: one panel or two, what was asked, and how to do it again.
+
+import { grid, h, show } from "./dom.js";
+import { ending, followWindow, heading, part, setFragment, themeButton } from "./frame.js";
+import { historyPart } from "./history.js";
+import { count } from "./numbers.js";
+import { Panel } from "./panel.js";
+
+const KINDS = /** @type {Record<string, string>} */ ({
+  exact: "exact numbers", sampled: "means of episodes", given: "given numbers",
+});
+
+/**
+ * @param {import("./data.js").Page} page
+ * @param {Element} progress where news of a server go.
+ */
+export async function explore(page, progress) {
+  const { about, sources, targets, provenance, layers } = page.header;
+  /** @type {Panel[]} */
+  const panels = [];
+  const place = h("div", { class: "panels" });
+  const write = () => {
+    const state = new URLSearchParams();
+    panels.forEach((panel) => panel.write(state));
+    return `#${state.toString()}`;
+  };
+  const update = () => panels.forEach((panel) => (panel.view ? panel.update() : null));
+
+  /**
+   * @param {string} prefix
+   * @param {URLSearchParams} from
+   */
+  async function addPanel(prefix, from) {
+    const panel = new Panel(page, prefix, () => setFragment(write()));
+    place.append(panel.element);
+    panels.push(panel);
+    place.classList.toggle("two", panels.length > 1);
+    await panel.setLayer(from.get(`${prefix}c`) ?? layers[0].key, from);
+  }
+
+  const name = () => {
+    place.classList.toggle("two", panels.length > 1);
+    compare.textContent = panels.length > 1 ? "One question" : "Compare two questions";
+  };
+
+  async function restore() {
+    const state = new URLSearchParams(location.hash.slice(1));
+    panels.splice(0).forEach((panel) => panel.element.remove());
+    await addPanel("", state);
+    if (state.has("b.c")) {
+      await addPanel("b.", state);
+      await panels[0].update(); // it has only half the width now
+    }
+    name();
+  }
+
+  async function toggleSecond() {
+    if (panels.length > 1) {
+      panels.pop()?.element.remove();
+    } else {
+      const copy = new URLSearchParams();
+      panels[0].write(copy);
+      await addPanel("b.", new URLSearchParams([...copy].map(([k, v]) => [`b.${k}`, v])));
+    }
+    name();
+    update();
+  }
+
+  const compare = h("button", { type: "button", class: "compare", onclick: toggleSecond }, "Compare two questions");
+  const subtitle = [about.system, `${count(sources.n)} sources`, `${count(targets.n)} targets`,
+    KINDS[provenance]].filter(Boolean).join(" · ");
+  const isExact = layers.every((/** @type {any} */ l) => l.loss.exact);
+  show(document.body, heading(about, subtitle, [compare, themeButton(update)]), progress, place,
+    ending(about, [
+      page.header.selection ? part("How it was found", historyPart(page), true) : null,
+      certificatesPart(page),
+      about.tables?.map((/** @type {any} */ t) => part(t.title, grid(t.head, t.rows, t.title), true)),
+      about.settings ? part("Settings", h("pre", {}, about.settings)) : null,
+      part("What the words mean", grid(["criterion", "loss of policy π of source s at target t"],
+        layers.map((/** @type {any} */ l) => [`${l.criterion} (${l.judge} policy of each source)`, l.summary]))),
+    ], `Counts, sizes, bounds and who serves whom are exact at every step of the slider${isExact ? "." : "; losses marked ≈ are rounded for display."}`));
+  addEventListener("hashchange", () => {
+    if (write() !== location.hash) restore();
+  });
+  followWindow(update);
+  await restore();
+  return { panels };
+}
+
+/** @param {import("./data.js").Page} page */
+function certificatesPart(page) {
+  const { certificates } = page.header;
+  if (!certificates) return null;
+  return certificates.map((/** @type {any} */ one) => {
+    const rows = one.items.filter((/** @type {any} */ i) => i.kind !== "vacuous")
+      .map((/** @type {any} */ i) => [i.name, i.holds ? "yes" : "no",
+        h("span", { class: `badge ${i.kind}` }, i.kind), i.scope, i.why]);
+    return part(`Certificates: ${one.question}`,
+      grid(["certificate", "holds", "kind", "of", "why"], rows, "Certificates"));
+  });
+}
