@@ -35,7 +35,12 @@ lowest_bit: Any = _lowest_bit
 
 
 def unpack_rows(words, n_targets):
-    """Bits as a boolean matrix `(row, target)`."""
+    """Bits as a boolean matrix `(row, target)`.
+
+    Args:
+        words: `uint64[n_rows, n_words]`.
+        n_targets: bits of a row that count.
+    """
     as_bytes = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
     bits = np.unpackbits(as_bytes, axis=1, count=n_targets, bitorder="little")
     return bits.view(np.bool_)

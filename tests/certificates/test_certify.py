@@ -346,7 +346,7 @@ def test_an_enclosure_of_ones_own_is_used():
     own = MsdEnclosure(MSD, policies, contexts, criterion="regret")
     own.basis = "our own bounds"
     question = ts.Question("regret", epsilon=0.5)
-    result = certify(table, question, system=MSD, enclosure=own, time_limit=2)
+    result = certify(table, question, system=MSD, enclosure=own, time_limit=20)
     assert "our own bounds" in result["continuum cover"].why
     with pytest.raises(InvalidInputError, match="The enclosure must be for 'signed'"):
         certify(table, ts.Question("signed", epsilon=0.5), system=MSD, enclosure=own)

@@ -1,5 +1,7 @@
 """Trajectories are those that performance is made of."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,35 @@ def test_the_page_plays(browser, tmp_path, name):
     assert browser.errors() == []
 
 
+def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
+    from taskspace.show.page import collect, render
+    from taskspace.show.page.scenes import Stage
+
+    system, policies = CartPole(n_episodes=2), balancing(2)
+    space = ts.Points(["pole_length"], [0.5, 1.5])
+    stack = Mlp(
+        tuple(w[:, None] for w in policies.weights),
+        tuple(b[:, None] for b in policies.biases),
+    )
+    scores = system.performance(stack, system.contexts(space))[:, 0]
+    table = ts.table_from_matrix(scores, sources=space, targets=space)
+    # Only the poor policy may be chosen, against what the good one reaches.
+    poor = table.isel(source=[0]).assign(best_known=table["best_known"])
+    page = collect(poor, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
+    only = ts.Points(["pole_length"], [0.5])
+    assert page.layers[0].steps[page.layers[0].start].best.size == 0
+    Stage(system, stack[:1], only, space).add_to(page, poor)
+    assert "play" not in page.header  # no source is selected
+    both = collect(table, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
+    Stage(system, stack, space, space).add_to(both, table)
+    record = both.header["play"]
+    assert record["targets"] == [0, 1]
+    browser.show(render(both), tmp_path, "#p=1&m=hand&s=0")
+    assert "loses least here" in browser.text(".detail")
+    assert browser.run("return !!document.querySelector('.start-play')")
+    assert browser.errors() == []
+
+
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
     from taskspace.runs import load_experiment, run_experiment
@@ -100,7 +131,8 @@ def small_run(tmp_path_factory):
     return path
 
 
-def stage_of(path):
+def stage_of(path) -> tuple[Any, Any]:
+    """The stage of a path, or why there is none; and its table."""
     from taskspace.cli.inputs import load_table
     from taskspace.show.page.scenes import Stage
 

@@ -225,16 +225,19 @@ class Stage:
         layer = page.layers[0]
         number = layer.start
         cover = layer.steps[number].best
-        given = layer.assignment(cover.sources.tolist(), number)
-        served = np.flatnonzero(given >= 0)
-        if self.without is not None:
-            served = served[~self.without[given[served]]]
-        if not len(served):
-            if self.without is not None and self.without[cover.sources].all():
-                page.header["no_play"] = WITHOUT
+        if not cover.size:
             return
-        spread = np.linspace(0, len(served) - 1, min(MAX_TARGETS, len(served)))
-        targets = served[np.unique(spread.round().astype(int))]
+        # The source of least loss, also where it does not serve: failures are seen.
+        chosen = np.sort(cover.sources)
+        given = chosen[layer.losses[chosen].argmin(0)]
+        shown = np.arange(len(given))
+        if self.without is not None:
+            shown = shown[~self.without[given]]
+        if not len(shown):
+            page.header["no_play"] = WITHOUT
+            return
+        spread = np.linspace(0, len(shown) - 1, min(MAX_TARGETS, len(shown)))
+        targets = shown[np.unique(spread.round().astype(int))]
         judge = layer.question.judge
         record = self.record(table, judge, given[targets], targets)
         for name in ("away", "home"):

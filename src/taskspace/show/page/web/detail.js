@@ -57,7 +57,10 @@ export function showDetail(element, view, answer, on) {
       button("Show its tolerance set", () => on.only(own)));
   const certified = view.boxes
     ? h("p", { class: "certified" }, boxWords(view, answer, page.valuesOf(pick))) : null;
-  const play = on.play && source >= 0 ? on.play(source, pick)
+  const player = source >= 0 ? source : leastLoss(view, answer);
+  const play = on.play && player >= 0 ? [
+    source >= 0 ? null : h("p", {}, `Of the selected sources ${answer.sources.indexOf(player) + 1} (${page.name("source", player)}) loses least here.`),
+    on.play(player, pick)]
     : page.header.no_play ? h("p", { class: "hint no-play" }, page.header.no_play) : null;
   show(element, h("h3", {}, page.name("target", pick)), served, certified,
     h("p", {}, reach, best), play,
@@ -74,6 +77,21 @@ function errorText(view, source, target) {
   const row = view.page.rowOf.get(source);
   if (!error || row === undefined) return "";
   return ` (standard error ${number(error[row * n + target], 3)})`;
+}
+
+/**
+ * The selected source of least loss at the picked target, −1 if none has its row here.
+ * @param {View} view
+ * @param {Answer} answer
+ */
+function leastLoss(view, answer) {
+  const { rank, n } = view.layer;
+  let [found, best] = [-1, Infinity];
+  for (const source of answer.sources) {
+    const row = view.page.rowOf.get(source);
+    if (row !== undefined && rank[row * n + view.pick] < best) [found, best] = [source, rank[row * n + view.pick]];
+  }
+  return found;
 }
 
 /**
