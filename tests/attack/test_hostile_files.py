@@ -57,6 +57,16 @@ def test_headers_that_lie(tmp_path, shape):
     refused(npz(tmp_path / "m.npz", {"performance": npy(shape)}), "is not whole")
 
 
+@pytest.mark.parametrize("header", ["{'descr", "{'a' 'b': \x11 }", "((((("])
+def test_headers_that_are_no_python(tmp_path, header):
+    """NumPy hands a header to the parser of Python, which has errors of its own."""
+    good = npy((1, 1), bytes(8))
+    text = header.encode().ljust(len(good) - 8 - 11) + b"\n"
+    bad = good[:10] + text + good[-8:]
+    assert len(bad) == len(good)
+    refused(npz(tmp_path / "m.npz", {"performance": bad}), "m.npz")
+
+
 def test_names_that_take_terabytes(tmp_path):
     names = npy((10**6,), descr="<U1000000")
     cells = npy((1, 1), bytes(8))

@@ -5,6 +5,7 @@ unpack to as much; what is declared is held against what is there, and against t
 memory, before anything is allocated.
 """
 
+import tokenize
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +76,13 @@ def read_array(
         raise InvalidInputError(
             f"{origin} must have format version 1 or 2 of NumPy, but has {version}."
         )
-    declared, fortran, dtype = HEADERS[version](file)
+    try:
+        declared, fortran, dtype = HEADERS[version](file)
+    except (SyntaxError, tokenize.TokenError, RecursionError) as error:
+        # NumPy reads a header with the parser of Python.
+        raise InvalidInputError(
+            f"{origin} is not whole: an array has no header that can be read."
+        ) from error
     if dtype.hasobject:
         raise InvalidInputError(
             f"{origin} must hold numbers, but holds pickled objects, which can run "
