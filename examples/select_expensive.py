@@ -57,6 +57,7 @@ def main(n: int = 9) -> None:
         f"{result.environment_steps:,} simulated steps: {result.stop_reason}, "
         f"{result.cover.size} controllers serve {result.coverage:.0%} of the ovens."
     )
+    assert result.table is not None
     for source in result.cover.sources:
         where = {k: result.table[f"source_{k}"].values[source] for k in space.names}
         print("  tuned for", ", ".join(f"{k} {v:.2f}" for k, v in where.items()))

@@ -30,6 +30,7 @@ class Told(System):
         return (ContextAxis("x", 0.0),)
 
     def performance(self, policies, contexts):
+        assert isinstance(policies, LinearGain)
         places = policies.gain[..., 0, :].astype(int)
         columns = contexts[:, 0].astype(int)
         return self.scores[places[..., 0], places[..., 1]][..., columns]

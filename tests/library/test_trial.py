@@ -189,7 +189,9 @@ class _PartlyKnown(ts.systems.MassSpringDamper):
     least = 4.0
 
     def optimum(self, contexts):
-        return np.where(contexts[:, 0] > self.least, super().optimum(contexts), np.nan)
+        best = super().optimum(contexts)
+        assert best is not None
+        return np.where(contexts[:, 0] > self.least, best, np.nan)
 
 
 class _Unknown(_PartlyKnown):

@@ -1,6 +1,5 @@
 """Small worlds for selections: policies are numbers, J is a formula."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.policies import LinearGain
+from taskspace.progress import Progress
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
@@ -69,7 +69,7 @@ class Copy(Trainer):
         contexts: NDArray[np.float64],
         *,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Trained:
         gains = np.repeat(contexts[:, None, None], self.n_policies, axis=1)
         for i, context in enumerate(contexts):

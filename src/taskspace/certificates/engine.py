@@ -213,15 +213,16 @@ def certify(
         )
     )
     # Loss rates that only describe, and take long, come after what is proven.
-    later = question.criterion != "signed" and not small
-    if not later:
+    described = None
+    if question.criterion == "signed" or small:
         tell(4, "loss rates")
-        rates_seen, balls, geometric = certify_geometry(setting, radius)
+        described = certify_geometry(setting, radius)
     tell(5, "continuum")
     continuum, between = certify_continuum(setting, cover, tighter, given)
-    if later:
+    if described is None:
         tell(5, "loss rates")
-        rates_seen, balls, geometric = certify_geometry(setting, radius)
+        described = certify_geometry(setting, radius)
+    rates_seen, balls, geometric = described
     found.extend((*geometric, *between))
     fresh, share = None, None
     if isinstance(setting.system, EpisodicSystem) and setting.policies is not None:

@@ -92,7 +92,7 @@ class CoverAnswer:
         chosen = [int(source) for source in cover.sources]
         regret = Question("regret", question.judge, epsilon=0.0)
         errors = assigned_errors(table, question.judge, cover.assignment)
-        known = errors is not None and not np.isnan(errors).all()
+        known = None if errors is None or np.isnan(errors).all() else errors
         return cls(
             cover=cover,
             question=question,
@@ -102,7 +102,7 @@ class CoverAnswer:
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
-            standard_error=float(np.nanmax(errors)) if known else None,
+            standard_error=None if known is None else float(np.nanmax(known)),
         )
 
     @property

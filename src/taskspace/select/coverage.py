@@ -186,7 +186,7 @@ class Coverage(Selector):
         if model is None:
             return None
         return lambda units, wanted: _over(
-            model.predict(units, targets[wanted]), problem.roots(units)[:, wanted]
+            model.predict(units, targets[wanted]), problem.roots(units, wanted)
         )
 
     def _margin(self, problem: "_Problem") -> float:
@@ -244,7 +244,7 @@ class _Problem:
                 epsilon = epsilon + best
         self.excess: Array = np.maximum(excess, 0.0)
         self._epsilon: Array = epsilon
-        roots = self.roots(self.sources)
+        roots = self.roots(self.sources, np.arange(len(self.targets)))
         self.ratio: Array = _over(np.sqrt(self.excess), roots)
         finite = self.excess[np.isfinite(self.excess) & (self.excess > 0)]
         # Where only equality will do, the smallest losses are those that matter.
@@ -253,9 +253,14 @@ class _Problem:
         middle = float(np.median(positive)) if len(positive) else 0.0
         self.scale = middle**2 or least
 
-    def roots(self, units: Array) -> Array:
-        """√ of the excess that is tolerated, `(source, target)`, for coordinates."""
-        allowed = np.broadcast_to(self._epsilon, (len(units), len(self.targets)))
+    def roots(self, units: Array, wanted: NDArray[np.int64]) -> Array:
+        """√ of the excess that is tolerated, `(source, target)`; one row if all alike.
+
+        Args:
+            units: coordinates of the sources.
+            wanted: numbers of the targets.
+        """
+        allowed = self._epsilon[None, wanted]
         if self._homes is not None:
             tree, best = self._homes
             allowed = allowed - best[tree.query(units)[1], None]

@@ -263,12 +263,8 @@ class Selection:
         Against the best policy seen, a single one covers everything; so trainings
         elsewhere must show that nothing better is near.
         """
-        if (
-            not self.moves
-            or not self.selector.candidates.left(
-                known(self.ledger, self.question).planned
-            ).any()
-        ):
+        planned = known(self.ledger, self.question).planned
+        if not self.moves or not self.selector.candidates.left(planned).any():
             return True
         last = self.history[-self.options.patience - 1 :]
         return len(last) > self.options.patience and all(
@@ -394,14 +390,12 @@ class Selection:
         """Refuse scores that are no numbers: nothing can be said of such a policy."""
         scores = {n: v for n, v in rows.variables.items() if n != "standard_error"}
         for name, values in {**scores, "home_performance": block.home}.items():
-            is_gap = name.startswith("gap")
-            worst = -np.inf if is_gap else np.inf
+            worst = -np.inf if name.startswith("gap") else np.inf
             if np.isnan(values).any() or (values == worst).any():
-                context = self.ledger.sources.context(number)
                 raise InvalidInputError(
                     "Performance must be a number, −inf for a failure, but a policy of "
-                    f"the source at {context} has NaN or +inf in {name}. Mend the "
-                    "system; a selection on disk then goes on."
+                    f"the source at {self.ledger.sources.context(number)} has NaN or "
+                    f"+inf in {name}. Mend the system; a run then goes on."
                 )
 
     def _enter(self, offer: Offer) -> None:
