@@ -103,8 +103,10 @@ def attack(
     }
     # Shares of what is bounded: the last digits of a large cost are no closer call.
     size = {
-        key: abs(room[key]) / (abs(closest[key][0]) + abs(room[key]) + 1e-300)
-        for key in room
+        key: abs(rest) / (abs(closest[key][0]) + abs(rest) + 1e-300)
+        if np.isfinite(rest)
+        else float(rest > 0)  # unstable all over the box, or beyond its bound
+        for key, rest in room.items()
     }
     nearest = sorted(size, key=size.__getitem__)[:n_exact]
     exceeding = [key for key in room if not room[key] >= 0 and key not in nearest]
