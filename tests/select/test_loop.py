@@ -13,7 +13,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.select import SELECTORS, Budget, Selector
-from taskspace.select.interpolated import blend, frozen
+from taskspace.select.interpolated import blend
 from taskspace.trainers.base import Trained
 from tests.select.worlds import Copy, Line
 
@@ -355,21 +355,6 @@ def test_networks_are_not_blended():
     mlp = Mlp((np.ones((3, 1, 2, 1)),), (np.ones((3, 1, 1)),))
     with pytest.raises(InvalidInputError, match="smooth"):
         blend(mlp, np.random.default_rng(0).random((3, 1)), np.zeros((1, 1)))
-
-
-def test_a_network_that_sees_the_context_is_frozen():
-    rng = np.random.default_rng(0)
-    whole = Mlp(
-        (rng.standard_normal((5, 4)), rng.standard_normal((4, 2))),
-        (rng.standard_normal(4), rng.standard_normal(2)),
-        head="clip",
-    )
-    contexts, seen = rng.standard_normal((3, 2)), rng.standard_normal(3)
-    stack = frozen(whole, contexts)
-    for place, context in enumerate(contexts):
-        np.testing.assert_allclose(
-            stack[place, 0].act(seen), whole.act(np.concatenate([seen, context]))
-        )
 
 
 def test_the_signed_criterion_is_planned_by_what_it_is():

@@ -19,14 +19,14 @@ from taskspace.cover.minimum import minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table
 from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
-from taskspace.policies import Mlp, Policy
+from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.select.base import Array, Offer, Selector, distances
 from taskspace.sets import PackedSets
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
 
-__all__ = ["INTERPOLATED", "Interpolated", "blend", "chebyshev_nodes", "frozen"]
+__all__ = ["INTERPOLATED", "Interpolated", "blend", "chebyshev_nodes"]
 
 INTERPOLATED = "interpolated"
 """The kind of a source whose policies are blended from trained ones."""
@@ -285,38 +285,3 @@ def _apart(some: Array, others: Array) -> Array:
     for mine, theirs in zip(some.T, others.T, strict=True):
         square += (mine[:, None] - theirs) ** 2
     return np.sqrt(square)
-
-
-def frozen(network: Mlp, contexts: Array) -> Mlp:
-    """A network that sees the context, frozen at some contexts.
-
-    Its last inputs are the context; they become part of the first bias, so what is
-    left sees observations only.
-
-    Args:
-        network: one network, without leading dims.
-        contexts: one row a wanted policy, as the network sees them.
-
-    Returns:
-        A stack `(source, policy)` with one policy a context.
-    """
-    n_context = contexts.shape[1]
-    first = network.weights[0]
-    n_seen = len(first) - n_context
-    if n_seen < 1:
-        raise InvalidInputError(
-            f"The network must see more than the {n_context} numbers of a context, but "
-            f"has {len(first)} inputs."
-        )
-    shape = (len(contexts), 1)
-    bias = network.biases[0] + contexts.astype(first.dtype) @ first[n_seen:]
-    bias = bias.astype(first.dtype)
-
-    def repeated(array: NDArray) -> NDArray:
-        return np.broadcast_to(array, (*shape, *array.shape)).copy()
-
-    return Mlp(
-        weights=tuple(repeated(w) for w in (first[:n_seen], *network.weights[1:])),
-        biases=(bias[:, None], *(repeated(b) for b in network.biases[1:])),
-        **network.settings(),
-    )
