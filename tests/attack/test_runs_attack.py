@@ -338,6 +338,7 @@ def test_signals_end_a_command_with_one_line(tmp_path, sent, code):
         [
             sys.executable, "-m", "taskspace", "run", "msd", "--set", "space.n=60",
             "--set", "criteria.epsilon=0.02", "--set", "cover.methods=['minimum']",
+            "--set", "trainer.n_policies=1", "--set", "trainer.noise=0.0",
             "--set", "cover.time_limit=300", "--out", str(tmp_path / "run"),
         ],
         stderr=subprocess.PIPE,
