@@ -87,6 +87,7 @@ def collect(
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
     (progress or silent)("losses", 0, len(pairs))
     losses = all_losses(table, pairs)
+    (progress or silent)("losses", len(pairs), len(pairs))
     layers: list[Layer] = []
     for pair in pairs:
         mine = [q for q in asked if (q.criterion, q.judge) == pair]

@@ -234,6 +234,7 @@ def make_layer(
                 epsilon in asked,
             )
         )
+    progress(layer.key, len(epsilons), len(epsilons))
     _carry(layer)
     for number, step in enumerate(layer.steps):
         step.covers = [
