@@ -136,32 +136,29 @@ class Command:
         assert process.returncode == 0, said
         return files_of(out)
 
-    def killed_until_done(self, out, rng, most):
-        """Kill it until it gets to its end; where it was then."""
-        kills = Counter()
+    def killed_until_done(self, out, rng, kills, n):
+        """Kill it while stages are ahead, then let it end; counts where it was."""
+        done = 0
         while True:
+            ahead = self.ahead(out)
             process = self.start(out)
-            if kills.total() < most:
-                ahead = self.ahead(out)
-                until = ahead[int(rng.integers(len(ahead)))] if ahead else None
+            if ahead and done < 3 and kills.total() < n:
+                until = min(ahead, key=lambda stage: kills[stage])
                 while until in self.ahead(out) and process.poll() is None:
                     time.sleep(0.001)
                 # Half of the kills follow at once, others some time later.
-                time.sleep(float(rng.choice([0.0, 0.01, 0.1, 1.0]) * rng.random()))
+                time.sleep(float(rng.choice([0.0, 0.0, 0.01, 0.3]) * rng.random()))
                 if process.poll() is None:
                     left = self.ahead(out)
-                    kills[
-                        next(
-                            (s for s in reversed(self.stages) if s not in left),
-                            "before",
-                        )
-                    ] += 1
+                    reached = [s for s in self.stages if s not in left]
+                    kills[reached[-1] if reached else "before"] += 1
+                    done += 1
                     process.kill()
                     process.communicate()
                     continue
             _, said = process.communicate()
             assert process.returncode == 0, said
-            return kills
+            return
 
 
 def files_of(path):
@@ -187,7 +184,7 @@ def kill(kind, folder, seed, n):
     while kills.total() < n:
         turn += 1
         out = command.folder / f"run{turn}"
-        kills += command.killed_until_done(out, rng, min(8, n - kills.total()))
+        command.killed_until_done(out, rng, kills, n)
         assert files_of(out) == whole, (kind, seed, turn)
     return kills
 
