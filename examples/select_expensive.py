@@ -42,7 +42,10 @@ class Tuner(Trainer):
 
     def tune(self, oven: dict[str, float]):
         """Search for the gains of one oven."""
-        cost = lambda gains: -performance(oven, gains)  # noqa: E731
+
+        def cost(gains):
+            return -performance(oven, gains)
+
         return minimize(cost, [1.0, 0.5], method="Nelder-Mead", options={"maxfev": 60})
 
 

@@ -35,7 +35,7 @@ def archive(
     Every command that reads a run takes it in place of the run.
     """
     writable(file)
-    written = write_archive(RunStore.open(run), file, policies=policies)  # type: ignore[arg-type]
+    written = write_archive(RunStore.open(run), file, policies=policies)
     size = written.stat().st_size
     if output == Format.JSON:
         print_json({"file": str(written), "bytes": size})

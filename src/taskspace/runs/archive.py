@@ -12,7 +12,7 @@ Version 1 has no notes, version 2 no policies; both are read.
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -59,7 +59,6 @@ MAX_BYTES = 2**32
 ALL_POLICIES_BYTES = 2**23
 """Policies of all sources come along if they take no more than this."""
 
-KeptPolicies = Literal["auto", "all", "covers", "none"]
 KEPT_POLICIES = ("auto", "all", "covers", "none")
 
 
@@ -94,9 +93,7 @@ class Archive:
         return None if self.without_policies.any() else self.policies
 
 
-def write_archive(
-    run: RunStore, path: str | Path, *, policies: KeptPolicies = "auto"
-) -> Path:
+def write_archive(run: RunStore, path: str | Path, *, policies: str = "auto") -> Path:
     """Write a run into one compressed file, without loss.
 
     Args:
@@ -164,9 +161,7 @@ def write_archive(
     return path
 
 
-def _kept_sources(
-    run: RunStore, stack: Policy, policies: KeptPolicies
-) -> NDArray[np.int64]:
+def _kept_sources(run: RunStore, stack: Policy, policies: str) -> NDArray[np.int64]:
     """Numbers of the sources, in the table, whose policies come along."""
     arrays = stack.arrays().values()
     n_sources = len(next(iter(arrays)))

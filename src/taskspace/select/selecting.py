@@ -99,11 +99,15 @@ def select(
         patience=2 * len(space.names) + 1 if patience is None else patience,
         sparing=sparing,
     )
-    submit = None
-    if executor is not None:
-        submit = lambda work: executor.submit(do_source, ledger.task, work)  # noqa: E731
     selection = Selection(
-        ledger, chosen, question, options, submit=submit, progress=progress
+        ledger,
+        chosen,
+        question,
+        options,
+        submit=None
+        if executor is None
+        else lambda work: executor.submit(do_source, ledger.task, work),
+        progress=progress,
     )
     reason = selection.run()
     return conclude(selection, reason, full_table, cover_time_limit)

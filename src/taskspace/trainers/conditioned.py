@@ -231,7 +231,7 @@ def train_conditioned(
     stage = Sighted(system, shown, draws=True)
     trained = alone.train(stage, np.concatenate(rows)[None], seed=seed)
     return ConditionedNetwork(
-        trained.policies[0, 0],  # type: ignore[arg-type]
+        trained.policies[0, 0],
         tuple(system.axes[k].name for k in shown),
         rows[0][list(shown)],
         rows[1][list(shown)],
