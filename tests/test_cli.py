@@ -5,14 +5,17 @@ import json
 import re
 import subprocess
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import taskspace as ts
-from taskspace.cli import main
+from taskspace.cli import main, output
+from taskspace.cover.base import Clock
 from taskspace.runs import RunStore
 
 COVER_KEYS = {
@@ -276,3 +279,42 @@ def test_bad_input_of_run(run_dir, tmp_path):
     assert "not valid TOML" in refused("run", tmp_path / "broken.toml")
     # Nothing half-written.
     assert [p.name for p in tmp_path.iterdir()] == ["broken.toml"]
+
+
+def test_a_log_file_says_now_and_then_where_a_command_is(monkeypatch):
+    """Bars are for terminals; a file gets lines, none if the work is quick."""
+    file = io.StringIO()
+    monkeypatch.setattr(output, "progress_console", Console(file=file, width=60))
+    with output.stage_progress() as report:
+        report("train", 1, 4, "sources 1–2")
+        assert file.getvalue() == ""
+        monkeypatch.setattr(output, "LOG_SECONDS", 0.0)
+        report("train", 2, 4, "[source] 3")
+        line = file.getvalue()
+    assert re.fullmatch(r"train 2/4, 0:00:\d\d passed, ETA .* \[source\] 3\n", line)
+
+
+def test_a_time_limit_counts_from_before_the_imports(tmp_path, monkeypatch):
+    assert output.began() is None
+    slow = {}
+
+    def late():
+        time.sleep(0.3)
+        slow["left"] = Clock(10.0, began=output.began()).left
+
+    with output.command():
+        late()
+    assert slow["left"] < 9.8
+    assert output.began() is None
+    seen = []
+    real = Clock.__init__
+
+    def spy(self, limit=None, *, began=None):
+        seen.append(began)
+        real(self, limit, began=began)
+
+    monkeypatch.setattr(Clock, "__init__", spy)
+    (tmp_path / "matrix.csv").write_text("1,2\n3,4\n")
+    cover = taskspace("cover", tmp_path / "matrix.csv", "--epsilon", "1")
+    assert cover.returncode == 0, cover.stderr
+    assert seen[0] is not None

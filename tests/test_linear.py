@@ -13,7 +13,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
-from taskspace.systems.base import reduce_family
+from taskspace.systems.base import REDUCED, reduce_family
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.riccati import riccati_gain
 from tests.helpers import four_states
@@ -164,8 +164,11 @@ def test_fused_reduction_equals_plain_reduction_bit_for_bit():
     assert np.isfinite(home).any()
     fused = system.reduce_family(gains, home, targets)
     plain = reduce_family(system.performance(gains, targets), home)
-    for name in fused._fields:
-        np.testing.assert_array_equal(getattr(fused, name), getattr(plain, name), name)
+    for name in REDUCED:
+        np.testing.assert_array_equal(fused[name], plain[name], name)
+        alone = system.reduce_family(gains, home, targets, (name,))
+        assert list(alone) == [name]
+        np.testing.assert_array_equal(alone[name], plain[name], name)
 
 
 def test_optimal_gain_of_the_fast_path_solves_riccati():

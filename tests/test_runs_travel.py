@@ -140,3 +140,17 @@ def test_the_module_is_found_beside_the_run(alone, monkeypatch):
     run = RunStore.open(alone, trust=True)
     assert run.experiment.built_system.axes[0].unit == "m"
     forget_module(monkeypatch)
+
+
+def test_a_table_is_read_from_any_store_that_fsspec_knows(made):
+    """What docs/clusters.md says of object stores, with one in memory."""
+    import fsspec
+    import xarray as xr
+
+    store = fsspec.filesystem("memory")
+    path = made / "runs" / "own"
+    store.put(str(path / "table.zarr"), "/bucket/table.zarr", recursive=True)
+    there = xr.open_zarr("memory://bucket/table.zarr", consolidated=False)
+    here = RunStore.open(path).table()
+    xr.testing.assert_equal(there["performance"].load(), here["performance"].load())
+    assert set(there["performance"].coords) == {"source_length", "target_length"}

@@ -42,8 +42,8 @@ def msd_loss(space, policies, contexts, criterion, judge):
     home = MSD.home_performance(policies, MSD.contexts(space))
     reduced = reduce_family(MSD.performance(policies, contexts), home)
     if criterion == "signed":
-        return reduced.gap_worst if judge == "worst" else reduced.gap_best
-    at_target = reduced.worst if judge == "worst" else reduced.best
+        return reduced[f"gap_{judge}"]
+    at_target = reduced[judge]
     if criterion == "floor":
         return -at_target
     optimum = MSD.optimum(contexts)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.errors import RunStoreError
+from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs.selection import do_selected
 
 TOML = """
 name = "small"
@@ -149,6 +150,48 @@ def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
     with pytest.raises(RunStoreError, match="taskspace select"):
         run_experiment(RunStore.open(path).experiment, path)
     run_selection(experiment(selector), path)
+    assert files(path) == before
+
+
+@pytest.mark.parametrize("n_broken", [0, 1])
+@pytest.mark.parametrize("selector", ["coverage", "interpolated"])
+def test_a_lost_journal_is_made_again_from_what_is_trained(
+    tmp_path, monkeypatch, selector, n_broken
+):
+    path = tmp_path / "run"
+    run_selection(experiment(selector), path)
+    before, sources = files(path), planned(path)
+    file = path / "selection.json"
+    if n_broken:
+        file.unlink()
+        (path / "policies" / "block-00000.npz").write_bytes(b"broken")
+    else:
+        file.write_bytes(file.read_bytes().replace(b"seed", b"sead", 1))
+    with pytest.raises((DamagedFileError, RunStoreError), match="selection"):
+        RunStore.open(path).table()
+    with pytest.raises(RunStoreError, match=r"select\.selector is"):
+        run_selection(experiment("farthest"), path)
+    trained = []
+
+    def train(*arguments):
+        trained.append(arguments[-1])
+        return do_selected(*arguments)
+
+    monkeypatch.setattr("taskspace.runs.selection.do_selected", train)
+    run_selection(experiment(selector), path)
+    assert len(trained) == n_broken
+    assert files(path) == before
+    assert planned(path) == sources
+
+
+def test_a_journal_that_was_lost_with_its_experiment_is_refused(tmp_path):
+    path = tmp_path / "run"
+    run_selection(experiment(), path)
+    (path / "selection.json").write_text("{}")
+    (path / "selection.toml").write_text("name = ")
+    before = files(path)
+    with pytest.raises(RunStoreError, match="another directory"):
+        run_selection(experiment(), path)
     assert files(path) == before
 
 

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from taskspace import __version__
-from taskspace.cli.output import shown
+from taskspace.cli.output import command, shown
 from taskspace.errors import RenamedWarning, TaskspaceError
 
 __all__ = ["app", "main"]
@@ -69,14 +69,15 @@ class _Commands(TyperGroup):
             rich_markup_mode="rich",
         )
         one.command(cmd_name)(getattr(module, cmd_name))
-        command = get_command(one)
-        command.name = cmd_name
-        return command
+        found = get_command(one)
+        found.name = cmd_name
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Carry a command out; Ctrl-C is for `main`, not for the library."""
         try:
-            return super().invoke(ctx)
+            with command():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Interrupted from None
 

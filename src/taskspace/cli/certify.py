@@ -28,6 +28,7 @@ from taskspace.cli.options import (
 from taskspace.cli.output import (
     Format,
     FormatOption,
+    began,
     console,
     number,
     print_json,
@@ -131,7 +132,7 @@ def certify(
     the box, not only the grid, by interval arithmetic. Where it is played in episodes,
     the cover is played again on episodes that its selection never saw.
     """
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, began=began())
     if law is None and (draws is not None or until is not None):
         option = "--draws" if draws is not None else "--until"
         raise InvalidInputError(

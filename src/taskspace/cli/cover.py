@@ -37,6 +37,7 @@ from taskspace.cli.options import (
 from taskspace.cli.output import (
     Format,
     FormatOption,
+    began,
     console,
     figure_file,
     print_json,
@@ -147,7 +148,7 @@ def cover(
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, began=began())
     _memory.limit(memory)
     for file in (save, assignment):
         writable(file)

@@ -20,9 +20,12 @@ __all__ = [
     "LowerIsBetterOption",
     "MemoryOption",
     "MissingOption",
+    "OverridesOption",
+    "SchedulerOption",
     "SeedOption",
     "TargetsOption",
     "TrustOption",
+    "WorkersOption",
     "asked",
     "command_options",
     "question_options",
@@ -64,6 +67,30 @@ MissingOption = Annotated[
 ]
 CopiesOption = Annotated[
     int, typer.Option(help="Sources that must serve each target: 2 for a spare.")
+]
+OverridesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Replace a value, e.g. --set trainer.noise=0.2 or --set space.n=20.",
+        metavar="KEY=VALUE",
+        show_default=False,
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Processes; 0 works in this one. By default what suits the work.",
+        show_default=False,
+    ),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a Dask scheduler, or local to start one here.",
+        metavar="ADDRESS",
+        show_default=False,
+    ),
 ]
 MemoryOption = Annotated[
     int | None,

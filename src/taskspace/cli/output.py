@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,8 @@ from taskspace.progress import Progress
 __all__ = [
     "Format",
     "FormatOption",
+    "began",
+    "command",
     "console",
     "figure_file",
     "number",
@@ -53,6 +56,9 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="text for people, json for programs (on stdout)."),
 ]
+
+LOG_SECONDS = 30.0
+"""How often a command says where it is, in a file or a pipe."""
 
 console = Console(emoji=False, highlight=False)
 progress_console = Console(stderr=True, emoji=False)
@@ -112,6 +118,24 @@ def writable(path: Path | None) -> None:
         raise InvalidInputError(f"{path} cannot be written: {folder} is read-only.")
 
 
+_began: list[float] = []
+
+
+@contextmanager
+def command() -> Iterator[None]:
+    """A command, from before what it needs is imported; see `began`."""
+    _began.append(time.perf_counter())
+    try:
+        yield
+    finally:
+        _began.pop()
+
+
+def began() -> float | None:
+    """When the command began, by `time.perf_counter`: `--time-limit` counts from it."""
+    return _began[-1] if _began else None
+
+
 def figure_file(path: Path | None) -> None:
     """Refuse a picture that cannot be written, before any work is done for it.
 
@@ -147,7 +171,7 @@ def search_progress(
 
 @contextmanager
 def stage_progress() -> Iterator[Progress]:
-    """A progress bar a stage, with ETA, on stderr.
+    """A progress bar a stage, with ETA, on stderr; a line now and then in a log file.
 
     Yields:
         A function of a stage's name, how many pieces are done, of how many, and a
@@ -164,10 +188,26 @@ def stage_progress() -> Iterator[Progress]:
     )
     with Bars(*columns, console=progress_console) as progress:
         tasks: dict[str, TaskID] = {}
+        said = time.monotonic()
 
         def report(stage: str, done: float, total: float, note: str = "", /) -> None:
+            nonlocal said
             if stage not in tasks:
                 tasks[stage] = progress.add_task(stage, total=total, note=note)
             progress.update(tasks[stage], completed=done, total=total, note=note)
+            if progress_console.is_terminal or time.monotonic() - said < LOG_SECONDS:
+                return
+            said = time.monotonic()  # bars are drawn on terminals only
+            bar = progress.tasks[list(tasks).index(stage)]
+            spent, left = (
+                "?" if seconds is None else str(timedelta(seconds=int(seconds)))
+                for seconds in (bar.elapsed, bar.time_remaining)
+            )
+            progress_console.print(
+                f"{stage} {done:g}/{total:g}, {spent} passed, ETA {left} {note}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
         yield report

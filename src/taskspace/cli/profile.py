@@ -31,6 +31,7 @@ from taskspace.cli.options import (
 from taskspace.cli.output import (
     Format,
     FormatOption,
+    began,
     console,
     number,
     print_json,
@@ -88,7 +89,7 @@ def profile(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, began=began())
     _memory.limit(memory)
     writable(plot)
     questions = [asked(criterion, judge, family, e) for e in epsilon or [0.0]]

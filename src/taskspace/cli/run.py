@@ -9,7 +9,13 @@ import typer
 from taskspace import _memory
 from taskspace._files import checksum, read_sealed, write_sealed
 from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
-from taskspace.cli.options import MemoryOption, TrustOption
+from taskspace.cli.options import (
+    MemoryOption,
+    OverridesOption,
+    SchedulerOption,
+    TrustOption,
+    WorkersOption,
+)
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -44,30 +50,9 @@ def run(
         Path | None,
         typer.Option(help="Run directory; runs/NAME by default.", show_default=False),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Replace a value, e.g. --set trainer.noise=0.2 or --set space.n=20.",
-            metavar="KEY=VALUE",
-            show_default=False,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes; 0 works in this one. By default what suits the system.",
-            show_default=False,
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, or local to start one here.",
-            metavar="ADDRESS",
-            show_default=False,
-        ),
-    ] = None,
+    overrides: OverridesOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,

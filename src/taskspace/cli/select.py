@@ -8,13 +8,20 @@ import typer
 from rich.table import Table
 
 from taskspace.cli.inputs import load_table
-from taskspace.cli.options import TrustOption, question_options
+from taskspace.cli.options import (
+    OverridesOption,
+    SchedulerOption,
+    TrustOption,
+    WorkersOption,
+    question_options,
+)
 from taskspace.cli.output import (
     Format,
     FormatOption,
     console,
     number,
     print_json,
+    progress_console,
     shown,
     stage_progress,
 )
@@ -39,15 +46,7 @@ def select(
             help="Run directory; runs/NAME-select by default.", show_default=False
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Replace a value, e.g. --set select.retries=1 or --set space.n=20.",
-            metavar="KEY=VALUE",
-            show_default=False,
-        ),
-    ] = None,
+    overrides: OverridesOption = None,
     selector: Annotated[
         str | None,
         typer.Option(help=f"{', '.join(SELECTORS)}.", show_default=False),
@@ -73,15 +72,8 @@ def select(
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0 works in this one.")] = 0,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, or local to start one here.",
-            metavar="ADDRESS",
-            show_default=False,
-        ),
-    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -112,6 +104,7 @@ def select(
             scheduler=scheduler,
             full_table=table,
             progress=report,
+            say=progress_console.print,
         )
     figures = draw(found)
     if output == Format.JSON:

@@ -230,14 +230,15 @@ class Clock:
 
     Args:
         limit: seconds; None means no limit.
+        began: when it began to run, by `time.perf_counter`; now if left out.
     """
 
-    def __init__(self, limit: float | None = None):
+    def __init__(self, limit: float | None = None, *, began: float | None = None):
         if limit is not None and not limit >= 0:
             raise InvalidInputError(
                 f"time_limit >= 0 must hold, but got time_limit={limit}."
             )
-        self._start = time.perf_counter()
+        self._start = time.perf_counter() if began is None else began
         self._limit = float("inf") if limit is None else float(limit)
         self._is_stopped = False
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid, Points, Space, grid_of
-from taskspace.systems.base import FamilyReduction, Provenance, reduce_family
+from taskspace.systems.base import Provenance, reduce_family
 
 __all__ = [
     "REDUCTIONS",
@@ -264,5 +264,4 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
     if name in ("worst", "best"):
         return performance.min(1) if name == "worst" else performance.max(1)
     home = table["home_performance"][rows].values
-    reduced: FamilyReduction = reduce_family(performance, home)
-    return getattr(reduced, name)
+    return reduce_family(performance, home, (name,))[name]

@@ -1,6 +1,6 @@
 """Pieces of work, what they give, and where that is kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.performance.table import DIMS
-from taskspace.systems.base import System
+from taskspace.systems.base import REDUCED, System
 from taskspace.trainers.base import Trained, Trainer
 
 __all__ = [
@@ -163,19 +163,32 @@ class Task:
         if columns is not None:
             part = replace(self, targets=self.targets[columns]).rows(block)
             return _widened(part, columns, len(self.targets))
-        policies = block.trained.policies
-        if "performance" in self.keep:
-            variables = self.system.measure(policies, self.targets)
-        else:
-            reduced = self.system.reduce_family(policies, block.home, self.targets)
-            variables = reduced._asdict()
-        if block.failed.any():
-            for name, values in variables.items():
-                values[block.failed] = FAILED.get(name, -np.inf)
-        best = variables.get("best", variables.get("performance"))
+        variables = self.variables(block, {*self.keep, "best"})
+        best = variables.get("performance", variables.get("best"))
         assert best is not None
         top = best.reshape(-1, best.shape[-1]).max(0)
         return Rows({name: variables[name] for name in self.keep}, top)
+
+    def variables(
+        self, block: TrainedBlock, names: Collection[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Variables of the table for some trained sources, at all targets.
+
+        Args:
+            block: their policies and scores at home.
+            names: what is wanted: reductions over the family, or J and what else the
+                system measures.
+        """
+        policies, system = block.trained.policies, self.system
+        if "performance" in names:
+            variables = system.measure(policies, self.targets)
+        else:
+            wanted = [name for name in REDUCED if name in names]
+            variables = system.reduce_family(policies, block.home, self.targets, wanted)
+        if block.failed.any():
+            for name, values in variables.items():
+                values[block.failed] = FAILED.get(name, -np.inf)
+        return variables
 
 
 def _widened(part: Rows, columns: NDArray[np.int64], n_targets: int) -> Rows:

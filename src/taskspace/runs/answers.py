@@ -16,8 +16,6 @@ from taskspace.spaces import Grid
 
 __all__ = ["answer", "cover_settings"]
 
-"""Called with a stage's name, how many of how many pieces are done, and a note."""
-
 # Points kept of a coverage curve: as many as a picture can show.
 CURVE_POINTS = 300
 # Rows of the table that are looked at for axes without any effect.

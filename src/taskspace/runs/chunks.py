@@ -6,7 +6,6 @@ all the same, for notebooks: `xarray.open_zarr(run / "table.zarr")`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +86,11 @@ def create_arrays(path: Path, store: "RunStore") -> None:
         for old in list(path.rglob(pattern)):
             old.unlink()
     group = zarr.open_group(path, mode="a", attributes=dict(store.notes))
-    layout = store.layout
+    layout, experiment = store.layout, store.experiment
+    spaces = {"source": experiment.sources, "target": experiment.target_space}
+    contexts = [
+        f"{dim}_{name}" for dim, space in spaces.items() for name in space.names
+    ]
     for name in layout.variables:
         group.create_array(
             name,
@@ -97,13 +100,10 @@ def create_arrays(path: Path, store: "RunStore") -> None:
             compressors=ZstdCodec(level=LEVEL),
             fill_value=np.nan,
             dimension_names=DIMS[name],
+            attributes={"coordinates": " ".join(contexts)},  # xarray reads it
         )
     units = {axis["name"]: axis["unit"] for axis in store.system["axes"]}
-    experiment = store.experiment
-    for dim, space in (
-        ("source", experiment.sources),
-        ("target", experiment.target_space),
-    ):
+    for dim, space in spaces.items():
         for name, column in zip(space.names, space.points.T, strict=True):
             group.create_array(
                 f"{dim}_{name}",
@@ -173,32 +173,19 @@ class _Stored(_Rows):
         return self._cached[1]
 
 
-class _Evaluated:
-    """Rows of several variables, evaluated together; the last ones stay at hand."""
-
-    def __init__(self, task: Task, stack: TrainedBlock, names: Sequence[str]):
-        self._task, self._stack = replace(task, keep=tuple(names)), stack
-        self._last: tuple[bytes, dict[str, NDArray[Any]]] | None = None
-
-    def rows(self, variable: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """J, or its reduction, for some sources."""
-        key = numbers.tobytes()
-        if self._last is None or self._last[0] != key:
-            done = self._task.rows(self._stack[numbers])
-            self._last = key, done.variables
-        return self._last[1][variable].copy()
-
-
 class _Computed(_Rows):
     """Rows that are evaluated from the policies when they are asked for."""
 
-    def __init__(self, evaluated: _Evaluated, variable: str, sizes: dict[str, int]):
+    def __init__(
+        self, task: Task, stack: TrainedBlock, variable: str, sizes: dict[str, int]
+    ):
         super().__init__(variable, tuple(sizes[dim] for dim in DIMS[variable]))
-        self._evaluated = evaluated
+        self._task, self._stack = task, stack
 
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """J, or its reduction, for some sources."""
-        return self._evaluated.rows(self.variable, numbers)
+        name = self.variable
+        return self._task.variables(self._stack[numbers], (name,))[name]
 
 
 def stored_variables(
@@ -225,8 +212,7 @@ def computed_variables(
         sizes: length of each dim.
         names: the variables.
     """
-    evaluated = _Evaluated(task, stack, names)
-    return {name: _lazy(_Computed(evaluated, name, sizes)) for name in names}
+    return {name: _lazy(_Computed(task, stack, name, sizes)) for name in names}
 
 
 def _lazy(rows: _Rows) -> xr.Variable:

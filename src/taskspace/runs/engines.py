@@ -17,13 +17,19 @@ from taskspace.errors import MissingExtraError, RunStoreError
 
 __all__ = ["Engine", "engine"]
 
-# Libraries read these when they are imported, so they must be set before a start.
-ONE_THREAD = {
-    "NUMBA_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "NPROC": "1",  # XLA's pool of threads
-}
+
+def one_thread() -> dict[str, str]:
+    """What keeps a worker to one thread; libraries read it when they are imported."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {
+        "NUMBA_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "NPROC": "1",  # XLA's pool of threads
+        "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false",
+    }
+
+
 CONNECT_WAIT = 10.0
 SCHEDULER_WAIT = 20.0
 """Seconds that a scheduler may take to answer, and be without any worker."""
@@ -154,8 +160,7 @@ class _Processes(Engine):
 
 @contextlib.contextmanager
 def _processes(workers: int) -> Iterator[Engine]:
-    flags = os.environ.get("XLA_FLAGS", "")
-    threads = ONE_THREAD | {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false"}
+    threads = one_thread()
     before = {name: os.environ.get(name) for name in threads}
     os.environ.update(threads)
     spawn = multiprocessing.get_context("spawn")
@@ -259,7 +264,7 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
                 n_workers=workers,
                 threads_per_worker=1,
                 dashboard_address="127.0.0.1:0",
-                env=ONE_THREAD,
+                env=one_thread(),
             )
             stack.enter_context(cluster)
             address = cluster.scheduler_address

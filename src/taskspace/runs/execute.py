@@ -244,7 +244,8 @@ def _work_off(
     begun: set[tuple[str, int]] = set()
 
     def waiting() -> list[Work]:
-        asked = ledger.ask()
+        # Evaluations first: the table grows with the policies, and can be read.
+        asked = sorted(ledger.ask(), key=lambda work: work.stage == "train")
         return [work for work in asked if (work.stage, work.block) not in begun]
 
     def tell_all() -> None:

@@ -63,6 +63,7 @@ from taskspace.runs.manifest import (
     difference,
     from_text,
     is_run,
+    is_selection,
     read_manifest,
     stored_kinds,
     usable_manifest,
@@ -472,7 +473,7 @@ class RunStore:
     @property
     def is_selection(self) -> bool:
         """Whether the sources were chosen one after the other."""
-        return (self.path / "selection.json").exists()
+        return is_selection(self.path)
 
     @property
     def resume_command(self) -> str:

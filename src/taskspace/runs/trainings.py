@@ -107,7 +107,11 @@ class Trainings:
         self._blocks, self._experiment = blocks, experiment
 
     def write(
-        self, block: int, done: TrainedBlock, failures: Mapping[int, str] | None = None
+        self,
+        block: int,
+        done: TrainedBlock,
+        failures: Mapping[int, str] | None = None,
+        source: str | None = None,
     ) -> None:
         """Store what training gave for a block of sources.
 
@@ -115,20 +119,36 @@ class Trainings:
             block: number of the block.
             done: policies, counts and scores at home.
             failures: trainings that failed and why, by place in the block.
+            source: what was trained, where the number does not say it.
         """
         file = self._file(block)
         with replacing(file) as temporary:
             write_block(temporary, done)
-        self._seal(block, {file: checksum(file.read_bytes())}, failures)
+        self._seal(block, {file: checksum(file.read_bytes())}, failures, source)
 
     def _seal(
-        self, block: int, files: Mapping[Path, str], failures: Mapping[int, str] | None
+        self,
+        block: int,
+        files: Mapping[Path, str],
+        failures: Mapping[int, str] | None,
+        source: str | None = None,
     ) -> None:
         # In one record: a kill must not leave blanks that look like policies.
-        more = (
-            {"failures": {str(k): v for k, v in failures.items()}} if failures else {}
-        )
+        more: dict[str, Any] = {}
+        if failures:
+            more["failures"] = {str(k): v for k, v in failures.items()}
+        if source is not None:
+            more["source"] = source
         self._blocks.seal("train", block, files, **more)
+
+    def source(self, block: int) -> str | None:
+        """What was trained in a block, where that was noted.
+
+        Args:
+            block: its number.
+        """
+        found = self._blocks.record("train", block).get("source")
+        return found if isinstance(found, str) else None
 
     def read(self, rows: slice) -> TrainedBlock:
         """Policies of a stretch of sources, and their J at home.

@@ -6,7 +6,7 @@ A new system is one file beside these and one line in `SYSTEMS`.
 from typing import TYPE_CHECKING
 
 from taskspace._lazy import Registry, lazy_names
-from taskspace.systems.base import ContextAxis, FamilyReduction, System
+from taskspace.systems.base import ContextAxis, System
 
 if TYPE_CHECKING:
     from taskspace.systems.affine import AffineFamily, Enclosed
@@ -60,7 +60,6 @@ __all__ = [
     "DirectionalityToy",
     "Enclosed",
     "EpisodicSystem",
-    "FamilyReduction",
     "FunctionSystem",
     "GymnasiumSystem",
     "LinearFamily",

@@ -1,8 +1,9 @@
 """The interface of a system: physics, context axes, and performance in bulk."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
 
-__all__ = ["ContextAxis", "FamilyReduction", "Provenance", "System"]
+__all__ = ["REDUCED", "ContextAxis", "Provenance", "System", "reduce_family"]
 
 Provenance = Literal["exact", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""
@@ -68,17 +69,10 @@ class ContextAxis:
         )
 
 
-class FamilyReduction(NamedTuple):
-    """What criteria need of the family's performance, each `(source, target)`.
-
-    `worst` and `best` are the smallest and largest J(target, π) over the family;
-    `gap_worst` and `gap_best` the largest and smallest J(source, π) − J(target, π).
-    """
-
-    worst: NDArray[np.float64]
-    best: NDArray[np.float64]
-    gap_worst: NDArray[np.float64]
-    gap_best: NDArray[np.float64]
+REDUCED = ("worst", "best", "gap_worst", "gap_best")
+"""What criteria need of a family's performance, each `(source, target)`: `worst` and
+`best` are the smallest and largest J(target, π) over the family, `gap_worst` and
+`gap_best` the largest and smallest J(source, π) − J(target, π)."""
 
 
 class System(ABC):
@@ -159,15 +153,17 @@ class System(ABC):
         policies: Policy,
         home: NDArray[np.float64],
         contexts: NDArray[np.float64],
-    ) -> FamilyReduction:
+        names: Collection[str] = REDUCED,
+    ) -> dict[str, NDArray[np.float64]]:
         """Worst and best over the family, without keeping J of every policy.
 
         Args:
             policies: a stack with leading dims `(source, policy)`.
             home: `home_performance` of the stack, dims `(source, policy)`.
             contexts: full context rows, shape `(target, len(axes))`.
+            names: which of `REDUCED` are wanted.
         """
-        return reduce_family(self.performance(policies, contexts), home)
+        return reduce_family(self.performance(policies, contexts), home, names)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Largest J that any policy can reach at each context, NaN where not known.
@@ -253,18 +249,23 @@ def gap(home: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def reduce_family(
-    performance: NDArray[np.float64], home: NDArray[np.float64]
-) -> FamilyReduction:
+    performance: NDArray[np.float64],
+    home: NDArray[np.float64],
+    names: Collection[str] = REDUCED,
+) -> dict[str, NDArray[np.float64]]:
     """Reduce J over the family.
 
     Args:
         performance: dims `(source, policy, target)`.
         home: J at each policy's own source, dims `(source, policy)`.
+        names: which of `REDUCED` are wanted.
     """
-    gaps = gap(home[:, :, None], performance)
-    return FamilyReduction(
-        worst=performance.min(1),
-        best=performance.max(1),
-        gap_worst=gaps.max(1),
-        gap_best=gaps.min(1),
-    )
+    found: dict[str, NDArray[np.float64]] = {}
+    if "worst" in names:
+        found["worst"] = performance.min(1)
+    if "best" in names:
+        found["best"] = performance.max(1)
+    if "gap_worst" in names or "gap_best" in names:
+        gaps = gap(home[:, :, None], performance)
+        found |= {"gap_worst": gaps.max(1), "gap_best": gaps.min(1)}
+    return {name: found[name] for name in names}

@@ -1,5 +1,6 @@
 r"""The mass-spring-damper of the paper: $m \ddot x + c \dot x + k x = u$."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
-from taskspace.systems.base import ContextAxis, FamilyReduction
+from taskspace.systems.base import REDUCED, ContextAxis
 from taskspace.systems.linear import LinearMatrices, LinearSystem, check_horizon
 
 __all__ = ["MassSpringDamper"]
@@ -112,22 +113,25 @@ class MassSpringDamper(LinearSystem):
         policies: Policy,
         home: NDArray[np.float64],
         contexts: NDArray[np.float64],
-    ) -> FamilyReduction:
+        names: Collection[str] = REDUCED,
+    ) -> dict[str, NDArray[np.float64]]:
         """Worst and best over the family in one pass, J of no policy kept."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
-            return super().reduce_family(policies, home, contexts)
+            return super().reduce_family(policies, home, contexts, names)
         gains = np.ascontiguousarray(self.gains(policies).gain[:, :, 0, :])
         columns = np.ascontiguousarray(contexts.T)
         weights = (self.position_weight, self.velocity_weight, self.input_weight)
-        shape = (len(gains), len(contexts))
-        reduced = FamilyReduction(*(np.empty(shape) for _ in range(4)))
+        n_sources, n_targets = len(gains), len(contexts)
+        # No columns for what is not wanted.
+        arrays = [np.empty((n_sources, n_targets * (n in names))) for n in REDUCED]
 
         def kernel(first: int, stop: int) -> None:
-            rows = tuple(array[first:stop] for array in reduced)
+            rows = tuple(array[first:stop] for array in arrays)
             _reduce_sources(gains[first:stop], home[first:stop], columns, weights, rows)
 
-        over_rows(kernel, len(gains))
-        return reduced
+        over_rows(kernel, n_sources)
+        reduced = dict(zip(REDUCED, arrays, strict=True))
+        return {name: reduced[name] for name in names}
 
     def within_regret(
         self,
@@ -170,7 +174,7 @@ class MassSpringDamper(LinearSystem):
         return np.where((a > 0) & (b > 0), cost, np.inf)
 
 
-# Targets handled at once: their costs under ten policies stay in the L1 cache.
+# Targets handled at once: what is known of them stays in the L1 cache.
 CHUNK = 256
 
 
@@ -188,20 +192,21 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
     n_targets = contexts.shape[1]
     q_position, q_velocity, r = weights
     worst, best, gap_worst, gap_best = reduced
-    cost = np.empty((n_policies, CHUNK))
-    gap = np.empty((n_policies, CHUNK))
+    cost = np.empty(CHUNK)
+    high, low, most, least = np.empty((4, CHUNK))
     for s in range(n_sources):
         for first in range(0, n_targets, CHUNK):
             n = min(CHUNK, n_targets - first)
             k = contexts[0, first : first + n]
             c = contexts[1, first : first + n]
             m = contexts[2, first : first + n]
+            high[:], low[:] = -np.inf, np.inf
+            most[:], least[:] = -np.inf, np.inf
             for p in range(n_policies):
                 g0 = gains[s, p, 0]
                 g1 = gains[s, p, 1]
                 q11 = q_position + r * g0 * g0
                 both = q11 + (q_velocity + r * g1 * g1)
-                row = cost[p]
                 for t in range(n):
                     a = g0 + k[t]
                     b = g1 + c[t]
@@ -209,26 +214,35 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
                     half = 0.5 / (a * b)
                     held = q_position * b * b + q_velocity * a * a + r * d * d
                     total = (held + m[t] * (a * both + m[t] * q11)) * half
-                    row[t] = total if (a > 0) & (b > 0) else np.inf
+                    cost[t] = total if (a > 0) & (b > 0) else np.inf
+                if worst.shape[1]:
+                    for t in range(n):
+                        high[t] = max(high[t], cost[t])
+                if best.shape[1]:
+                    for t in range(n):
+                        low[t] = min(low[t], cost[t])
+                if not gap_worst.shape[1] and not gap_best.shape[1]:
+                    continue
                 # −inf at home: no gap to another −inf, −inf to anything better.
                 at_home = home[s, p]
                 failed = at_home == -np.inf
                 for t in range(n):
-                    gap[p, t] = 0.0 if failed & (row[t] == np.inf) else at_home + row[t]
-            for t in range(n):
-                high = cost[0, t]
-                low = high
-                most = gap[0, t]
-                least = most
-                for p in range(1, n_policies):
-                    high = max(high, cost[p, t])
-                    low = min(low, cost[p, t])
-                    most = max(most, gap[p, t])
-                    least = min(least, gap[p, t])
-                worst[s, first + t] = -high
-                best[s, first + t] = -low
-                gap_worst[s, first + t] = most
-                gap_best[s, first + t] = least
+                    nothing = failed & (cost[t] == np.inf)
+                    cost[t] = 0.0 if nothing else at_home + cost[t]
+                if gap_worst.shape[1]:
+                    for t in range(n):
+                        most[t] = max(most[t], cost[t])
+                if gap_best.shape[1]:
+                    for t in range(n):
+                        least[t] = min(least[t], cost[t])
+            if worst.shape[1]:
+                worst[s, first : first + n] = -high[:n]
+            if best.shape[1]:
+                best[s, first : first + n] = -low[:n]
+            if gap_worst.shape[1]:
+                gap_worst[s, first : first + n] = most[:n]
+            if gap_best.shape[1]:
+                gap_best[s, first : first + n] = least[:n]
 
 
 # A trifle more than the costs can err by rounding: all their terms are positive.
