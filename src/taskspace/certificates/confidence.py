@@ -13,7 +13,6 @@ Clopper and Pearson, exact for every number of draws.
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from taskspace.errors import InvalidInputError
 
@@ -60,6 +59,8 @@ def share_bound(n_good: int, n: int, confidence: float) -> float:
         )
     if n_good == 0:
         return 0.0
+    from scipy import stats  # loads slowly, and few certificates need it
+
     return float(stats.beta.ppf(level, n_good, n - n_good + 1))
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 
@@ -46,6 +47,9 @@ from taskspace.cover.base import Clock
 from taskspace.cover.thresholds import TableLosses, default_epsilons
 from taskspace.performance import provenance_of
 from taskspace.questions import Question
+
+SHOWN = 40
+"""Rows of the table, at most."""
 
 
 def profile(
@@ -203,7 +207,11 @@ def _print(
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):
         table.add_column(name, justify="right")
-    for point in points:
+    shown_points = [
+        points[k]
+        for k in np.unique(np.linspace(0, len(points) - 1, SHOWN).round().astype(int))
+    ]
+    for point in shown_points:
         table.add_row(
             number(point.epsilon),
             number(point.lower),
@@ -212,5 +220,9 @@ def _print(
             number(point.n_uncoverable),
         )
     console.print(table)
+    if len(shown_points) < len(points):
+        console.print(
+            f"{len(shown_points)} of {len(points):,} tolerances; --format json has all."
+        )
     words = f"taskspace cover {again} --method minimum"
     console.print(f"Next: {shown(words)}", soft_wrap=True)

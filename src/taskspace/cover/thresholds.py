@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace import _memory
+from taskspace._threads import over_rows
 from taskspace.cover.restrictions import restrict
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -214,7 +215,15 @@ def default_epsilons(
         wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
     found = np.full(len(wanted), first)
     for block in losses.blocks():
-        _largest_up_to(block.ravel(), wanted, low, high, found)
+        parts: list[NDArray[np.float64]] = []
+
+        def kernel(a: int, b: int, block=block, parts=parts) -> None:
+            part = np.full(len(wanted), first)
+            _largest_up_to(block[a:b].ravel(), wanted, low, high, part)
+            parts.append(part)
+
+        over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
+        found = np.max([found, *parts], axis=0)
     return np.unique(np.append(np.maximum.accumulate(found), first))
 
 
