@@ -14,11 +14,12 @@ import pytest
 
 from taskspace._files import read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
-from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
 from taskspace.library import load_library
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.archive import write_archive
+from taskspace.runs.results import Results
 from tests.attack.test_runs_kills import MSD
 from tests.test_cli import taskspace
 
@@ -325,7 +326,7 @@ def forge(finished, folder, seed, n):
             done = taskspace(*words)
             assert "Traceback" not in done.stderr, (seed, turn, file, words)
             assert done.returncode in (0, 1, 2)
-        if file.name != "results.json" and turn % 4 == 0:
+        if file.name == "results.json" or turn % 4 == 0:
             done = taskspace("report", path, "--out", folder / "figures")
             assert done.returncode in (0, 2), (seed, turn, file)
         with contextlib.suppress(TaskspaceError):
@@ -336,6 +337,44 @@ def forge(finished, folder, seed, n):
 
 def test_forged_records_are_never_a_traceback(finished, tmp_path, few_cells):
     forge(finished, tmp_path, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("covers", 0, "method"), ["greedy"]),
+        (("covers", 0, "sources"), [36]),
+        (("covers", 0, "assignment"), [0]),
+        (("covers", 0, "optimal"), "yes"),
+        (("covers", 0, "contexts"), [1.0]),
+        (("curves", 0, "coverage"), "all"),
+        (("scores", "home"), [1.0]),
+        (("scores", "dead_axes"), [3]),
+        (("spent", "trainings"), 1e300),
+        (("provenance",), "heard"),
+        (("failures",), [1]),
+        (("n_targets",), True),
+    ],
+)
+def test_forged_results_get_a_sentence_and_are_made_again(
+    finished, tmp_path, few_cells, keys, value
+):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    file = path / "results.json"
+    record = inner = read_sealed(file)
+    for key in keys[:-1]:
+        inner = inner[key]
+    assert inner[keys[-1]] != value
+    inner[keys[-1]] = value
+    write_sealed(file, record)
+    with pytest.raises(DamagedFileError):
+        Results.load(file)
+    done = taskspace("report", path, "--out", tmp_path / "figures")
+    assert done.returncode == 2
+    assert "Error:" in done.stderr
+    run_experiment(small(), path)
+    assert digests(path) == digests(finished)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from rich.table import Table
 from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
+from taskspace.certificates.sentences import context_words
 from taskspace.cli.inputs import load_table
 from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
@@ -39,6 +40,7 @@ from taskspace.cli.output import (
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 
+SHOWN_SOURCES = 12
 MARKS = {
     "proof": "green",
     "confidence": "cyan",
@@ -235,6 +237,11 @@ def _show(result: CertifyResult) -> None:
     label = last.kind if said else f"no {last.kind}"
     colour = MARKS[last.kind] if said else "yellow"
     console.print(f"[bold {colour}]{label}[/]: {shown(last.why)}")
+    contexts = last.values.get("source_contexts", [])
+    if contexts:
+        more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
+        words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
+        console.print(f"Sources that serve: {shown('; '.join(words))}{more}.")
 
 
 def _numbers(item: Certificate) -> str:

@@ -186,7 +186,10 @@ def stage_progress() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    with Bars(*columns, console=progress_console) as progress:
+    # Steps may take minutes: the speed is that of the last ten.
+    with Bars(
+        *columns, console=progress_console, speed_estimate_period=600.0
+    ) as progress:
         tasks: dict[str, TaskID] = {}
         said = time.monotonic()
 

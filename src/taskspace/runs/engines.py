@@ -258,6 +258,7 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingExtraError("Running on a Dask scheduler", "dask") from error
+    cluster = None
     with contextlib.ExitStack() as stack:
         if address == "local":
             cluster = LocalCluster(
@@ -286,7 +287,15 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
                 f"The Dask scheduler at {address} has no worker (waited "
                 f"{SCHEDULER_WAIT:g} s). Start one with: dask worker {address}"
             ) from error
-        yield _Dask(client, address)
+        try:
+            yield _Dask(client, address)
+        except BaseException:
+            # Whatever ended the work: workers of ours that are busy would take seconds.
+            for nanny in cluster.workers.values() if cluster else ():
+                nanny.auto_restart = False
+                with contextlib.suppress(OSError, TypeError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+            raise
 
 
 def _dashboard(link: str) -> str:

@@ -33,6 +33,7 @@ OUR_NAMES = {
     "table.zarr", "blocks", "figures", ".lock", "selection.toml", "selection.json",
     "kept", "explore.html",
 }  # fmt: skip
+COUNTED = ("sources", "policies", "targets", "episodes")
 MARKS = ("manifest.json", "selection.json", "best_known.json", "blocks", "table.zarr")
 """What tells a run directory from a folder where somebody keeps experiments."""
 
@@ -135,13 +136,14 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         manifest: what `read_manifest` gave.
     """
     layout, notes, system = (manifest[key] for key in ("layout", "notes", "system"))
-    counts = {key: n for key, n in layout.items() if key.startswith("n_")}
+    counts = {f"n_{what}": layout[f"n_{what}"] for what in COUNTED}
     steps = (layout["train_rows"], layout["table_rows"])
     plain = str | int | float | None
     solved = system["solved_return"]
     axes = [(axis["name"], axis["label"], axis["unit"]) for axis in system["axes"]]
     holds = (
-        all(_is_count(n) for n in [*counts.values(), *steps])
+        set(layout) == {*counts, "train_rows", "table_rows", "variables", "is_computed"}
+        and all(_is_count(n) for n in [*counts.values(), *steps])
         and min(counts["n_sources"], counts["n_targets"], *steps) > 0
         and max(steps) <= counts["n_sources"]
         and isinstance(layout["is_computed"], bool)

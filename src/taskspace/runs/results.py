@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from taskspace._files import plain, read_sealed, write_sealed
+from taskspace._typed import check_fields
+from taskspace.cover import Cover
 from taskspace.cover.answer import CoverAnswer
 from taskspace.errors import DamagedFileError
 from taskspace.questions import Question
+from taskspace.systems.base import Provenance
 
 __all__ = ["Curve", "Results", "Scores", "Spent"]
 
@@ -227,8 +230,34 @@ class Results:
         """
         values = read_sealed(path)
         try:
-            return cls.from_dict(values)
+            found = cls.from_dict(values)
+            check_fields(found)
+            if found.provenance not in get_args(Provenance):
+                raise ValueError(f"its provenance is {found.provenance!r}")
+            for answer in found.covers:
+                _check_places(answer.cover, found.n_sources, found.n_targets)
+            return found
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(
                 f"{path} is not what this taskspace writes: {error!r}."
             ) from error
+
+
+def _check_places(cover: Cover, n_sources: int, n_targets: int) -> None:
+    """Refuse a cover that names sources or targets which the table does not have."""
+    ends = (
+        (cover.sources, 0, n_sources),
+        (cover.assignment, -1, n_sources),
+        (cover.uncoverable, 0, n_targets),
+        (cover.short, 0, n_targets),
+        (cover.include, 0, n_sources),
+        (cover.exclude, 0, n_sources),
+    )
+    holds = (
+        (cover.n_sources, cover.n_targets) == (n_sources, n_targets)
+        and cover.size == len(cover.sources)
+        and len(cover.assignment) == n_targets
+        and all(((a >= low) & (a < stop)).all() for a, low, stop in ends)
+    )
+    if not holds:
+        raise ValueError("a cover of it names what the table does not have")
