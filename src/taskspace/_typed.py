@@ -1,4 +1,4 @@
-"""Whether what was read from a file is of the types that its dataclass says."""
+"""Whether what was read from a file is of the types that it should be."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -7,7 +7,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["check_fields"]
+__all__ = ["check_fields", "fits"]
 
 
 def check_fields(record: Any, path: str = "") -> None:
@@ -20,31 +20,37 @@ def check_fields(record: Any, path: str = "") -> None:
     hints = get_type_hints(type(record))
     for field in fields(record):
         name, value = f"{path}{field.name}", getattr(record, field.name)
-        if not _fits(value, hints[field.name], f"{name}."):
+        if not fits(value, hints[field.name], f"{name}."):
             raise ValueError(f"{name} must be {field.type}, but is {value!r:.60}")
 
 
-def _fits(value: Any, hint: Any, path: str) -> bool:
+def fits(value: Any, hint: Any, path: str = "") -> bool:
+    """Whether a value is what an annotation says, as far as files need: no more.
+
+    Args:
+        value: any value.
+        hint: a type, a union, `list[…]`, `tuple[…]`, `dict[…]`, `Any`; an integer is
+            a `float`, too, and a truth value is no integer.
+        path: names that lead to it, for what `check_fields` says.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin in (Union, UnionType):
-        return any(_fits(value, one, path) for one in inner)
+        return any(fits(value, one, path) for one in inner)
     if origin is np.ndarray:
         return isinstance(value, np.ndarray)
     if origin is tuple and inner[-1] is not Ellipsis:
         return (
             isinstance(value, tuple)
             and len(value) == len(inner)
-            and all(_fits(v, h, path) for v, h in zip(value, inner, strict=True))
+            and all(fits(v, h, path) for v, h in zip(value, inner, strict=True))
         )
     if origin in (tuple, list):
-        return isinstance(value, origin) and all(
-            _fits(v, inner[0], path) for v in value
-        )
+        return isinstance(value, origin) and all(fits(v, inner[0], path) for v in value)
     if origin in (dict, Mapping):
         return isinstance(value, Mapping) and all(
-            _fits(k, inner[0], path) and _fits(v, inner[1], path)
+            fits(k, inner[0], path) and fits(v, inner[1], path)
             for k, v in value.items()
         )
     if is_dataclass(hint) and isinstance(value, hint):

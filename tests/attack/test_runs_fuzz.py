@@ -377,6 +377,47 @@ def test_forged_results_get_a_sentence_and_are_made_again(
     assert digests(path) == digests(finished)
 
 
+def forge_journal(selected, folder, seed, n):
+    """A journal whose checksum fits and whose content does not."""
+    rng = np.random.default_rng(seed)
+    whole = digests(selected)
+    counts = {"read": 0, "mended": 0}
+    for turn in range(n):
+        path = folder / "run"
+        shutil.copytree(selected, path)
+        mine = path / "selection.json"
+        write_sealed(mine, disturbed(read_sealed(mine), rng))
+        read = answer(("cover", path, "--epsilon", EPSILON)) is not None
+        assert taskspace("verify", path).returncode == (0 if read else 1), (seed, turn)
+        for words in (
+            ("report", path, "--out", folder / "figures"),
+            ("plot", path, "history", "--out", folder / "history.png"),
+        ):
+            done = taskspace(*words)
+            assert done.returncode == (0 if read else 2), (seed, turn, done.stderr)
+        counts["read"] += read
+        with contextlib.suppress(TaskspaceError):
+            run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
+            again = digests(path)
+            del again["selection.json"]  # how long it took is in it
+            if not read:
+                assert again.items() <= whole.items(), (seed, turn)
+                counts["mended"] += 1
+        shutil.rmtree(path)
+    return counts
+
+
+def test_forged_journals(selected, tmp_path):
+    assert forge_journal(selected, tmp_path, 0, 8)["mended"] > 3
+
+
+@pytest.mark.slow
+def test_many_forged_journals(selected, tmp_path):
+    counts = forge_journal(selected, tmp_path, 1, 200)
+    assert counts["mended"] > 80
+    assert counts["read"] > 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_many_forged_records(finished, tmp_path, few_cells, seed):

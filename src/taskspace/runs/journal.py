@@ -17,7 +17,6 @@ import numpy as np
 
 from taskspace._files import (
     clean_leftovers,
-    read_sealed,
     write_atomically,
     write_sealed,
 )
@@ -38,6 +37,7 @@ from taskspace.runs.answers import answer
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import as_text, difference
+from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.select import Candidates, SelectResult
 from taskspace.select.interpolated import blend
@@ -135,7 +135,7 @@ class SelectionJournal:
     def _record(self) -> dict[str, Any] | None:
         """The journal; None for a new selection, and one whose journal was lost."""
         try:
-            return read_sealed(self.path / "selection.json")
+            return read_selection(self.path)
         except DamagedFileError as damage:
             toml = self.path / "selection.toml"
             if not toml.exists() and (self.path / "manifest.json").exists():

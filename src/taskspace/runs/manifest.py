@@ -21,9 +21,7 @@ __all__ = [
     "from_text",
     "is_in_a_run",
     "is_run",
-    "is_selection",
     "read_manifest",
-    "stored_kinds",
     "usable_manifest",
 ]
 
@@ -56,28 +54,6 @@ def is_in_a_run(file: Path) -> bool:
     """
     folders = (file.parent, file.resolve().parent)
     return any((folder / name).exists() for folder in folders for name in MARKS)
-
-
-def is_selection(path: Path) -> bool:
-    """Whether the sources of a run were chosen one after the other.
-
-    Args:
-        path: a run directory.
-    """
-    return any((path / f"selection.{end}").exists() for end in ("json", "toml"))
-
-
-def stored_kinds(path: Path) -> list[str]:
-    """Where the policies of each source of a selection come from; none elsewhere.
-
-    Args:
-        path: the run directory.
-    """
-    if not is_selection(path):
-        return []
-    sources = read_sealed(path / "selection.json")["sources"]
-    stored = [entry for entry in sources if "place" in entry]
-    return [entry["kind"] for entry in sorted(stored, key=lambda e: e["place"])]
 
 
 def check_ours(path: Path) -> None:

@@ -63,12 +63,12 @@ from taskspace.runs.manifest import (
     difference,
     from_text,
     is_run,
-    is_selection,
     read_manifest,
-    stored_kinds,
     usable_manifest,
 )
 from taskspace.runs.objects import Code
+from taskspace.runs.results import Results
+from taskspace.runs.selected import is_selection, stored_kinds
 from taskspace.runs.trainings import Trainings
 
 __all__ = ["RunStore"]
@@ -413,9 +413,13 @@ class RunStore:
     def damages(self) -> list[str]:
         """Everything that is missing or not what was written; reads every file."""
         found = self._blocks.damages(self._read)
-        for name in ("best_known.json", "results.json"):
+        for check in (
+            self._read_best_known,
+            lambda: Results.load(self.path / "results.json"),
+            lambda: stored_kinds(self.path),
+        ):
             try:
-                read_sealed(self.path / name)
+                check()
             except DamagedFileError as error:
                 found.append(str(error))
         return found

@@ -15,9 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._files import read_sealed, write_atomically
+from taskspace._files import write_atomically
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
+from taskspace.runs.selected import read_selection
 from taskspace.select import SelectResult
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
@@ -178,7 +179,7 @@ def stored_selection(path: str | Path) -> SelectionPlot:
             f"A history needs the directory of a selection, but {path} is none. Make "
             "one with: taskspace select FILE.toml"
         )
-    record = read_sealed(path / "selection.json")
+    record = read_selection(path)
     asked = record["asked"]
     question = Question.from_dict(asked["question"])
     selector = asked["select"].get("selector", "")

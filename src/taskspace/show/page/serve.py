@@ -21,9 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
-from taskspace._files import read_sealed
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.runs.manifest import is_run
+from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
@@ -122,7 +122,7 @@ class Live:
 
     def _covered(self) -> dict[str, list[int]]:
         path = self.reader.path
-        last = (read_sealed(path / "selection.json")["history"] or [None])[-1]
+        last = (read_selection(path)["history"] or [None])[-1]
         if last is None or not is_run(path):
             return {"covered": [0, 1]}
         n_targets = RunStore.open(path).layout.n_targets
