@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -21,7 +21,8 @@ def check_fields(record: Any, path: str = "") -> None:
     for field in fields(record):
         name, value = f"{path}{field.name}", getattr(record, field.name)
         if not fits(value, hints[field.name], f"{name}."):
-            raise ValueError(f"{name} must be {field.type}, but is {value!r:.60}")
+            wanted = getattr(field.type, "__name__", field.type)
+            raise ValueError(f"{name} must be {wanted}, but is {value!r:.60}")
 
 
 def fits(value: Any, hint: Any, path: str = "") -> bool:
@@ -29,8 +30,8 @@ def fits(value: Any, hint: Any, path: str = "") -> bool:
 
     Args:
         value: any value.
-        hint: a type, a union, `list[…]`, `tuple[…]`, `dict[…]`, `Any`; an integer is
-            a `float`, too, and a truth value is no integer.
+        hint: a class, a union, `list[…]`, `tuple[…]`, `dict[…]`, `Literal[…]`, `Any`;
+            an integer is a `float`, too, and a truth value is no integer.
         path: names that lead to it, for what `check_fields` says.
     """
     origin, inner = get_origin(hint), get_args(hint)
@@ -56,6 +57,10 @@ def fits(value: Any, hint: Any, path: str = "") -> bool:
     if is_dataclass(hint) and isinstance(value, hint):
         check_fields(value, path)
         return True
+    if origin is Literal:
+        return type(value) is str and value in inner
     if hint is float:
         return type(value) in (int, float)
-    return type(value) is (type(None) if hint is None else hint)
+    if hint in (int, bool, str, NoneType):
+        return type(value) is hint
+    return isinstance(value, hint)

@@ -8,14 +8,16 @@ import contextlib
 import hashlib
 import json
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from taskspace._files import read_sealed, write_sealed
+from taskspace._files import checksum, read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
 from taskspace.library import load_library
+from taskspace.library.files import _digest
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.archive import write_archive
@@ -416,6 +418,69 @@ def test_many_forged_journals(selected, tmp_path):
     counts = forge_journal(selected, tmp_path, 1, 200)
     assert counts["mended"] > 80
     assert counts["read"] > 5
+
+
+def forge_files(finished, folder, seed, n):
+    """Archives, libraries and covers: checksums that fit, content that does not."""
+    rng = np.random.default_rng(seed)
+    library, cover, archive = (folder / name for name in ("good", "c.json", "a.npz"))
+    asked = ("--epsilon", EPSILON, "--method", "greedy")
+    for words in (
+        ("export", finished, *asked, "--to", library, "--as", "tables"),
+        ("cover", finished, *asked, "--save", cover),
+        ("archive", finished, archive),
+    ):
+        assert taskspace(*words).returncode == 0
+    record = json.loads((library / "library.json").read_text())
+    arrays = dict(np.load(archive))
+    counts = Counter()
+    for _ in range(n):
+        bad = folder / "bad"
+        bad.mkdir()
+        (bad / "c.json").write_text(
+            json.dumps(disturbed(json.loads(cover.read_text()), rng))
+        )
+        notes = json.loads(str(arrays["notes"]))
+        seals = notes.pop("crc32c")
+        forged = disturbed(notes, rng)
+        known = {"crc32c": seals}
+        body = json.dumps({**forged, **known} if isinstance(forged, dict) else forged)
+        seal = checksum(body.encode())
+        changed = {"notes": np.array(body), "notes_crc32c": np.array(seal)}
+        np.savez(bad / "a.npz", **{**arrays, **changed})
+        shutil.copytree(library, bad / "library")
+        parts = {k: v for k, v in record.items() if k not in ("files", "checksum")}
+        forged = disturbed(parts, rng)
+        if isinstance(forged, dict):
+            forged["files"] = record["files"]
+            forged["checksum"] = _digest(forged)
+        (bad / "library" / "library.json").write_text(json.dumps(forged))
+        for words in (
+            ("verify", bad / "c.json", finished),
+            ("cover", bad / "a.npz", "--epsilon", EPSILON),
+            ("report", bad / "a.npz", "--out", folder / "figures"),
+            ("explore", bad / "a.npz", "--out", folder / "page.html"),
+            ("explore", bad / "library", "--out", folder / "page.html"),
+            ("evaluate", bad / "library", "msd-v1", "--contexts", 20),
+        ):
+            done = taskspace(*words)
+            assert done.returncode in (0, 1, 2), words
+            counts[words[0], done.returncode] += 1
+        shutil.rmtree(bad)
+    return counts
+
+
+def test_forged_files_are_never_a_traceback(finished, tmp_path):
+    counts = forge_files(finished, tmp_path, 0, 6)
+    assert counts["explore", 2] > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_many_forged_files(finished, tmp_path, seed):
+    counts = forge_files(finished, tmp_path, seed, 100)
+    assert counts["cover", 2] > 30
+    assert counts["cover", 0] > 10
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._typed import check_fields
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.proof import PriceProof
 from taskspace.cover.restrictions import Restrictions, restrict
@@ -141,7 +142,12 @@ class Cover:
                 ) from error
         if known.get("spares") is not None:
             known["spares"] = _spares(known["spares"], len(known["assignment"]))
-        return cls(**known)
+        found = cls(**known)
+        try:
+            check_fields(found)
+        except ValueError as error:
+            raise InvalidInputError(f"Of a saved cover {error}.") from error
+        return found
 
     def save(self, path: str | Path, question: dict[str, Any] | None = None) -> None:
         """Write the cover as JSON.

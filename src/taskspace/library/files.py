@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._typed import check_fields
 from taskspace.errors import InvalidInputError
 from taskspace.library.base import PolicyLibrary
 from taskspace.library.records import Entry, Guarantee, Status
@@ -127,7 +128,8 @@ def load_library(folder: str | Path) -> PolicyLibrary:
     try:
         return _rebuild(record, data)
     except (
-        KeyError, TypeError, ValueError, IndexError, EOFError, MemoryError,
+        AttributeError, KeyError, TypeError, ValueError, IndexError, EOFError,
+        MemoryError,
     ) as error:  # fmt: skip
         if isinstance(error, InvalidInputError):
             raise
@@ -162,7 +164,7 @@ def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary
         }
         stack = kind.from_arrays(named("policy_"), settings)
     regions = REGION_KINDS[record["regions"]["kind"]].from_arrays(named("region_"))
-    return PolicyLibrary(
+    found = PolicyLibrary(
         tuple(Entry(**entry) for entry in record["entries"]),
         regions,
         Guarantee.from_dict(record["guarantee"]),
@@ -174,6 +176,8 @@ def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary
         record["rule"],
         record["provenance"],
     )
+    check_fields(found)
+    return found
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

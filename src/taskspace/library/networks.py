@@ -26,7 +26,7 @@ def training_steps(library: PolicyLibrary) -> int | None:
         library: the library.
     """
     steps = library.provenance.get("environment_steps")
-    return int(steps) if steps else None
+    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 def conditioned_networks(

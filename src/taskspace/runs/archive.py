@@ -32,7 +32,7 @@ from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.table import DIMS
 from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import as_text
+from taskspace.runs.manifest import as_text, check_about
 from taskspace.runs.objects import Code
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
@@ -262,6 +262,9 @@ def _notes(values: dict[str, Any]) -> dict[str, Any]:
             f"The archive has format {notes['version']}, this taskspace reads up to "
             f"{FORMAT_VERSION}. Use the taskspace that wrote it."
         )
+    check_about(notes["attrs"], notes["system"])
+    if not isinstance(notes["attrs"]["best_known_kind"], str):
+        raise ValueError("it does not say what regret is against")
     return notes
 
 

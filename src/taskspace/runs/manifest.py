@@ -15,6 +15,7 @@ from taskspace.performance.table import DIMS
 __all__ = [
     "FORMAT_VERSION",
     "as_text",
+    "check_about",
     "check_manifest",
     "check_ours",
     "difference",
@@ -111,12 +112,9 @@ def check_manifest(manifest: dict[str, Any]) -> None:
     Args:
         manifest: what `read_manifest` gave.
     """
-    layout, notes, system = (manifest[key] for key in ("layout", "notes", "system"))
+    layout = manifest["layout"]
     counts = {f"n_{what}": layout[f"n_{what}"] for what in COUNTED}
     steps = (layout["train_rows"], layout["table_rows"])
-    plain = str | int | float | None
-    solved = system["solved_return"]
-    axes = [(axis["name"], axis["label"], axis["unit"]) for axis in system["axes"]]
     holds = (
         set(layout) == {*counts, "train_rows", "table_rows", "variables", "is_computed"}
         and all(_is_count(n) for n in [*counts.values(), *steps])
@@ -125,7 +123,25 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         and isinstance(layout["is_computed"], bool)
         and len(layout["variables"]) > 0
         and set(layout["variables"]) <= DIMS.keys()
-        and all(
+        and all(isinstance(folder, str) for folder in manifest["modules"])
+    )
+    if not holds:
+        raise ValueError("it holds values that no run has")
+    check_about(manifest["notes"], manifest["system"])
+
+
+def check_about(notes: dict[str, Any], system: dict[str, Any]) -> None:
+    """Refuse what a run or an archive says of itself, if it is of the wrong kind.
+
+    Args:
+        notes: attributes of the table.
+        system: what reading must know of the system.
+    """
+    plain = str | int | float | None
+    solved = system["solved_return"]
+    axes = [(axis["name"], axis["label"], axis["unit"]) for axis in system["axes"]]
+    holds = (
+        all(
             isinstance(value, plain) for name, value in notes.items() if name != "notes"
         )
         and all(isinstance(note, str) for note in notes.get("notes", []))
@@ -134,10 +150,9 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         and _is_count(notes.get("n_episodes", 0))
         and all(isinstance(word, str) for axis in axes for word in axis)
         and (solved is None or type(solved) in (int, float))
-        and all(isinstance(folder, str) for folder in manifest["modules"])
     )
     if not holds:
-        raise ValueError("it holds values that no run has")
+        raise ValueError("it says of itself what no run says")
 
 
 def usable_manifest(path: Path) -> dict[str, Any] | None:
