@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 from taskspace._files import plain, read_sealed, write_sealed
-from taskspace._typed import check_fields
+from taskspace._typed import check_fields, fits
 from taskspace.cover import Cover
 from taskspace.cover.answer import CoverAnswer
-from taskspace.errors import DamagedFileError
+from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.questions import Question
 from taskspace.systems.base import Provenance
 
@@ -231,16 +231,30 @@ class Results:
         values = read_sealed(path)
         try:
             found = cls.from_dict(values)
-            check_fields(found)
-            if found.provenance not in get_args(Provenance):
-                raise ValueError(f"its provenance is {found.provenance!r}")
-            for answer in found.covers:
-                _check_places(answer.cover, found.n_sources, found.n_targets)
+            _check(found)
             return found
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError, KeyError, TypeError, ValueError, TaskspaceError,
+        ) as error:  # fmt: skip
             raise DamagedFileError(
                 f"{path} is not what this taskspace writes: {error!r}."
             ) from error
+
+
+def _check(found: Results) -> None:
+    """Refuse results that no run could have written."""
+    check_fields(found)
+    if found.provenance not in get_args(Provenance):
+        raise ValueError(f"its provenance is {found.provenance!r}")
+    for answer in found.covers:
+        _check_places(answer.cover, found.n_sources, found.n_targets)
+    for c in found.curves:
+        if len({len(x) for x in (c.n_sources, c.coverage, c.low, c.high)}) > 1:
+            raise ValueError("a curve of it is cut short")
+    for failure in found.failures:
+        told = failure["context"], failure["seed"], failure["reason"]
+        if not fits(told, tuple[dict[str, float], int, str]):
+            raise ValueError("a failure of it has no context or reason")
 
 
 def _check_places(cover: Cover, n_sources: int, n_targets: int) -> None:
