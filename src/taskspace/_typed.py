@@ -54,13 +54,14 @@ def fits(value: Any, hint: Any, path: str = "") -> bool:
             fits(k, inner[0], path) and fits(v, inner[1], path)
             for k, v in value.items()
         )
-    if is_dataclass(hint) and isinstance(value, hint):
-        check_fields(value, path)
-        return True
     if origin is Literal:
         return type(value) is str and value in inner
     if hint is float:
         return type(value) in (int, float)
     if hint in (int, bool, str, NoneType):
         return type(value) is hint
-    return isinstance(value, hint)
+    if not isinstance(value, hint):
+        return False
+    if is_dataclass(value):
+        check_fields(value, path)
+    return True

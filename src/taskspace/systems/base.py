@@ -69,7 +69,7 @@ class ContextAxis:
         )
 
 
-REDUCED = ("worst", "best", "gap_worst", "gap_best")
+REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 """What criteria need of a family's performance, each `(source, target)`: `worst` and
 `best` are the smallest and largest J(target, π) over the family, `gap_worst` and
 `gap_best` the largest and smallest J(source, π) − J(target, π)."""
