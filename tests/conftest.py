@@ -1,10 +1,14 @@
 """Settings shared by all tests."""
 
 import os
+import signal
 
 from hypothesis import settings
 
-# One thread a worker: the tests run side by side.
+# Started in the background, a process ignores Ctrl-C, and so would those of the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# The tests run side by side.
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 settings.register_profile("taskspace", deadline=None, max_examples=60)
 settings.load_profile("taskspace")

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -193,3 +194,55 @@ def test_memory_that_runs_out_is_not_a_failed_training(tmp_path, monkeypatch):
     monkeypatch.setattr(execute.Task, "do", do)
     with pytest.raises(MemoryError):
         run_experiment(small(), tmp_path / "run", workers=0)
+
+
+SLEEPER = """
+import time
+from dataclasses import dataclass
+from taskspace.trainers import Lqr
+
+@dataclass(frozen=True)
+class Sleeper(Lqr):
+    def train(self, system, contexts, *, seed):
+        time.sleep(600)
+        return super().train(system, contexts, seed=seed)
+"""
+ASLEEP = """
+name = "asleep"
+seed = 0
+[system]
+id = "msd-v1"
+[space]
+k = [1.0, 2.0, 2]
+c = [1.0, 2.0, 2]
+[trainer]
+id = "sleeper:Sleeper"
+[[criteria]]
+criterion = "regret"
+epsilon = 0.4
+"""
+
+
+@pytest.mark.parametrize("crew", [("--workers", "2"), ("--scheduler", "local")])
+@pytest.mark.parametrize(("sent", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_signals_end_busy_workers_at_once(tmp_path, start, crew, sent, code):
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    (tmp_path / "asleep.toml").write_text(ASLEEP)
+    out = tmp_path / "run"
+    process, _ = start(
+        "taskspace", "run", str(tmp_path / "asleep.toml"), "--out", str(out), *crew,
+        until="" if crew[0] == "--workers" else "Dashboard",
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (children := psutil.Process(process.pid).children(recursive=True)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(3)
+    children = psutil.Process(process.pid).children(recursive=True)
+    began = time.monotonic()
+    process.send_signal(getattr(signal, sent))
+    assert process.wait(30) == code
+    assert time.monotonic() - began < 10  # a second on a free machine
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert len(children) >= 2
+    assert not alive
