@@ -64,8 +64,11 @@ def test_a_profile_stays_within_its_memory(tmp_path):
         "from taskspace.cli import main\n"
         f"sys.argv = ['taskspace', 'profile', {str(tmp_path / 'm.npz')!r},"
         " '--memory', '1500M', '--time-limit', '20', '--format', 'json']\n"
-        "main()\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,\n"
+        "          file=sys.stderr)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -42,19 +42,27 @@ def careful_gramian(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # SciPy warns of ill-conditioning; the refinement finds out itself.
         warnings.simplefilter("ignore")
+        shifted = None if continuous else _without_identity(loop)
+        if shifted is not None:
+            loop = shifted
         balanced, (scale, _) = scipy.linalg.matrix_balance(
             loop, permute=False, separate=True
         )
         unit = _power_of_two(np.abs(balanced).max()) if continuous else 1.0
         balanced = balanced / unit
         roots = np.linalg.eigvals(balanced)
-        edge = roots.real.max() if continuous else np.abs(roots).max() - 1
-        if not edge < 0:
+        if continuous:
+            edge = roots.real
+        elif shifted is None:
+            edge = np.abs(roots) - 1
+        else:  # |1 + d| < 1 without rounding 1 + d
+            edge = 2 * roots.real + np.abs(roots) ** 2
+        if not edge.max() < 0:
             return unstable
         start = x0 / np.outer(scale, scale)
         size = _power_of_two(np.abs(start).max())
         try:
-            x = _refined(balanced, start / size, continuous)
+            x = _refined(balanced, start / size, continuous, shifted is not None)
         except (np.linalg.LinAlgError, ValueError):
             return unstable
         x = x * np.outer(scale, scale) * (size / unit)
@@ -83,12 +91,28 @@ def _reached(acts: NDArray[np.bool_], start: NDArray[np.bool_]) -> NDArray[np.bo
     return reached
 
 
+def _without_identity(loop: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """D = F − I or −F − I, None where neither is exact: F and −F have the same X.
+
+    Where eigenvalues are next to ±1, their distance from it is what decides, and
+    states of other units hide in the ones of F from whoever would balance it.
+    """
+    for signed in (loop, -loop):
+        shifted, lost = _two_sum(signed, -np.eye(len(loop)))
+        if not lost.any() and np.abs(np.diag(shifted)).max() <= 0.5:
+            return shifted
+    return None
+
+
 def _power_of_two(value: float) -> float:
     return float(2.0 ** np.floor(np.log2(value))) if 0 < value < np.inf else 1.0
 
 
 def _refined(
-    loop: NDArray[np.float64], x0: NDArray[np.float64], continuous: bool
+    loop: NDArray[np.float64],
+    x0: NDArray[np.float64],
+    continuous: bool,
+    is_shifted: bool,
 ) -> NDArray[np.float64]:
     """X of a stable loop; raises LinAlgError where no digit of it is determined."""
     excited = _reached(loop != 0, np.diag(x0) > 0)
@@ -101,7 +125,7 @@ def _refined(
     high, low = np.zeros_like(f), np.zeros_like(f)
     residual, last = start, np.inf
     for _ in range(MAX_REFINEMENTS):
-        step = _solve(f, residual, continuous)
+        step = _solve(f, residual, continuous, is_shifted)
         step = (step + step.T) / 2
         new = high + step
         diagonal = np.maximum(np.diag(new), np.diag(high))
@@ -112,7 +136,7 @@ def _refined(
         last = change
         if change <= SETTLED:
             break
-        residual = _residual(f, high, low, start, continuous)
+        residual = _residual(f, high, low, start, continuous, is_shifted)
     if not last <= HOPELESS or not (np.diag(high) > 0).all():
         raise np.linalg.LinAlgError("This loop is marginal to rounding.")
     x[part] = high
@@ -120,11 +144,19 @@ def _refined(
 
 
 def _solve(
-    f: NDArray[np.float64], right: NDArray[np.float64], continuous: bool
+    f: NDArray[np.float64],
+    right: NDArray[np.float64],
+    continuous: bool,
+    is_shifted: bool,
 ) -> NDArray[np.float64]:
     if continuous:
         return scipy.linalg.solve_continuous_lyapunov(f, -right)
-    return scipy.linalg.solve_discrete_lyapunov(f, right)
+    if not is_shifted:
+        return scipy.linalg.solve_discrete_lyapunov(f, right)
+    # D X + X Dᵀ + D X Dᵀ = −X₀ for F = I + D.
+    n, eye = len(f), np.eye(len(f))
+    left = np.kron(f, eye) + np.kron(eye, f) + np.kron(f, f)
+    return np.linalg.solve(left, -right.ravel()).reshape(n, n)
 
 
 def _two_sum(
@@ -153,12 +185,15 @@ def _accumulate(high, low, a, b):
 
 
 @njit(cache=True, error_model="numpy")
-def _residual(f, high, low, x0, continuous):
-    """X₀ + F X + X Fᵀ, or X₀ + F X Fᵀ − X, of X = high + low."""
+def _residual(f, high, low, x0, continuous, is_shifted):
+    """X₀ + F X + X Fᵀ; X₀ + F X Fᵀ − X; or with F = I + D the sum of D's terms in both.
+
+    X = high + low.
+    """
     n = len(f)
     out = np.empty((n, n))
-    y = np.empty((n, n))
-    y_low = np.empty((n, n))
+    y = np.zeros((n, n))
+    y_low = np.zeros((n, n))
     if not continuous:
         for i in range(n):
             for j in range(n):
@@ -173,15 +208,15 @@ def _residual(f, high, low, x0, continuous):
         for j in range(i, n):
             s = x0[i, j]
             c = 0.0
-            if continuous:
-                for k in range(n):
+            if not continuous and not is_shifted:
+                s, c = _accumulate(s, c, -1.0, high[i, j])
+                c -= low[i, j]
+            for k in range(n):
+                if continuous or is_shifted:
                     s, c = _accumulate(s, c, f[i, k], high[k, j])
                     s, c = _accumulate(s, c, high[i, k], f[j, k])
                     c += f[i, k] * low[k, j] + low[i, k] * f[j, k]
-            else:
-                s, c = _accumulate(s, c, -1.0, high[i, j])
-                c -= low[i, j]
-                for k in range(n):
+                if not continuous:
                     s, c = _accumulate(s, c, y[i, k], f[j, k])
                     c += y_low[i, k] * f[j, k]
             out[i, j] = s + c
