@@ -156,7 +156,7 @@ def _solve(
     # D X + X Dᵀ + D X Dᵀ = −X₀ for F = I + D.
     n, eye = len(f), np.eye(len(f))
     left = np.kron(f, eye) + np.kron(eye, f) + np.kron(f, f)
-    return np.linalg.solve(left, -right.ravel()).reshape(n, n)
+    return np.asarray(np.linalg.solve(left, -right.ravel()), np.float64).reshape(n, n)
 
 
 def _two_sum(
