@@ -14,6 +14,7 @@ import pytest
 from taskspace.errors import RunStoreError
 from taskspace.runs import RunStore, engines, execute, load_experiment, run_experiment
 from tests.attack.test_runs_attack import digests
+from tests.attack.test_runs_kills import MSD
 
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
 
@@ -207,20 +208,7 @@ class Sleeper(Lqr):
         time.sleep(600)
         return super().train(system, contexts, seed=seed)
 """
-ASLEEP = """
-name = "asleep"
-seed = 0
-[system]
-id = "msd-v1"
-[space]
-k = [1.0, 2.0, 2]
-c = [1.0, 2.0, 2]
-[trainer]
-id = "sleeper:Sleeper"
-[[criteria]]
-criterion = "regret"
-epsilon = 0.4
-"""
+ASLEEP = MSD.replace('id = "lqr"', 'id = "sleeper:Sleeper"')
 
 
 @pytest.mark.parametrize("crew", [("--workers", "2"), ("--scheduler", "local")])

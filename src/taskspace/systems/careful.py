@@ -153,10 +153,11 @@ def _solve(
         return scipy.linalg.solve_continuous_lyapunov(f, -right)
     if not is_shifted:
         return scipy.linalg.solve_discrete_lyapunov(f, right)
-    # D X + X Dᵀ + D X Dᵀ = −X₀ for F = I + D.
-    n, eye = len(f), np.eye(len(f))
-    left = np.kron(f, eye) + np.kron(eye, f) + np.kron(f, f)
-    return np.asarray(np.linalg.solve(left, -right.ravel()), np.float64).reshape(n, n)
+    # As SciPy's bilinear method, for F = I + D without forming F.
+    inverse = np.linalg.inv(2 * np.eye(len(f)) + f)
+    return scipy.linalg.solve_continuous_lyapunov(
+        inverse @ f, -2 * inverse @ right @ inverse.T
+    )
 
 
 def _two_sum(
