@@ -258,6 +258,14 @@ def selected(tmp_path_factory):
     return path
 
 
+def gone_on(path):
+    """Digests of a selection's files after it was gone on with."""
+    run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
+    again = digests(path)
+    del again["selection.json"]  # how long it took is in it
+    return again
+
+
 def fuzz_selection(selected, folder, seed, n):
     """Damage one file of a selection, read it, go on with it."""
     rng = np.random.default_rng(seed)
@@ -274,15 +282,10 @@ def fuzz_selection(selected, folder, seed, n):
         found = answer(("cover", path, "--epsilon", EPSILON))
         assert found in (None, truth), (seed, turn, file)
         try:
-            run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
+            assert gone_on(path).items() <= whole.items(), (seed, turn, file)
+            counts["mended"] += 1
         except TaskspaceError:
             counts["refused"] += 1
-        else:
-            again = digests(path)
-            for name in ("selection.json",):  # how long it took is in it
-                again.pop(name)
-            assert again.items() <= whole.items(), (seed, turn, file)
-            counts["mended"] += 1
         shutil.rmtree(path)
     return counts
 
@@ -399,9 +402,7 @@ def forge_journal(selected, folder, seed, n):
             assert done.returncode == (0 if read else 2), (seed, turn, done.stderr)
         counts["read"] += read
         with contextlib.suppress(TaskspaceError):
-            run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
-            again = digests(path)
-            del again["selection.json"]  # how long it took is in it
+            again = gone_on(path)
             if not read:
                 assert again.items() <= whole.items(), (seed, turn)
                 counts["mended"] += 1
