@@ -171,6 +171,10 @@ def test_a_lost_journal_is_made_again_from_what_is_trained(
         RunStore.open(path).table()
     with pytest.raises(RunStoreError, match=r"select\.selector is"):
         run_selection(experiment("farthest"), path)
+    question = ts.Question("regret", epsilon=0.1)
+    with pytest.raises(RunStoreError, match=r"asked for regret ≤ 0\.3"):
+        run_selection(experiment(selector), path, question=question)
+    assert RunStore.open(path).resume_command.endswith("--epsilon 0.3")
     trained = []
 
     def train(*arguments):

@@ -36,7 +36,7 @@ from taskspace.runs import chunks
 from taskspace.runs.answers import answer
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
-from taskspace.runs.manifest import as_text, difference
+from taskspace.runs.manifest import as_text, difference, usable_manifest
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.select import Candidates, SelectResult
@@ -78,6 +78,8 @@ class SelectionJournal:
         del notes["best_known_kind"]
         assert experiment.select is not None
         notes["selector"] = experiment.select.selector
+        notes["asked"] = question.statement
+        notes["epsilon"] = question.epsilon
         about = {
             "id": task.system.id,
             "axes": [{**vars(axis), "label": axis.label} for axis in task.system.axes],
@@ -154,6 +156,12 @@ class SelectionJournal:
                     "another directory with --out."
                 ) from error
             self._check(self._asked(there))
+            known = (usable_manifest(self.path) or {}).get("notes", {}).get("asked")
+            if known not in (None, self.question.statement):
+                raise RunStoreError(
+                    f"{self.path} holds another selection: it was asked for {known}. "
+                    "Nothing was changed. Choose another directory with --out."
+                ) from None
             (self.path / "results.json").unlink(missing_ok=True)
             return None
 

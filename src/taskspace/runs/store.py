@@ -483,7 +483,9 @@ class RunStore:
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
         if self.is_selection:
-            return f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
+            asked = f" --epsilon {self.notes.get('epsilon')}"
+            words = f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
+            return words + asked * ("epsilon" in self.notes)
         trust = " --trust" if self.experiment.names_code else ""
         return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
 
