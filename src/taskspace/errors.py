@@ -74,3 +74,10 @@ class RunStoreError(TaskspaceError, RuntimeError):
 
 class OutOfMemoryError(TaskspaceError, MemoryError):
     """Something would take more memory than there is, or than was allowed."""
+
+
+NOT_OF_A_TRAINING = (TaskspaceError, MemoryError, SystemError)
+"""What ends a command though a training raised it; other errors are the training's.
+
+A signal that arrives in compiled code comes out of it as a SystemError.
+"""

@@ -7,7 +7,6 @@ import errno
 import importlib
 import signal
 import sys
-import threading
 import warnings
 from typing import Any
 
@@ -18,6 +17,7 @@ from typer.main import get_command
 
 from taskspace import __version__
 from taskspace.cli.output import command, shown
+from taskspace.cli.signals import Interrupted, signal_behind, signals_heard
 from taskspace.errors import RenamedWarning, TaskspaceError
 
 __all__ = ["app", "main"]
@@ -79,11 +79,7 @@ class _Commands(TyperGroup):
             with command():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise _Interrupted from None
-
-
-class _Interrupted(BaseException):
-    """Ctrl-C reached the command."""
+            raise Interrupted from None
 
 
 app = typer.Typer(
@@ -105,19 +101,10 @@ def _root(
         raise typer.Exit
 
 
-class _Terminated(BaseException):
-    """Someone asked this process to end."""
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise _Terminated
-
-
 def main() -> None:
     """Run the command line; a bad input is one sentence and exit code 2."""
     said = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
-    code = 0
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), signals_heard():
         warnings.simplefilter("always", RenamedWarning)
         normal = warnings.showwarning
 
@@ -130,46 +117,28 @@ def main() -> None:
                 normal(message, category, *rest, **more)
 
         warnings.showwarning = note
-        before = _on_sigterm(_terminate)
         try:
             app()
-        except TaskspaceError as error:
-            said.print(f"[bold red]Error:[/bold red] {shown(error)}")
-            code = 2
-        except OSError as error:
-            if error.errno not in FULL_OR_FORBIDDEN:
+        except BaseException as error:
+            if number := signal_behind(error):
+                what = "Interrupted" if number == signal.SIGINT else "Terminated"
+                said.print(f"{what}. Run the same command to go on.")
+                sys.exit(128 + number)
+            if (sentence := _sentence(error)) is None:
                 raise
-            where = f" ({error.filename})" if error.filename else ""
-            said.print(
-                f"[bold red]Error:[/bold red] {shown(error.strerror)}{shown(where)}. "
-                "Everything finished before is kept."
-            )
-            code = 2
-        except MemoryError:
-            said.print(
-                "[bold red]Error:[/bold red] There is not enough memory. Everything "
-                "finished before is kept."
-            )
-            code = 2
-        except RecursionError:
-            said.print(
-                "[bold red]Error:[/bold red] The input is nested too deeply to be read."
-            )
-            code = 2
-        except (_Interrupted, KeyboardInterrupt):
-            said.print("Interrupted. Run the same command to go on.")
-            code = 130
-        except _Terminated:
-            said.print("Terminated. Run the same command to go on.")
-            code = 143
-        finally:
-            _on_sigterm(before)
-    if code:
-        sys.exit(code)
+            said.print(f"[bold red]Error:[/bold red] {shown(sentence)}")
+            sys.exit(2)
 
 
-def _on_sigterm(handler: Any) -> Any:
-    """Set what happens on SIGTERM; only the main thread may."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL)
+def _sentence(error: BaseException) -> str | None:
+    """What to say of an error; None where only a traceback helps."""
+    if isinstance(error, TaskspaceError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in FULL_OR_FORBIDDEN:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror}{where}. Everything finished before is kept."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Everything finished before is kept."
+    if isinstance(error, RecursionError):
+        return "The input is nested too deeply to be read."
+    return None

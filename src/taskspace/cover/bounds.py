@@ -26,6 +26,7 @@ from taskspace.cover.prices import (
     size_bound,
 )
 from taskspace.cover.primal_dual import PrimalDual
+from taskspace.cover.threads import interruptible
 from taskspace.cover.weights import multiplicative_weights
 from taskspace.errors import UnknownNameError
 from taskspace.sets import RunSets, TargetSets
@@ -197,13 +198,15 @@ def lp_prices(
     """
     from scipy import optimize  # loads slowly, and few covers need it
 
-    result = optimize.linprog(
-        costs,
-        A_ub=-cover_matrix(sets),
-        b_ub=-np.ones(sets.n_targets) if needed is None else -needed,
-        bounds=(0, None if needed is None else 1),
-        method="highs-ipm",
-        options={"time_limit": max(0.01, time_limit)},
+    result = interruptible(
+        lambda: optimize.linprog(
+            costs,
+            A_ub=-cover_matrix(sets),
+            b_ub=-np.ones(sets.n_targets) if needed is None else -needed,
+            bounds=(0, None if needed is None else 1),
+            method="highs-ipm",
+            options={"time_limit": max(0.01, time_limit)},
+        )
     )
     if result.status != 0:
         return None

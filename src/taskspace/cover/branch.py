@@ -19,6 +19,7 @@ from taskspace.cover.bounds import polished_bound
 from taskspace.cover.matrix import cover_matrix
 from taskspace.cover.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.reductions import Core, reduce_problem, whole_problem
+from taskspace.cover.threads import interruptible
 from taskspace.sets import RunSets
 
 
@@ -124,13 +125,15 @@ def _solve_lp(
     """A solution of the covering LP, and the bound that its prices prove."""
     from scipy import optimize  # loads slowly, and few covers need it
 
-    result = optimize.linprog(
-        core.costs / core.costs.min(),
-        A_ub=-cover_matrix(core.sets),
-        b_ub=-np.ones(core.sets.n_targets),
-        bounds=(0, None),
-        method="highs-ds",
-        options={"time_limit": max(0.01, clock.left)},
+    result = interruptible(
+        lambda: optimize.linprog(
+            core.costs / core.costs.min(),
+            A_ub=-cover_matrix(core.sets),
+            b_ub=-np.ones(core.sets.n_targets),
+            bounds=(0, None),
+            method="highs-ds",
+            options={"time_limit": max(0.01, clock.left)},
+        )
     )
     if result.status != 0:
         return None

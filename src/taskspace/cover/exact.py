@@ -23,6 +23,7 @@ from taskspace.cover.base import Clock
 from taskspace.cover.branch import branch_and_bound
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.matrix import cover_matrix
+from taskspace.cover.threads import interruptible
 from taskspace.sets import RunSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
@@ -265,6 +266,7 @@ def _cp_sat(question: _Question) -> _Found:
     solver.parameters.max_time_in_seconds = question.clock.left
     # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # Ctrl-C is not for the solver
     solver.parameters.linearization_level = 2 if question.linear else 0
     solver.parameters.relative_gap_limit = 0.0
     solver.parameters.absolute_gap_limit = 0.0
@@ -276,7 +278,7 @@ def _cp_sat(question: _Question) -> _Found:
             solver.stop_search()
 
     solver.best_bound_callback = look
-    status = solver.solve(model)
+    status = interruptible(lambda: solver.solve(model), solver.stop_search)
     stop.action = None
     if status == cp_model.INFEASIBLE:  # all covers are forbidden
         return _Found(None, int(question.units.sum()) + 1, True)
@@ -310,12 +312,14 @@ def search_milp(
 
     lowest: Any = np.ones(sets.n_targets) if needed is None else needed
     matrix = cover_matrix(sets)
-    result = optimize.milp(
-        costs / costs.min(),
-        integrality=np.ones(sets.n_sources),
-        bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(matrix, lb=lowest),
-        options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
+    result = interruptible(
+        lambda: optimize.milp(
+            costs / costs.min(),
+            integrality=np.ones(sets.n_sources),
+            bounds=optimize.Bounds(0, 1),
+            constraints=optimize.LinearConstraint(matrix, lb=lowest),
+            options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
+        )
     )
     if result.x is None:
         return None

@@ -8,8 +8,6 @@ work is counted in steps, not in seconds, so that a proven result repeats.
 
 import functools
 import math
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -45,6 +43,7 @@ from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.proof import PricedPart, PriceProof, join_prices
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.cover.restrictions import Rest, restrict
+from taskspace.cover.threads import Beside
 from taskspace.cover.verify import verify_cover
 from taskspace.progress import Progress
 from taskspace.sets import TargetSets, pack
@@ -363,19 +362,18 @@ class CoreSearch:
             self.local.run(own, on_chunk=lambda: stop() if self.is_solved else None)
 
         tiny = sets.n_sources <= _FEW_SOURCES and has_cp_sat() and self.is_whole
-        beside = _Beside(prove if tiny else search, Clock(clock.left), _SECONDS_ALONE)
-        take(
-            solve_exact(
-                sets,
-                costs,
-                time_limit=max(0.0, clock.left - 0.05),
-                seed=self.seed,
-                on_bound=on_bound,
-                stop=stop,
+        other = prove if tiny else search
+        with Beside(other, Clock(clock.left), _SECONDS_ALONE, stop_other):
+            take(
+                solve_exact(
+                    sets,
+                    costs,
+                    time_limit=max(0.0, clock.left - 0.05),
+                    seed=self.seed,
+                    on_bound=on_bound,
+                    stop=stop,
+                )
             )
-        )
-        stop_other()
-        beside.finish()
 
     def _solve_promising(self, clock: Clock, report) -> None:
         """Look for a better cover among the sources of least reduced cost."""
@@ -405,34 +403,10 @@ class CoreSearch:
 
     def _search_beside(self, clock: Clock, report) -> None:
         """Local search in a second thread while this one raises the bound."""
-        beside = _Beside(self.local.run, Clock(clock.left), 0.0)
-        while clock.left > 0 and not self.is_solved and not self._is_lp_done():
-            report("lower bounds")
-            self._raise_bound(clock, _FIRST_ITERATIONS)
-        while clock.left > 0 and not self.is_solved:
-            report("local search")
-            beside.wait(min(0.2, clock.left))
-        beside.finish()
-
-
-class _Beside:
-    """Work in a thread of its own, begun after a while and ended on demand."""
-
-    def __init__(self, work: Callable[[Clock], object], clock: Clock, delay: float):
-        self._clock = clock
-        self._end = threading.Event()
-
-        def run() -> None:
-            if not self._end.wait(min(delay, clock.left)):
-                work(clock)
-
-        self._thread = threading.Thread(target=run, daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    def finish(self) -> None:
-        self._end.set()
-        self._clock.stop()
-        self._thread.join()
+        with Beside(self.local.run, Clock(clock.left)) as search:
+            while clock.left > 0 and not self.is_solved and not self._is_lp_done():
+                report("lower bounds")
+                self._raise_bound(clock, _FIRST_ITERATIONS)
+            while clock.left > 0 and not self.is_solved:
+                report("local search")
+                search.wait(min(0.2, clock.left))

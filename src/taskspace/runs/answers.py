@@ -79,8 +79,6 @@ def answer(
                 time_limit=experiment.cover.time_limit,
                 seed=experiment.seed,
             )
-            if cover.stop_reason == "interrupted":
-                raise KeyboardInterrupt
             sizes = None
             if method.has_curve:
                 curve = coverage_curve(
@@ -126,7 +124,7 @@ def _known_answers(known: Results | None, question: Question) -> dict[str, Cover
     if known is None:
         return {}
     mine = (a for a in known.covers if a.question == question)
-    return {a.cover.method: a for a in mine if a.cover.stop_reason != "interrupted"}
+    return {a.cover.method: a for a in mine}
 
 
 def _thinned(curve: CoverageCurve, question: Question) -> Curve:

@@ -13,10 +13,10 @@ import numpy as np
 
 from taskspace.cover import METHODS
 from taskspace.errors import (
+    NOT_OF_A_TRAINING,
     DamagedFileError,
     InvalidInputError,
     RunStoreError,
-    TaskspaceError,
 )
 from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
@@ -154,7 +154,7 @@ def do_work(
         if parts is not None:
             return evaluate_parts(task, work, parts)
         return task.do(work)
-    except (TaskspaceError, MemoryError):
+    except NOT_OF_A_TRAINING:
         raise
     except Exception as error:
         if work.stage == "train":
@@ -186,6 +186,8 @@ def _one_by_one(task: Task, work: Work, error: Exception) -> Any:
             done = task.do(one) if len(work.contexts) > 1 else _fail(error)
             assert isinstance(done, TrainedBlock)
             parts.append(done)
+        except NOT_OF_A_TRAINING:
+            raise
         except Exception as reason:
             parts.append(None)
             reasons[place] = f"{type(reason).__name__}: {reason}"

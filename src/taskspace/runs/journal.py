@@ -29,14 +29,13 @@ from taskspace.performance.ledger import (
     TrainedBlock,
     Work,
     best_known,
-    table_notes,
 )
 from taskspace.questions import Question
 from taskspace.runs import chunks
 from taskspace.runs.answers import answer
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
-from taskspace.runs.manifest import as_text, difference, usable_manifest
+from taskspace.runs.manifest import about, as_text, difference, usable_manifest
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.select import Candidates, SelectResult
@@ -74,17 +73,11 @@ class SelectionJournal:
         self._hours = 0.0
         self._orphans: dict[str, Done] = {}
         task = ledger.task
-        notes = table_notes(task, "")
-        del notes["best_known_kind"]
+        notes, system = about(task)
         assert experiment.select is not None
         notes["selector"] = experiment.select.selector
         notes["asked"] = question.statement
         notes["epsilon"] = question.epsilon
-        about = {
-            "id": task.system.id,
-            "axes": [{**vars(axis), "label": axis.label} for axis in task.system.axes],
-            "solved_return": task.system.solved_return,
-        }
         layout = Layout(
             n_sources=0,
             n_policies=task.trainer.n_policies,
@@ -94,8 +87,8 @@ class SelectionJournal:
             table_rows=1,
             variables=task.keep,
         )
-        self._notes, self._about = notes, about
-        self._store = RunStore(path, experiment, layout, notes, about)
+        self._notes, self._system = notes, system
+        self._store = RunStore(path, experiment, layout, notes, system)
         for folder in ("policies", "blocks"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
@@ -145,25 +138,28 @@ class SelectionJournal:
                     f"{self.path} holds a run that is not a selection. Nothing was "
                     "changed. Choose another directory with --out."
                 ) from None
-            if not any((self.path / "blocks").glob("train-*.json")):
-                return None  # a new one, or killed before anything was done
-            try:
-                text = toml.read_text(encoding="utf-8")
-                there = Experiment.from_toml(text, code=self.experiment.code)
-            except (TaskspaceError, TypeError, ValueError, OSError) as error:
-                raise RunStoreError(
-                    f"{damage} Neither does {toml.name} say what was selected: choose "
-                    "another directory with --out."
-                ) from error
-            self._check(self._asked(there))
-            known = (usable_manifest(self.path) or {}).get("notes", {}).get("asked")
-            if known not in (None, self.question.statement):
-                raise RunStoreError(
-                    f"{self.path} holds another selection: it was asked for {known}. "
-                    "Nothing was changed. Choose another directory with --out."
-                ) from None
-            (self.path / "results.json").unlink(missing_ok=True)
+            if any((self.path / "blocks").glob("train-*.json")):
+                self._check_lost(toml, damage)
+                (self.path / "results.json").unlink(missing_ok=True)
             return None
+
+    def _check_lost(self, toml: Path, damage: DamagedFileError) -> None:
+        """Refuse a directory without a journal, if another selection is in it."""
+        try:
+            text = toml.read_text(encoding="utf-8")
+            there = Experiment.from_toml(text, code=self.experiment.code)
+        except (TaskspaceError, TypeError, ValueError, OSError) as error:
+            raise RunStoreError(
+                f"{damage} Neither does {toml.name} say what was selected: choose "
+                "another directory with --out."
+            ) from error
+        self._check(self._asked(there))
+        known = (usable_manifest(self.path) or {}).get("notes", {}).get("asked")
+        if known not in (None, self.question.statement):
+            raise RunStoreError(
+                f"{self.path} holds another selection: it was asked for {known}. "
+                "Nothing was changed. Choose another directory with --out."
+            ) from None
 
     def _check(self, asked: dict[str, Any]) -> None:
         """Refuse a directory of another selection."""
@@ -317,7 +313,7 @@ class SelectionJournal:
         """The same directory with room for so many sources."""
         layout = replace(self._store.layout, n_sources=n_sources)
         experiment = experiment or self._store.experiment
-        self._store = RunStore(self.path, experiment, layout, self._notes, self._about)
+        self._store = RunStore(self.path, experiment, layout, self._notes, self._system)
 
     def _write(self, place: int, past: Past) -> None:
         assert isinstance(past.done, tuple)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 
 from taskspace._files import no_links_out, read_sealed
 from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.performance.ledger import Task, table_notes
 from taskspace.performance.table import DIMS
 
 __all__ = [
     "FORMAT_VERSION",
+    "about",
     "as_text",
     "check_about",
     "check_manifest",
@@ -128,6 +131,21 @@ def check_manifest(manifest: dict[str, Any]) -> None:
     if not holds:
         raise ValueError("it holds values that no run has")
     check_about(manifest["notes"], manifest["system"])
+
+
+def about(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes of a run's table, and what reading must know of the system.
+
+    Args:
+        task: what is trained and where it is tried.
+    """
+    notes, system = table_notes(task, ""), task.system
+    del notes["best_known_kind"]  # is kept with the reference itself
+    return notes, {
+        "id": system.id,
+        "axes": [asdict(axis) | {"label": axis.label} for axis in system.axes],
+        "solved_return": system.solved_return,
+    }
 
 
 def check_about(notes: dict[str, Any], system: dict[str, Any]) -> None:

@@ -46,7 +46,6 @@ from taskspace.performance.ledger import (
     TrainedBlock,
     assemble,
     contiguous,
-    table_notes,
 )
 from taskspace.performance.table import DIMS
 from taskspace.policies import Policy
@@ -57,6 +56,7 @@ from taskspace.runs.grow import take_over
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
+    about,
     as_text,
     check_manifest,
     check_ours,
@@ -162,17 +162,8 @@ class RunStore:
 
     @classmethod
     def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
-        system = experiment.built_system
         layout = Layout.of(experiment)
-        task = _task(experiment, layout)
-        notes = table_notes(task, "")
-        del notes["best_known_kind"]
-        about = {
-            "id": system.id,
-            "axes": [asdict(axis) | {"label": axis.label} for axis in system.axes],
-            "solved_return": system.solved_return,
-        }
-        return cls(path, experiment, layout, notes, about)
+        return cls(path, experiment, layout, *about(_task(experiment, layout)))
 
     def manifest(self) -> dict[str, Any]:
         """What the directory says of itself, beside the experiment."""
@@ -482,12 +473,14 @@ class RunStore:
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
+        command, file, more = "run", "experiment.toml", ""
         if self.is_selection:
-            asked = f" --epsilon {self.notes.get('epsilon')}"
-            words = f"taskspace select {self.path / 'selection.toml'} --out {self.path}"
-            return words + asked * ("epsilon" in self.notes)
-        trust = " --trust" if self.experiment.names_code else ""
-        return f"taskspace run {self.path / 'experiment.toml'} --out {self.path}{trust}"
+            command, file = "select", "selection.toml"
+            if "epsilon" in self.notes:
+                more = f" --epsilon {self.notes['epsilon']}"
+        elif self.experiment.names_code:
+            more = " --trust"
+        return f"taskspace {command} {self.path / file} --out {self.path}{more}"
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:

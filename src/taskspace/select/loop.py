@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError, TaskspaceError
 from taskspace.performance.ledger import (
     TRAINED,
     Ledger,
@@ -121,7 +121,7 @@ def do_source(task: Task, work: Work) -> Done:
     """
     try:
         block = task.do(replace(work, stage="train"))
-    except TaskspaceError:
+    except NOT_OF_A_TRAINING:
         raise
     except Exception as error:
         return f"{type(error).__name__}: {error}"
