@@ -42,13 +42,12 @@ class Core:
             sources: True for each source that stays.
             targets: True for each target that stays.
         """
-        kept = np.flatnonzero(sources)
-        return Core(
-            self.sets.subset(kept).keep_targets(targets),
-            self.costs[kept],
-            self.sources[kept],
-            self.targets[targets],
-        )
+        sets, kept = self.sets, np.flatnonzero(sources)
+        if len(kept) < sets.n_sources:
+            sets = sets.subset(kept)
+        if not targets.all():
+            sets = sets.keep_targets(targets)
+        return Core(sets, self.costs[kept], self.sources[kept], self.targets[targets])
 
 
 @dataclass(frozen=True)
@@ -118,27 +117,13 @@ def components(core: Core) -> list[Core]:
     Args:
         core: what is left of a problem.
     """
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
-
     if core.sets.n_targets == 0:
         return []
-    n, n_sources = core.sets.n_targets, core.sets.n_sources
-    offsets, starts, stops = core.sets.arrays
-    # A run joins its targets in a chain, and its source to the first of them: so few
-    # edges say what one edge a (source, target) pair would.
-    begins = np.bincount(starts, minlength=n) - np.bincount(stops - 1, minlength=n)
-    chain = np.flatnonzero(np.cumsum(begins) > 0)
-    owners = n + np.repeat(np.arange(n_sources), np.diff(offsets))
-    rows, columns = np.append(chain, owners), np.append(chain + 1, starts)
-    graph = sparse.coo_array(
-        (np.ones(len(rows), bool), (rows, columns)), shape=(n + n_sources,) * 2
-    )
-    _, labels = connected_components(graph, directed=False)
-    parts = np.unique(labels[:n])
-    if len(parts) == 1 and (labels == parts[0]).all():
+    of_source, of_target = _find_parts(core.sets.arrays, core.sets.n_targets)
+    parts = np.unique(of_target)
+    if len(parts) == 1 and (of_source == parts[0]).all():
         return [core]
-    return [core.keep(labels[n:] == part, labels[:n] == part) for part in parts]
+    return [core.keep(of_source == part, of_target == part) for part in parts]
 
 
 def _take_forced(core: Core) -> tuple[Core, list[int], list[int]]:
@@ -175,6 +160,41 @@ def _drop_dominated_targets(core: Core) -> Core:
 
 
 # --- compiled kernels -------------------------------------------------------------
+
+
+@numba.njit(cache=True)
+def _root(parent, t):
+    while parent[t] != t:
+        parent[t] = parent[parent[t]]
+        t = parent[t]
+    return t
+
+
+@numba.njit(cache=True)
+def _find_parts(sets, n_targets):
+    """A label for each source, -1 without targets, and for each target."""
+    off, sta, sto = sets
+    joined = np.zeros(n_targets + 1, np.int64)  # runs that begin less runs that end
+    for r in range(len(sta)):
+        joined[sta[r]] += 1
+        joined[sto[r] - 1] -= 1
+    parent = np.arange(n_targets)
+    n_open = 0
+    for t in range(n_targets - 1):
+        n_open += joined[t]
+        if n_open > 0:
+            parent[t + 1] = parent[t]
+    for s in range(len(off) - 1):
+        for r in range(off[s] + 1, off[s + 1]):
+            a, b = _root(parent, sta[r - 1]), _root(parent, sta[r])
+            parent[max(a, b)] = min(a, b)
+    of_source = np.full(len(off) - 1, -1)
+    for s in range(len(off) - 1):
+        if off[s] < off[s + 1]:
+            of_source[s] = _root(parent, sta[off[s]])
+    for t in range(n_targets):
+        parent[t] = _root(parent, t)
+    return of_source, parent
 
 
 @numba.njit(cache=True)

@@ -4,11 +4,11 @@ Shares no code with the methods that found the bounds.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.cover.proof import PriceProof
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
+
+_BLOCK_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +126,14 @@ class Problem:
         Args:
             values: one integer for each target.
         """
-        runs = self.sets.to_runs()
         zero = np.zeros(1, values.dtype)
         prefix = np.concatenate([zero, np.cumsum(values)])
-        parts = prefix[runs.stops] - prefix[runs.starts]
-        until = np.concatenate([zero, np.cumsum(parts)])
-        return until[runs.offsets[1:]] - until[runs.offsets[:-1]]
+        loads = np.zeros(self.sets.n_sources, values.dtype)
+        for block in _blocks(self.sets):
+            parts = prefix[block.stops] - prefix[block.starts]
+            until = np.concatenate([zero, np.cumsum(parts)])
+            loads[block.sources] = until[block.ends[1:]] - until[block.ends[:-1]]
+        return loads
 
 
 def price_bound(
@@ -209,24 +213,54 @@ def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    runs = sets.to_runs()
-    marks = np.zeros(sets.n_targets + 1, np.int64)
-    marks[targets + 1] = 1
-    before = np.cumsum(marks)  # targets with a price before each target
-    first, last = before[runs.starts], before[runs.stops]
-    owner = np.repeat(np.arange(sets.n_sources), np.diff(runs.offsets))
-    kept = first < last
-    first, last, owner = first[kept], last[kept], owner[kept]
     n = len(targets)
-    joins = np.cumsum(
-        np.bincount(first, minlength=n) - np.bincount(last - 1, minlength=n)
-    )
-    chain = np.flatnonzero(joins[: n - 1] > 0)
-    rows = np.concatenate([chain, n + owner])
-    columns = np.concatenate([chain + 1, first])
-    size = n + sets.n_sources
-    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(size, size))
-    return connected_components(graph, directed=False)[1][:n]
+    marks = np.zeros(sets.n_targets + 1, np.int32)
+    marks[targets + 1] = 1
+    before = np.cumsum(marks, dtype=np.int32)  # targets with a price before each one
+    joins = np.zeros(n, np.int64)
+    for block in _blocks(sets):
+        first, last = before[block.starts], before[block.stops]
+        kept = first < last
+        joins += np.bincount(first[kept], minlength=n)
+        joins -= np.bincount(last[kept] - 1, minlength=n)
+    # Neighbours that a run joins have one label,
+    labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0), dtype=np.int32)
+    # and a source joins the labels of its runs.
+    for block in _blocks(sets):
+        first, last = before[block.starts], before[block.stops]
+        kept, n_labels = first < last, int(labels.max()) + 1
+        if n_labels == 1:
+            break
+        owner = np.repeat(np.arange(len(block.ends) - 1), np.diff(block.ends))
+        rows, columns = n_labels + owner[kept], labels[first[kept]]
+        graph = sparse.coo_array(
+            (np.ones(len(rows), bool), (rows, columns)),
+            shape=(n_labels + len(block.ends) - 1,) * 2,
+        )
+        labels = connected_components(graph, directed=False)[1][labels]
+    return labels
+
+
+class _Block(NamedTuple):
+    """Runs of some sources: those of its k-th from `ends[k]` to `ends[k + 1]`."""
+
+    sources: slice
+    ends: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    stops: NDArray[np.int32]
+
+
+def _blocks(sets: TargetSets) -> Iterator[_Block]:
+    """All runs, a million at a time or one source, so that little memory is needed."""
+    runs = sets.to_runs()
+    a = 0
+    while a < sets.n_sources:
+        most = runs.offsets[a] + _BLOCK_RUNS
+        b = max(a + 1, int(np.searchsorted(runs.offsets, most, side="right")) - 1)
+        part = slice(runs.offsets[a], runs.offsets[b])
+        ends = runs.offsets[a : b + 1] - runs.offsets[a]
+        yield _Block(slice(a, b), ends, runs.starts[part], runs.stops[part])
+        a = b
 
 
 def knapsack_bound(problem: Problem, needed: int) -> Fraction:

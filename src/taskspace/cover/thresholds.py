@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, final
 
@@ -142,9 +143,8 @@ class Thresholds:
 
     def __init__(self, losses: Losses, epsilons: NDArray[np.float64]):
         self._losses, self._epsilons = losses, epsilons
-        n_bytes = max(1, losses.n_sources * losses.n_targets // 8)
-        self._room = max(1, _memory.available() // 8 // n_bytes)
-        self._kept: dict[int, TargetSets] = {}
+        self._n_bytes = losses.n_sources * losses.n_targets // 8  # of one, as bits
+        self._kept: dict[int, Any] = {}  # `PackedSets` or `RunSets`
 
     def at(self, k: int, coming: Sequence[int] = ()) -> TargetSets:
         """The sets at one tolerance.
@@ -154,12 +154,14 @@ class Thresholds:
             coming: places that will be asked for next.
         """
         if k not in self._kept:
-            n = 1 if self._losses.in_memory else min(AT_ONCE, self._room)
+            most = _memory.available() // 8 // max(1, self._n_bytes)
+            n = 1 if self._losses.in_memory else max(1, min(AT_ONCE, most))
             self._make([k, *(c for c in coming if c not in self._kept)][:n])
-        return self._kept[k]
+        return replace(self._kept[k])  # what is computed from it is not kept
 
     def _make(self, places: Sequence[int]) -> None:
-        while self._kept and len(self._kept) + len(places) > self._room:
+        room = _memory.available() // 8 - len(places) * self._n_bytes
+        while self._kept and sum(sets.nbytes for sets in self._kept.values()) > room:
             self._kept.pop(next(iter(self._kept)))
         if len(places) == 1:
             epsilon = self._epsilons[places[0]]
