@@ -47,6 +47,8 @@ CLEARLY = 40
 EASY = 14
 # Largest relative correction of a checked loop.
 ACCURATE = 1e-11
+# Beyond so many, rounding of F X Fᵀ − X hides a correction of that size.
+CHECKED = 21
 # ‖F‖h ≤ 1/8 and 12 terms leave a remainder below 1e-17 (2·‖F‖h enters X_h).
 TAYLOR_STEP = 3.0  # −log2 of 1/8
 TAYLOR_TERMS = 12
@@ -309,6 +311,8 @@ def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
     for w in range(LANES):
         if state[w] != DONE or steps[w] <= EASY:
             continue
+        if not continuous and steps[w] > CHECKED:
+            state[w] = UNDECIDED
         for i in range(n):
             if not abs(r[i, i, w]) <= ACCURATE * x[i, i, w]:
                 state[w] = UNDECIDED
