@@ -307,19 +307,30 @@ def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):
     assert digests(tmp_path / "run") == digests(tmp_path / "whole")
 
 
-def test_workers_end_with_their_parent(tmp_path):
-    """SIGKILL of a parent leaves no worker behind."""
-    code = (
-        "import time, os, sys\n"
-        "from taskspace.runs.engines import engine\n"
-        "if __name__ == '__main__':\n"
-        "    with engine(2, None) as found:\n"
-        "        list(found.executor.map(abs, range(4)))\n"
-        "        print('ready', flush=True)\n"
-        "        time.sleep(60)\n"
-    )
+CREWS = {
+    "of a run": """
+from taskspace.runs.engines import engine
+if __name__ == '__main__':
+    with engine(2, None) as found:
+        list(found.executor.map(abs, range(4)))
+        print('ready', flush=True)
+        time.sleep(60)
+""",
+    "of a function": """
+from taskspace.systems.parallel import parallel_map
+if __name__ == '__main__':
+    parallel_map(time.sleep, [0.2] * 20, 2)
+    print('ready', flush=True)
+    parallel_map(time.sleep, [60] * 4, 2)
+""",
+}
+
+
+@pytest.mark.parametrize("crew", CREWS)
+def test_workers_end_with_their_parent(tmp_path, crew):
+    """SIGKILL of a parent leaves no worker behind, whatever it does."""
     file = tmp_path / "parent.py"
-    file.write_text(code)
+    file.write_text("import time\n" + CREWS[crew])
     with subprocess.Popen(
         [sys.executable, file], stdout=subprocess.PIPE, text=True
     ) as parent:

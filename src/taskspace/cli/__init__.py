@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from taskspace import __version__
 from taskspace.cli.output import command, shown
-from taskspace.cli.signals import Interrupted, signal_behind, signals_heard
+from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
 from taskspace.errors import RenamedWarning, TaskspaceError
 
 __all__ = ["app", "main"]
@@ -123,7 +123,7 @@ def main() -> None:
             if number := signal_behind(error):
                 what = "Interrupted" if number == signal.SIGINT else "Terminated"
                 said.print(f"{what}. Run the same command to go on.")
-                sys.exit(128 + number)
+                leave(128 + number)
             if (sentence := _sentence(error)) is None:
                 raise
             said.print(f"[bold red]Error:[/bold red] {shown(sentence)}")

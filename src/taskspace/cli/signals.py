@@ -6,14 +6,16 @@ into a SystemError, finalizers and garbage collection only print them.
 """
 
 import _thread
+import atexit
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["Interrupted", "signal_behind", "signals_heard"]
+__all__ = ["Interrupted", "leave", "signal_behind", "signals_heard"]
 
 
 class Interrupted(BaseException):
@@ -40,6 +42,22 @@ def signal_behind(error: BaseException | None) -> int | None:
             return signal.SIGTERM
         error = error.__cause__ or error.__context__
     return None
+
+
+def leave(code: int) -> NoReturn:
+    """End this process as at any end, but without taking Python itself down.
+
+    What a signal left half done may crash there; JAX's compiler often does.
+
+    Args:
+        code: exit code of the process.
+    """
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 @contextmanager

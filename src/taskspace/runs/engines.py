@@ -5,7 +5,6 @@ import importlib.util
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExec
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, final
 
+from taskspace._processes import follow_parent
 from taskspace.errors import MissingExtraError, RunStoreError
 
 __all__ = ["Engine", "engine"]
@@ -165,7 +165,7 @@ def _processes(workers: int) -> Iterator[Engine]:
     os.environ.update(threads)
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(
-        workers, mp_context=spawn, initializer=_follow_parent, initargs=(os.getpid(),)
+        workers, mp_context=spawn, initializer=follow_parent, initargs=(os.getpid(),)
     )
     try:
         yield _Processes(pool, workers)
@@ -183,18 +183,6 @@ def _processes(workers: int) -> Iterator[Engine]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _follow_parent(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and end when it ends, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 # --- a Dask cluster ---------------------------------------------------------------

@@ -8,8 +8,8 @@ changes on disk, or old code would go on working.
 
 import atexit
 import multiprocessing
+import os
 import pickle
-import signal
 import sys
 import threading
 import traceback
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from taskspace._processes import follow_parent
 from taskspace.errors import InvalidInputError, TaskspaceError
 
 __all__ = ["parallel_map"]
@@ -144,7 +145,9 @@ def _pool(workers: int) -> _Pool:
             return pool
         _discard(pool)
     spawn = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin)
+    executor = ProcessPoolExecutor(
+        workers, mp_context=spawn, initializer=follow_parent, initargs=(os.getpid(),)
+    )
     started = [executor.submit(_started) for _ in range(workers)]
     pool = _Pool(executor, started, workers, files)
     _kept.append(pool)
@@ -175,11 +178,6 @@ def _code_on_disk() -> dict[str, int]:
         except OSError:
             continue
     return found
-
-
-def _begin() -> None:
-    """Leave Ctrl-C to the process that gives the work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _started() -> int:
