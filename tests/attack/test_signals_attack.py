@@ -113,7 +113,7 @@ def test_a_solver_that_is_interrupted_ends():
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         minimum_cover(sets, time_limit=50, progress=_interrupts_the_exact_solver)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def _interrupts_the_exact_solver(stage, low, best, phase):
