@@ -32,7 +32,7 @@ class Swallows:
 def plant(frame, event, arg):
     name = frame.f_code.co_name
     if event == "call" and where == "numba":
-        # Numba makes the second of two arrays after the first has failed.
+        # An array that is not made here ends in a crash or a SystemError.
         if name == "_numba_unpickle" and frame.f_back.f_code.co_name == "inverse":
             sys.setprofile(None)
             signal.raise_signal(number)

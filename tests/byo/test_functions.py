@@ -3,7 +3,6 @@
 import os
 import time
 from concurrent.futures import wait
-from functools import partial
 
 import numpy as np
 import pytest
@@ -93,11 +92,14 @@ def test_processes_are_kept(monkeypatch):
     assert parallel._kept[0] is not kept
 
 
+def _begins_slowly(parent):
+    time.sleep(3)
+
+
 def test_work_begins_before_the_processes_do(monkeypatch):
     """As long as no process has started, this one works; at the end it has all."""
     parallel._stop_all()
-    slow = "time.sleep(3)"
-    monkeypatch.setattr(parallel, "_begin", partial(exec, f"import time; {slow}"))
+    monkeypatch.setattr(parallel, "follow_parent", _begins_slowly)
     table = ts.evaluate_policies(
         where_am_i, [0.0] * 10, ts.Grid(x=(0.0, 1.0, 2)), workers=2
     )

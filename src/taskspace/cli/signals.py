@@ -1,8 +1,8 @@
 """How a command ends when it is asked to: Ctrl-C and SIGTERM.
 
 Python raises both as exceptions wherever the program happens to be. That may be a
-place that does not let them pass as they are: Numba's compiled functions turn them
-into a SystemError, finalizers and garbage collection only print them.
+place that does not let them pass: Numba's compiled functions crash or turn them into
+a SystemError, finalizers and garbage collection only print them. There they wait.
 """
 
 import _thread
@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 __all__ = ["Interrupted", "leave", "signal_behind", "signals_heard"]
@@ -24,6 +25,13 @@ class Interrupted(BaseException):
 
 class _Terminated(BaseException):
     """Someone asked this process to end."""
+
+
+RAISED: dict[int, type[BaseException]] = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: _Terminated,
+}
+"""What each signal raises."""
 
 
 def signal_behind(error: BaseException | None) -> int | None:
@@ -66,25 +74,38 @@ def signals_heard() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread hears signals
         return
-    on_sigterm = signal.signal(signal.SIGTERM, _terminate)
+    before = {number: signal.getsignal(number) for number in RAISED}
     on_lost = sys.unraisablehook
 
-    def ask_again(lost: Any) -> None:
+    def look(lost: Any) -> None:
         if number := signal_behind(lost.exc_value):
-            # In a moment: at once it would be raised in here, and lost again.
-            again = threading.Timer(0.01, _thread.interrupt_main, [number])
-            again.daemon = True
-            again.start()
+            _ask_again(number)
         else:
             on_lost(lost)
 
-    sys.unraisablehook = ask_again
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as in what a shell starts in the background
+            signal.signal(number, _hear)
+    sys.unraisablehook = look
     try:
         yield
     finally:
         sys.unraisablehook = on_lost
-        signal.signal(signal.SIGTERM, on_sigterm or signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise _Terminated
+def _hear(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_name == "_numba_unpickle":  # called by compiled functions
+            _ask_again(number)
+            return
+        frame = frame.f_back
+    raise RAISED[number]
+
+
+def _ask_again(number: int) -> None:
+    """Hear a signal again in a moment, when the program is somewhere else."""
+    again = threading.Timer(0.01, _thread.interrupt_main, [number])
+    again.daemon = True
+    again.start()
