@@ -21,6 +21,7 @@ from taskspace.sets import PackedSets, TargetSets, pack
 __all__ = ["Losses", "MatrixLosses", "TableLosses", "Thresholds", "default_epsilons"]
 
 BLOCK_CELLS = 2**21
+N_PLACES = 2**15
 AT_ONCE = 16
 """Tolerances of which sets are made in one pass over losses that are not in memory."""
 
@@ -216,12 +217,13 @@ def default_epsilons(
         # geomspace rounds: a trifle more, relative, keeps the values that it means.
         wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
     found = np.full(len(wanted), first)
+    places = np.searchsorted(wanted, np.linspace(first, last, N_PLACES))
     for block in losses.blocks():
         parts: list[NDArray[np.float64]] = []
 
         def kernel(a: int, b: int, block=block, parts=parts) -> None:
             part = np.full(len(wanted), first)
-            _largest_up_to(block[a:b].ravel(), wanted, low, high, part)
+            _largest_up_to(block[a:b].ravel(), wanted, places, last, part)
             parts.append(part)
 
         over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
@@ -238,11 +240,11 @@ def _values_between(
     """
     seen = np.zeros(0)
     for block in losses.blocks():
-        inside = block[(block >= low) & (block <= high) & np.isfinite(block)]
-        if inside.size and len(seen) > n_most:
-            least = inside.min()
-            above = inside[inside > least]
-            inside = np.append([least, inside.max()], above.min() if above.size else [])
+        if len(seen) > n_most:
+            ends = np.array(_two_least_and_largest(block.ravel(), low, high))
+            inside = ends[np.isfinite(ends)]
+        else:
+            inside = block[(block >= low) & (block <= high) & np.isfinite(block)]
         seen = np.union1d(seen, inside)
         if len(seen) > n_most + 3:
             seen = np.append(seen[: n_most + 2], seen[-1])
@@ -250,10 +252,36 @@ def _values_between(
 
 
 @njit(cache=True, nogil=True)
-def _largest_up_to(values, wanted, low, high, found):
-    """Raise `found[k]` to the largest value in `(wanted[k − 1], wanted[k]]`."""
+def _two_least_and_largest(values, low, high):
+    """The two least distinct finite values in `[low, high]`, and the largest."""
+    least, second, largest = np.inf, np.inf, -np.inf
     for value in values:
-        if low <= value <= high:
-            k = np.searchsorted(wanted, value)
+        if low <= value <= high and value < np.inf:
+            if value < least:
+                least, second = value, least
+            elif least < value < second:
+                second = value
+            if value > largest:
+                largest = value
+    return least, second, largest
+
+
+@njit(cache=True, nogil=True)
+def _largest_up_to(values, wanted, places, last, found):
+    """Raise `found[k]` to the largest value in `(wanted[k − 1], wanted[k]]`.
+
+    `found` holds the least value at first; `places` has the k of values spread evenly
+    from there to the last one, where the search for k begins.
+    """
+    least = found[0]
+    scale = (len(places) - 1) / (last - least)
+    is_normal = 0 < scale < np.inf  # else the range is too wide, or too narrow
+    for value in values:
+        if least < value <= last:
+            k = places[int((value - least) * scale)] if is_normal else 0
+            while k > 0 and wanted[k - 1] >= value:
+                k -= 1
+            while k < len(wanted) and wanted[k] < value:
+                k += 1
             if k < len(wanted) and value > found[k]:
                 found[k] = value
