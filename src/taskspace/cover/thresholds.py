@@ -22,6 +22,7 @@ __all__ = ["Losses", "MatrixLosses", "TableLosses", "Thresholds", "default_epsil
 
 BLOCK_CELLS = 2**21
 N_PLACES = 2**15
+"""From how many places the search for a tolerance may begin; see `_largest_up_to`."""
 AT_ONCE = 16
 """Tolerances of which sets are made in one pass over losses that are not in memory."""
 
