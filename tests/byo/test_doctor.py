@@ -12,6 +12,7 @@ from taskspace.systems import (
     ContextAxis,
     FunctionSystem,
     GymnasiumSystem,
+    PythonPolicies,
 )
 from taskspace.testing import assert_system, check_environment, check_system
 from taskspace.trainers import Lqr
@@ -211,3 +212,27 @@ def test_command_with_bad_input():
     assert "must make a System" in refused("doctor", "builtins:dict")
     assert "Unknown trainer" in refused("doctor", "msd-v1", "--trainer", "lqg")
     assert "sources >= 1" in refused("doctor", "msd-v1", "--sources", 0)
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        np.array([[0.1, 0.2], [0.3, 0.3], [0.5, 0.4]]),
+        [np.array([0.1, 0.2]), np.array([0.3, 0.3])],
+        [np.array(0.1), np.array(0.3)],
+    ],
+    ids=["one array", "a list of arrays", "arrays without dims"],
+)
+def test_policies_that_are_arrays(examples):
+    def score(context, gain):
+        return -float(np.sum((np.asarray(gain) - context["x"]) ** 2))
+
+    axes = [ContextAxis("x", 0.5)]
+    assert failures(FunctionSystem(score, axes, examples=examples)) == {}
+    # One policy of a stack is that array, not a stack of its numbers.
+    stack = PythonPolicies(list(examples))
+    for i, example in enumerate(examples):
+        assert np.array_equal(stack[i, 0].objects.item(), example)
+        assert np.array_equal(stack[i].objects[0], example)
+    assert stack[:1].objects.shape == (1, 1)
+    assert stack[[0, 1], [0, 0]].objects.shape == (2,)

@@ -127,7 +127,8 @@ def random_policies(system: System, n: int, seed: int = 0) -> Policy | None:
     """
     rng = np.random.default_rng(seed)
     if isinstance(system, FunctionSystem):
-        return PythonPolicies(list(system.examples)) if system.examples else None
+        n_examples = len(system.examples)  # they may be an array
+        return PythonPolicies(list(system.examples)) if n_examples else None
     row = np.array([[axis.default for axis in system.axes]])
     if isinstance(system, LinearSystem):
         gain, _ = system.optimal_gain(row)

@@ -63,10 +63,12 @@ class PythonPolicies(Policy):
 
     def __getitem__(self, index: Any) -> Self:
         """Select along the leading dims."""
-        chosen = np.empty((), object)
-        chosen[()] = self.objects[index]
-        picked = self.objects[index]
-        return type(self)(picked if isinstance(picked, np.ndarray) else chosen)
+        # Places, not objects: a policy may itself be an array.
+        places = np.arange(self.objects.size).reshape(self.objects.shape)[index]
+        chosen = np.empty(np.shape(places), object)
+        for where, place in np.ndenumerate(places):
+            chosen[where] = self.objects.flat[int(place)]
+        return type(self)(chosen)
 
     @classmethod
     def concatenate(cls, stacks: Sequence[Any]) -> Self:
@@ -122,7 +124,7 @@ class FunctionSystem(System):
     id: ClassVar[str] = "function"
 
     def __post_init__(self):
-        if self.homes and len(self.homes) != len(self.examples):
+        if len(self.homes) and len(self.homes) != len(self.examples):
             raise InvalidInputError(
                 "There must be one home an example, but there are "
                 f"{len(self.examples)} examples and {len(self.homes)} homes."
