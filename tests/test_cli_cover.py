@@ -200,15 +200,14 @@ def test_profile_with_a_budget(matrix):
     assert "smallest tolerance within which 2 sources" in text
 
 
-def fewest(serves, include=(), exclude=(), copies=1):
+def fewest(serves, include=(), exclude=()):
     free = [s for s in range(len(serves)) if s not in exclude]
-    able = serves[free].sum(0)
+    able = serves[free].any(0)
     return min(
         len(chosen)
         for size in range(len(free) + 1)
         for chosen in itertools.combinations(free, size)
-        if set(include) <= set(chosen)
-        and (serves[list(chosen)].sum(0) >= np.minimum(copies, able)).all()
+        if set(include) <= set(chosen) and (serves[list(chosen)].any(0) >= able).all()
     )
 
 
@@ -218,9 +217,7 @@ def fewest(serves, include=(), exclude=(), copies=1):
     [
         (["--include", "a,4"], {"include": (0, 4)}),
         (["--exclude", "b"], {"exclude": (1,)}),
-        (["--copies", 2], {"copies": 2}),
-        (["--copies", 2, "--exclude", "c", "--include", "d"],
-         {"copies": 2, "exclude": (2,), "include": (3,)}),
+        (["--exclude", "c", "--include", "d"], {"exclude": (2,), "include": (3,)}),
     ],
     ids=str,
 )  # fmt: skip
@@ -237,31 +234,24 @@ def test_restricted_covers_are_bounded_saved_and_verified(
     assert record["lower_bound"] <= best <= record["size"]
     assert method == "greedy" or record["size"] == best
     for name, value in limits.items():
-        assert record[name] == (value if name == "copies" else list(value))
+        assert record[name] == list(value)
     checked = answer("verify", file, matrix)
     assert checked["holds"]
     assert checked["not_checked"] == []
     # The record carries the restriction: without it the claim is another one.
     saved = json.loads(file.read_text())
-    saved |= {"include": [], "exclude": [], "copies": 1, "spares": None, "short": []}
+    saved |= {"include": [], "exclude": []}
     file.write_text(json.dumps(saved))
     freed = taskspace("verify", file, matrix)
     if record["lower_bound"] > fewest(epsilon >= REGRET):
         assert freed.returncode == 1
 
 
-def test_targets_without_a_spare_are_named_and_not_full(matrix, tmp_path):
-    epsilon = float(np.sort(REGRET, axis=0)[0].max())  # each has one, few have two
-    lone = np.flatnonzero((epsilon >= REGRET).sum(0) == 1)
-    words = ["cover", matrix, "--epsilon", epsilon, "--copies", 2]
-    table = tmp_path / "who.csv"
-    done = taskspace(*words, "--require-full", "--assignment", table)
-    assert done.returncode == (3 if len(lone) else 0)
-    assert f"{len(lone)} targets have fewer than 2" in done.stdout
-    assert all(f"t{k}" in done.stdout for k in lone)
-    rows = [line.split(",") for line in table.read_text().splitlines()]
-    assert rows[0] == ["target", "source", "spare 1", "loss"]
-    assert [k for k, row in enumerate(rows[1:]) if not row[2]] == lone.tolist()
+def test_who_requires_a_full_cover_is_told_by_the_exit_code(matrix):
+    least = float(REGRET[1:].min(0).max())  # serves every target without source a
+    words = ["cover", matrix, "--exclude", "a", "--require-full", "--epsilon"]
+    assert taskspace(*words, least * 1.01).returncode == 0
+    assert taskspace(*words, least * 0.99).returncode == 3
 
 
 def test_set_cover_files_take_numbers(tmp_path):
@@ -271,19 +261,14 @@ def test_set_cover_files_take_numbers(tmp_path):
     record = answer("cover", file, "--method", "minimum", "--include", "2")
     assert record["size"] == free["size"] == 2
     assert 2 in record["sources"]
-    assert answer("cover", file, "--copies", 2)["size"] == 3
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--epsilon", 1, "--copies", 2, "--method", "local"], "knows no copies"),
         (["--epsilon", 1, "--include", "a", "--method", "random"], "no include"),
-        (["--epsilon", 1, "--copies", 2, "--budget", 2], "with a budget"),
-        (["--epsilon", 1, "--copies", 0], "copies >= 1"),
         (["--epsilon", 1, "--include", "zz"], "zz"),
         (["--epsilon", 1, "--include", "a", "--exclude", "a"], "either in or out"),
-        (["--budget", 1, "--copies", 2], "2 times within any tolerance"),
     ],
 )
 def test_restrictions_that_do_not_fit_are_refused(matrix, words, says):
@@ -320,12 +305,3 @@ def test_next_asks_the_whole_question_again(tmp_path):
     two = answer(*words, "--method", "minimum")
     for name in ("sources", "epsilon", "n_targets", "n_sources", "exclude"):
         assert one[name] == two[name]
-
-
-def test_a_profile_counts_spares_and_suggests_them(matrix):
-    points = answer("profile", matrix, "--copies", 2, "--n", 4, "--budget", 3)
-    for point in points:
-        serves = point["epsilon"] * (1 + 1e-12) >= REGRET
-        assert point["upper"] == fewest(serves, copies=2)
-    done = taskspace("profile", matrix, "--copies", 2, "--n", 4)
-    assert re.search(r"Next: taskspace cover .* --copies 2", done.stdout)

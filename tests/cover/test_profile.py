@@ -1,4 +1,3 @@
-import itertools
 import time
 
 import numpy as np
@@ -179,23 +178,3 @@ def test_two_thousand_tolerances_within_the_time():
         (one,) = complexity_profile(loss, [epsilons[k]], time_limit=1.0)
         assert one.lower <= upper[k]
         assert lower[k] <= one.upper
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_profile_with_spares_is_that_of_brute_force(seed):
-    loss = np.random.default_rng(seed).exponential(size=(6, 8))
-    found = complexity_profile(loss, copies=2, n_epsilons=8)
-    assert found[0].epsilon == np.sort(loss, axis=0)[1].max()
-    for point in found:
-        serves = loss <= point.epsilon
-        best = min(
-            size
-            for size in range(2, 7)
-            for chosen in itertools.combinations(range(6), size)
-            if (serves[list(chosen)].sum(0) >= 2).all()
-        )
-        assert (point.lower, point.upper) == (best, best)
-    assert found[-1].upper == 2
-    below = complexity_profile(loss, [found[0].epsilon * 0.9], copies=2)
-    assert below[0].upper is None
-    assert below[0].n_uncoverable > 0

@@ -1,4 +1,4 @@
-"""Sources that must be in or out, and spares: against every selection there is."""
+"""Sources that must be in or out: against every selection there is."""
 
 import itertools
 import json
@@ -16,40 +16,32 @@ from taskspace.cover import (
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover import copies as copies_module
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 
 LIMITS = [
     {"include": [0]},
     {"exclude": [0]},
-    {"copies": 2},
-    {"copies": 3},
-    {"include": [0], "exclude": [1], "copies": 2},
+    {"include": [0], "exclude": [1]},
     {"include": [0, 1]},
 ]
 
 
 def fitting(limits, n_sources):
     """The limits that speak of sources which there are."""
-    known = {
-        name: [s for s in limits[name] if s < n_sources]
-        for name in ("include", "exclude")
-        if name in limits
-    }
-    return known | {"copies": limits.get("copies", 1)}
+    return {name: [s for s in limits[name] if s < n_sources] for name in limits}
 
 
-def brute_force(sets, costs=None, include=(), exclude=(), copies=1):
-    """Least cost of serving each target so often, or as often as it can be."""
+def brute_force(sets, costs=None, include=(), exclude=()):
+    """Least cost of serving each target that can be served."""
     costs = np.ones(len(sets)) if costs is None else costs
     free = [s for s in range(len(sets)) if s not in include and s not in exclude]
-    able = sets[[*include, *free]].sum(0)
+    able = sets[[*include, *free]].any(0)
     best = np.inf
     for size in range(len(free) + 1):
         for chosen in itertools.combinations(free, size):
             picked = [*include, *chosen]
-            if (sets[picked].sum(0) >= np.minimum(copies, able)).all():
+            if (sets[picked].any(0) >= able).all():
                 best = min(best, costs[picked].sum())
     return best
 
@@ -59,12 +51,9 @@ def check(cover, sets, costs, limits):
     assert set(limits.get("include", ())) <= picked
     assert not set(limits.get("exclude", ())) & picked
     kept = [s for s in range(len(sets)) if s not in limits.get("exclude", ())]
-    able, copies = sets[kept].sum(0), limits["copies"]
-    times = sets[cover.sources].sum(0)
-    assert (times >= np.minimum(copies, able)).all()
-    assert cover.uncoverable.tolist() == np.flatnonzero(able == 0).tolist()
-    short = np.flatnonzero((able > 0) & (able < copies)).tolist()
-    assert cover.short.tolist() == short
+    able = sets[kept].any(0)
+    assert (sets[cover.sources].any(0) >= able).all()
+    assert cover.uncoverable.tolist() == np.flatnonzero(~able).tolist()
     again = Cover.from_dict(json.loads(json.dumps(cover.to_dict())))
     assert again == cover
     found = verify_cover(again, pack(sets), costs)
@@ -89,52 +78,9 @@ def test_bounds_and_optima_are_those_of_brute_force(seed, limits, kind):
     assert cover.optimal
     assert cover.cost == pytest.approx(best, rel=1e-12)
     assert not found.not_checked
-    if limits["copies"] == 1:
-        options = {k: v for k, v in limits.items() if k != "copies"}
-        local = local_cover(pack(sets), costs=costs, max_steps=50, **options)
-        check(local, sets, costs, limits)
-        assert local.lower_bound <= best * (1 + 1e-12) <= local.cost * (1 + 2e-12)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_without_an_exact_solver_the_bound_stays_true(seed, monkeypatch):
-    monkeypatch.setattr(copies_module, "has_cp_sat", lambda: False)
-    sets = random_problem(seed + 40, max_size=9)
-    cover = minimum_cover(pack(sets), copies=2)
-    assert cover.lower_bound <= brute_force(sets, copies=2) <= cover.cost
-    check(cover, sets, None, {"copies": 2})
-
-
-def test_twice_on_a_grid_is_proven_and_needs_more_than_once():
-    sets = blobs(12, radius=0.3)
-    once, twice = (minimum_cover(pack(sets), copies=k, time_limit=30) for k in (1, 2))
-    assert once.optimal
-    assert twice.optimal
-    assert once.size < twice.size <= 2 * len(sets)
-    # The LP scales but for x <= 1, so that twice a lower bound of one is one of two.
-    assert twice.lower_bound >= 2 * greedy_cover(pack(sets)).lower_bound - 1
-    assert (twice.spares[0] >= 0).all()
-    assert (twice.spares[0] != twice.assignment).all()
-
-
-def test_spares_are_the_next_best():
-    losses = np.array([[0.0, 3.0, 1.0], [1.0, 1.0, 9.0], [2.0, 2.0, 1.0]])
-    sets = pack(losses <= 5, losses=lambda s: losses[s])
-    cover = minimum_cover(sets, copies=2)
-    assert cover.sources.tolist() == [0, 2] or cover.size == 2
-    three = greedy_cover(sets, copies=2, include=[0, 1, 2])
-    assert three.assignment.tolist() == [0, 1, 0]
-    assert three.spares.tolist() == [[1, 2, 2]]  # equal losses: the lowest index
-
-
-def test_targets_that_cannot_be_served_twice_are_named():
-    sets = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], bool)
-    cover = minimum_cover(pack(sets), copies=2)
-    assert cover.short.tolist() == [1]
-    assert cover.uncoverable.tolist() == [2, 3]
-    assert cover.size == 2
-    assert not cover.is_full
-    assert "served by fewer" in repr(cover)
+    local = local_cover(pack(sets), costs=costs, max_steps=50, **limits)
+    check(local, sets, costs, limits)
+    assert local.lower_bound <= best * (1 + 1e-12) <= local.cost * (1 + 2e-12)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -180,22 +126,15 @@ TIGHT = pack(blobs(7, radius=0.25))
     [
         ({"include": np.array([3])}, "must be in is not selected"),
         ({"exclude": "first"}, "must not be in is selected"),
-        ({"copies": 3}, "no spares are named"),
-        ({"spares": None}, "no spares are named"),
-        ({"spares": "assignment"}, "for a spare"),
-        ({"short": np.array([0])}, "fewer than 2 sources"),
         ({"include": np.array([99])}, "does not exist"),
     ],
     ids=str,
 )
 def test_a_tampered_restriction_is_refuted(change, message):
-    cover = minimum_cover(TIGHT, copies=2, exclude=[0], time_limit=20)
+    cover = minimum_cover(TIGHT, exclude=[0], time_limit=20)
     assert 3 not in cover.sources
-    for name, value in change.items():
-        if value == "first" if isinstance(value, str) else False:
-            change = {name: cover.sources[:1]}
-        elif isinstance(value, str):
-            change = {name: cover.assignment[None]}
+    if "exclude" in change:
+        change = {"exclude": cover.sources[:1]}
     found = verify_cover(replace(cover, **change), TIGHT)
     assert not found.holds
     assert any(message in failure for failure in found.failures), found.failures
@@ -209,21 +148,22 @@ def test_forgetting_a_restriction_refutes_its_bound():
     assert verify_cover(cover, pack(sets)).holds
     freed = replace(cover, exclude=np.zeros(0, np.int64))
     assert not verify_cover(freed, pack(sets)).holds
-    twice = minimum_cover(pack(sets), copies=2)
-    once = replace(twice, copies=1, spares=None, short=np.zeros(0, np.int64))
-    assert not verify_cover(once, pack(sets)).holds
+
+
+def test_a_saved_cover_that_asks_for_two_sources_per_target_is_refused():
+    """A former version wrote them; its bound is false of one source per target."""
+    saved = minimum_cover(TIGHT, time_limit=20).to_dict()
+    assert Cover.from_dict(saved | {"copies": 1, "spares": None, "short": []})
+    with pytest.raises(InvalidInputError, match="one source per target"):
+        Cover.from_dict(saved | {"copies": 2})
 
 
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("local", {"copies": 2}, "knows no copies"),
         ("random", {"include": [0]}, "knows no include"),
         ("uniform", {"exclude": [0], "shape": (2, 2)}, "knows no exclude"),
-        ("greedy", {"copies": 2, "share": 0.5}, "neither with a share"),
-        ("greedy", {"copies": 2, "budget": 2}, "nor with a budget"),
         ("greedy", {"include": [0, 1], "budget": 1}, "fit into the budget"),
-        ("minimum", {"copies": 0}, "copies >= 1"),
         ("minimum", {"include": [0], "exclude": [0]}, "either in or out"),
         ("minimum", {"include": [4]}, "0 <= source < 4"),
         ("minimum", {"include": [0.5]}, "integers"),
@@ -238,7 +178,7 @@ def test_units_of_cost_change_nothing():
     sets = pack(blobs(8, radius=0.25, seed=1))
     costs = np.random.default_rng(0).uniform(1, 3, 64)
     one, two = (
-        minimum_cover(sets, costs=costs * f, copies=2, include=[5], exclude=[9])
+        minimum_cover(sets, costs=costs * f, include=[5], exclude=[9])
         for f in (1.0, 2.0**-70)
     )
     assert one.sources.tolist() == two.sources.tolist()
@@ -248,7 +188,7 @@ def test_units_of_cost_change_nothing():
 @pytest.mark.parametrize("seed", range(6))
 def test_both_encodings_give_the_same(seed):
     sets = random_problem(seed + 60)
-    limits = fitting({"include": [0], "exclude": [1], "copies": 2}, len(sets))
+    limits = fitting({"include": [0], "exclude": [1]}, len(sets))
     for find in (greedy_cover, minimum_cover):
         bits, runs = (find(pack(sets, encoding=e), **limits) for e in ("bits", "runs"))
         assert bits.sources.tolist() == runs.sources.tolist()
@@ -256,15 +196,14 @@ def test_both_encodings_give_the_same(seed):
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (3, 3)])
-@pytest.mark.parametrize("copies", [1, 2])
-def test_edges_of_nothing(shape, copies):
+def test_edges_of_nothing(shape):
     sets = pack(np.ones(shape, bool))
     n = shape[0]
     for limits in ({}, {"exclude": list(range(n))}, {"include": list(range(n))}):
         for find in (greedy_cover, minimum_cover):
-            cover = find(sets, copies=copies, **limits)
+            cover = find(sets, **limits)
             assert verify_cover(cover, sets).holds
             out = n if "exclude" in limits else 0
-            able = min(copies, n - out) if shape[1] else 0
+            able = min(1, n - out) if shape[1] else 0
             assert cover.size == (n if "include" in limits else able)
             assert len(cover.uncoverable) == (shape[1] if n == out else 0)

@@ -27,7 +27,6 @@ def smallest(
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
-    copies: int = 1,
     time_limit: float,
     seed: int,
     report: Progress,
@@ -40,7 +39,6 @@ def smallest(
         budget: number of sources.
         include: sources that must be selected.
         exclude: sources that must not be.
-        copies: selected sources that must serve each target.
         time_limit: seconds.
         seed: of the random choices.
         report: told about progress.
@@ -53,7 +51,6 @@ def smallest(
         budget,
         include=include,
         exclude=exclude,
-        copies=copies,
         time_limit=time_limit,
         seed=seed,
         progress=search_progress(report, time_limit, "ε in [{:.4g}, {:.4g}]"),
@@ -66,17 +63,16 @@ def smallest(
             f"{time_limit:g} s. Give more time with --time-limit."
         )
     allowed = np.delete(losses.values, list(exclude), axis=0)
-    alone = np.flatnonzero(np.isfinite(allowed).sum(0) < copies)
+    alone = np.flatnonzero(~np.isfinite(allowed).any(0))
     names = target_names(table)
-    many = "no source" if copies == 1 else f"fewer than {copies} sources"
     why = (
-        f"; target {names[alone[0]] if names else alone[0]} has {many} of finite loss"
+        f"; target {names[alone[0]] if names else alone[0]} has no source of finite "
+        "loss"
         if len(alone)
         else ""
     )
-    often = "" if copies == 1 else f" {copies} times"
     raise InvalidInputError(
-        f"No {budget} sources serve every target{often} within any tolerance{why}. "
+        f"No {budget} sources serve every target within any tolerance{why}. "
         "With --epsilon a budget serves as many targets as it can."
     )
 
@@ -90,7 +86,7 @@ def cover_at(
         found: the smallest tolerance.
         question: at that tolerance.
         table: the table.
-        **limits: sources that must be in or out, and how many must serve a target.
+        **limits: sources that must be in or out.
     """
     sets = question.sets(table)
     greedy = greedy_cover(sets, **limits)

@@ -21,7 +21,6 @@ from taskspace.cli.kernels import compile_kernels, method_kernels
 from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
     ContextsOption,
-    CopiesOption,
     CriterionOption,
     FamilyOption,
     IgnoreOption,
@@ -100,7 +99,6 @@ def cover(
         str | None,
         typer.Option(help="Sources that must not be in, likewise.", show_default=False),
     ] = None,
-    copies: CopiesOption = 1,
     share: Annotated[
         float | None,
         typer.Option(
@@ -139,7 +137,7 @@ def cover(
         bool,
         typer.Option(
             "--require-full",
-            help="Exit with code 3 unless every target is served, --copies times.",
+            help="Exit with code 3 unless every target is served.",
         ),
     ] = False,
     output: FormatOption = Format.TEXT,
@@ -196,7 +194,6 @@ def cover(
         limits: dict[str, Any] = {
             "include": source_places(include, names, n_sources),
             "exclude": source_places(exclude, names, n_sources),
-            "copies": copies,
         }
         if seeks_epsilon:
             assert question is not None
@@ -291,7 +288,6 @@ def cover(
                 costs=costs,
                 include=include,
                 exclude=exclude,
-                copies=None if copies == 1 else copies,
             )
         show_cover(answer, table, path, save, weighted=weights is not None, again=again)
         if plot is not None:

@@ -3,7 +3,6 @@
 import csv
 import io
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 from rich.table import Table
@@ -80,7 +79,7 @@ def show_cover(
             f"[red]![/red] {len(found.uncoverable)} targets are served by no source: "
             f"{first}{more}."
         )
-    _show_restrictions(found, answer, table)
+    _show_restrictions(found, table)
     if question is not None:
         _show_losses(answer)
     _show_sources(answer)
@@ -97,29 +96,14 @@ def show_cover(
         console.print(f"Next: {shown(words)}", soft_wrap=True)
 
 
-def _show_restrictions(
-    found: Cover, answer: CoverAnswer, table: xr.Dataset | None
-) -> None:
-    """Which selections were to choose from, where not all were."""
+def _show_restrictions(found: Cover, table: xr.Dataset | None) -> None:
+    """Name the sources that had to be selected or left out."""
     sources = source_names(table) if table is not None else None
-    names = target_names(table) if table is not None else None
     for what, held in (("in", found.include), ("out", found.exclude)):
         if len(held):
             first = ", ".join(_label(sources, int(s)) for s in held[:8])
             more = ", ..." if len(held) > 8 else ""
             console.print(f"Must be {what}: {first}{more}.")
-    if found.copies > 1:
-        console.print(
-            f"Every target is served by {found.copies} sources"
-            + (", but for those named here." if len(found.short) else ".")
-        )
-    if len(found.short):
-        first = ", ".join(_label(names, int(t)) for t in found.short[:8])
-        more = ", ..." if len(found.short) > 8 else ""
-        console.print(
-            f"[red]![/red] {len(found.short)} targets have fewer than {found.copies} "
-            f"sources that serve them: {first}{more}."
-        )
 
 
 def _show_losses(answer: CoverAnswer) -> None:
@@ -165,16 +149,16 @@ def _show_sources(answer: CoverAnswer) -> None:
 
 
 def _show_assignment(answer: CoverAnswer, table: xr.Dataset) -> None:
-    spares = ["spare"] if answer.cover.spares is not None else []
-    view = Table("target", "served by", *spares, "loss")
-    for target, *serving, loss in _assigned(answer, table):
-        cells = [shown(source) if source else "–" for source in serving[:2]]
-        view.add_row(shown(target), *cells, number(loss))
+    view = Table("target", "served by", "loss")
+    for target, source, loss in _assigned(answer, table):
+        view.add_row(shown(target), shown(source) if source else "–", number(loss))
     console.print(view)
 
 
-def _assigned(answer: CoverAnswer, table: xr.Dataset | None) -> list[tuple[Any, ...]]:
-    """For each target its name, its source, any spares, and what it loses."""
+def _assigned(
+    answer: CoverAnswer, table: xr.Dataset | None
+) -> list[tuple[str, str, float | None]]:
+    """For each target its name, its source, and what it loses."""
     found = answer.cover
     names = target_names(table) if table is not None else None
     sources = source_names(table) if table is not None else None
@@ -187,12 +171,10 @@ def _assigned(answer: CoverAnswer, table: xr.Dataset | None) -> list[tuple[Any, 
 
     rows = []
     for target, source in enumerate(found.assignment.tolist()):
-        spares = [] if found.spares is None else found.spares[:, target].tolist()
         rows.append(
             (
                 names[target] if names else str(target),
                 called(source),
-                *map(called, spares),
                 None if left is None or source < 0 else float(left[target]),
             )
         )
@@ -210,8 +192,7 @@ def assignment_csv(answer: CoverAnswer, table: xr.Dataset | None) -> str:
     writer = csv.writer(out, lineterminator="\n")
     space = target_space(table) if table is not None else None
     axes = list(space.names) if space is not None else []
-    spares = [f"spare {k}" for k in range(1, answer.cover.copies)]
-    writer.writerow(["target", *axes, "source", *spares, "loss"])
+    writer.writerow(["target", *axes, "source", "loss"])
     for place, (*names, loss) in enumerate(_assigned(answer, table)):
         values = space.points[place].tolist() if space is not None else []
         # A cell that a spreadsheet would take for a formula gets an apostrophe.

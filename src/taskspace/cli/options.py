@@ -12,7 +12,6 @@ from taskspace.questions import Question
 
 __all__ = [
     "ContextsOption",
-    "CopiesOption",
     "CriterionOption",
     "FamilyOption",
     "IgnoreOption",
@@ -64,9 +63,6 @@ IgnoreOption = Annotated[
 ]
 MissingOption = Annotated[
     str, typer.Option(help="Empty cells of a matrix: error, not-served.")
-]
-CopiesOption = Annotated[
-    int, typer.Option(help="Sources that must serve each target: 2 for a spare.")
 ]
 OverridesOption = Annotated[
     list[str] | None,

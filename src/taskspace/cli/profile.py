@@ -16,7 +16,6 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
-    CopiesOption,
     CriterionOption,
     FamilyOption,
     IgnoreOption,
@@ -81,7 +80,6 @@ def profile(
             show_default=False,
         ),
     ] = None,
-    copies: CopiesOption = 1,
     memory: MemoryOption = None,
     plot: Annotated[
         Path | None,
@@ -118,13 +116,12 @@ def profile(
                 loaded.table,
                 question,
                 budget,
-                copies=copies,
                 time_limit=clock.left / 2,
                 seed=seed,
                 report=report,
             )
             chosen = epsilon or default_epsilons(
-                TableLosses(loaded.table, question, copies),
+                TableLosses(loaded.table, question),
                 n_epsilons,
                 allow_negative=question.rule.allows_negative_epsilon,
             )
@@ -134,7 +131,6 @@ def profile(
             question,
             epsilon,
             n_epsilons=n_epsilons,
-            copies=copies,
             time_limit=clock.left,
             seed=seed,
             progress=report,
@@ -155,9 +151,8 @@ def profile(
             targets=targets,
             ignore=ignore,
             missing=None if missing == "error" else missing,
-            copies=None if copies == 1 else copies,
         )
-        _print(points, question, again, loaded, least, copies)
+        _print(points, question, again, loaded, least)
     _draw(points, question, path, plot)
 
 
@@ -192,17 +187,15 @@ def _print(
     again: str,
     loaded: TableInput,
     least: SmallestEpsilon | None,
-    copies: int,
 ) -> None:
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:
         scope = SCOPES[provenance_of(loaded.table)]
         console.print(smallest_sentence(least, scope))
-    often = "" if copies == 1 else f", every target served by {copies} sources"
     table = Table(
         title=f"Complexity by {question.criterion}, the {question.judge} policy of "
-        f"each source{often}",
+        f"each source",
         title_justify="left",
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):

@@ -46,10 +46,9 @@ class Cover:
             float cost is rounded down, to the precision of the costs given.
         lower_bound: no selection that does as much costs less, of those that hold
             `include` and nothing of `exclude`. "As much" is: serves every target that
-            can be served, `copies` times or as often as it can be; where a share was
-            asked for, reaches that share; where a budget ended the search, serves as
-            many targets (as much target weight) as this cover. Never above the true
-            minimum.
+            can be served; where a share was asked for, reaches that share; where a
+            budget ended the search, serves as many targets (as much target weight) as
+            this cover. Never above the true minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
             `"reductions"`, `"lp"`, or `"knapsack"` (of a partial cover).
@@ -68,11 +67,6 @@ class Cover:
             where an exact solver raised it; None for partial covers.
         include: sources that had to be selected.
         exclude: sources that must not be.
-        copies: selected sources that each target needs.
-        short: targets that some, but fewer than `copies` sources serve, of those that
-            may be selected: they are served by all of these.
-        spares: who serves each target next best, `[copies - 1, n_targets]`, -1 where
-            nobody does; None where `copies` is 1.
     """
 
     method: str
@@ -93,19 +87,16 @@ class Cover:
     prices: PriceProof | None = None
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
-    copies: int = 1
-    short: NDArray[np.int64] = field(default_factory=_none)
-    spares: NDArray[np.int64] | None = None
 
     @property
     def restrictions(self) -> Restrictions:
         """Which selections were to choose from."""
-        return restrict(self.n_sources, self.include, self.exclude, self.copies)
+        return restrict(self.n_sources, self.include, self.exclude)
 
     @property
     def is_full(self) -> bool:
-        """Whether every target is served, by as many sources as were asked for."""
-        return self.coverage == 1.0 and not len(self.short)
+        """Whether every target is served."""
+        return self.coverage == 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
@@ -129,10 +120,15 @@ class Cover:
                 f"A saved cover must have the keys {', '.join(needed)}, but "
                 f"{', '.join(missing)} are missing."
             )
+        if values.get("copies", 1) != 1:
+            raise InvalidInputError(
+                "A saved cover must ask for one source per target, but this one, of a "
+                f"former version, asks for {values['copies']}. Make the cover again."
+            )
         known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
         if known.get("prices") is not None:
             known["prices"] = PriceProof.from_dict(known["prices"])
-        lists = ("sources", "assignment", "uncoverable", "include", "exclude", "short")
+        lists = ("sources", "assignment", "uncoverable", "include", "exclude")
         for name in (name for name in lists if name in known):
             try:
                 known[name] = np.array(known[name], np.int64).reshape(-1)
@@ -140,8 +136,6 @@ class Cover:
                 raise InvalidInputError(
                     f"{name} of a saved cover must be a list of integers: {error}."
                 ) from error
-        if known.get("spares") is not None:
-            known["spares"] = _spares(known["spares"], len(known["assignment"]))
         found = cls(**known)
         try:
             check_fields(found)
@@ -209,10 +203,6 @@ class Cover:
         ]
         if len(self.uncoverable):
             lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
-        if self.copies > 1:
-            lines.append(f"  each target needs {self.copies} sources")
-        if len(self.short):
-            lines.append(f"  served by fewer: {listed(self.short.tolist())}")
         lines += [
             f"  {name}: {listed(getattr(self, name).tolist())}"
             for name in ("include", "exclude")
@@ -293,8 +283,7 @@ def make_cover(
     sources = np.asarray(sources, np.int64).reshape(-1)
     limits = restrictions or restrict(sets.n_sources)
     rest = limits.leave(sets)
-    ranked = assign_ranked(sets, sources, limits.copies)
-    assignment = ranked[0]
+    assignment = assign(sets, sources)
     n_served = int((assignment >= 0).sum())
     cost = total_cost(costs.values, sources)
     return Cover(
@@ -315,9 +304,6 @@ def make_cover(
         prices=prices,
         include=limits.include,
         exclude=limits.exclude,
-        copies=limits.copies,
-        short=rest.short,
-        spares=ranked[1:] if limits.copies > 1 else None,
     )
 
 
@@ -341,52 +327,6 @@ def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
             least[better] = row[better]
         assignment[better] = source
     return assignment
-
-
-def assign_ranked(
-    sets: TargetSets, sources: ArrayLike, copies: int
-) -> NDArray[np.int64]:
-    """For each target the selected sources that serve it, the best ones first.
-
-    Args:
-        sets: the targets that each source serves.
-        sources: the selection.
-        copies: how many of them.
-
-    Returns:
-        `[copies, n_targets]`, -1 where there are no more.
-    """
-    if copies == 1:
-        return assign(sets, sources)[None]
-    ranked = np.full((copies, sets.n_targets), -1, np.int64)
-    least = np.full((copies, sets.n_targets), np.inf)
-    for source in np.sort(np.asarray(sources, np.int64).reshape(-1)).tolist():
-        row = sets.row(source)
-        loss = np.zeros(sets.n_targets)
-        if sets.losses is not None:
-            loss = np.asarray(sets.losses(source), np.float64)
-        # Equal losses stay where they are: the lowest index comes first.
-        held, value = np.where(row, source, -1), np.where(row, loss, np.inf)
-        for place in range(copies):
-            better = (held >= 0) & ((ranked[place] < 0) | (value < least[place]))
-            ranked[place], held = (
-                np.where(better, held, ranked[place]),
-                np.where(better, ranked[place], held),
-            )
-            least[place], value = (
-                np.where(better, value, least[place]),
-                np.where(better, least[place], value),
-            )
-    return ranked
-
-
-def _spares(values: Any, n_targets: int) -> NDArray[np.int64]:
-    try:
-        return np.array(values, np.int64).reshape(len(values), n_targets)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"spares of a saved cover must be lists of integers, one a target: {error}."
-        ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -180,21 +180,16 @@ def ascend(
 
 
 def lp_prices(
-    sets: RunSets,
-    costs: NDArray[np.float64],
-    time_limit: float,
-    needed: NDArray[np.int64] | None = None,
+    sets: RunSets, costs: NDArray[np.float64], time_limit: float
 ) -> NDArray[np.float64] | None:
     """Dual prices of the covering LP by SciPy's interior point, None if out of time.
 
-    x has no upper bound: with `x <= 1` the row duals alone would not be feasible. Only
-    where targets need several sources it has one; see `copies`.
+    x has no upper bound: with `x <= 1` the row duals alone would not be feasible.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, scaled.
         time_limit: seconds.
-        needed: sources that each target needs, 1 where not given.
     """
     from scipy import optimize  # loads slowly, and few covers need it
 
@@ -202,8 +197,8 @@ def lp_prices(
         lambda: optimize.linprog(
             costs,
             A_ub=-cover_matrix(sets),
-            b_ub=-np.ones(sets.n_targets) if needed is None else -needed,
-            bounds=(0, None if needed is None else 1),
+            b_ub=-np.ones(sets.n_targets),
+            bounds=(0, None),
             method="highs-ipm",
             options={"time_limit": max(0.01, time_limit)},
         )

@@ -46,7 +46,6 @@ def smallest_epsilon(
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
-    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -62,7 +61,6 @@ def smallest_epsilon(
         budget: number of sources, `>= 1`.
         include: sources that must be selected.
         exclude: sources that must not be.
-        copies: selected sources that must serve each target, all of them.
         time_limit: seconds for all of it.
         seed: of the random choices.
         progress: called after each tolerance that was tried, with the interval in which
@@ -73,7 +71,7 @@ def smallest_epsilon(
     """
     clock = Clock(time_limit)
     matrix = MatrixLosses(losses).matrix
-    limits = restrict(len(matrix), include, exclude, copies)
+    limits = restrict(len(matrix), include, exclude)
     n_wanted = len(limits.include)
     if budget < 1 or budget < n_wanted:
         raise InvalidInputError(
@@ -133,11 +131,8 @@ class _Search:
         if budget == len(limits.include):
             usable = limits.include
         # No tolerance below this one serves every target, whatever the budget.
-        self.least = np.inf
-        if len(usable) >= limits.copies:
-            place = limits.copies - 1
-            best = np.partition(matrix[usable], place, axis=0)[place]
-            self.least = float(best.max(initial=-np.inf))
+        best = matrix[usable].min(axis=0, initial=np.inf)
+        self.least = float(best.max(initial=-np.inf))
 
     def ask(
         self, epsilon: float, seconds: float, seed: int
@@ -148,7 +143,6 @@ class _Search:
         options: dict[str, Any] = {
             "include": self.limits.include,
             "exclude": self.limits.exclude,
-            "copies": self.limits.copies,
         }
         cover = greedy_cover(sets, **options)
         if not cover.is_full:

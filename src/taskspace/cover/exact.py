@@ -68,7 +68,6 @@ class _Question(NamedTuple):
         on_bound: called with each better lower bound; True stops the solver.
         stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation.
-        needed: sources that each target needs; None for one each.
     """
 
     sets: RunSets
@@ -80,7 +79,6 @@ class _Question(NamedTuple):
     on_bound: Callable[[int], bool]
     stop: StopSignal
     linear: bool
-    needed: NDArray[np.int64] | None
 
 
 class _Found(NamedTuple):
@@ -110,7 +108,6 @@ def solve_exact(
     on_bound: Callable[[Exact], bool] | None = None,
     stop: StopSignal | None = None,
     linear: bool = True,
-    needed: NDArray[np.int64] | None = None,
 ) -> ExactResult:
     """Minimum cover of all targets, each of which some source must serve.
 
@@ -124,8 +121,6 @@ def solve_exact(
         stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation; without it small problems of
             much symmetry are proven sooner.
-        needed: sources that each target needs, at most as many as serve it; one each
-            where not given. More than one needs CP-SAT.
 
     Returns:
         The best cover found and the bound proven.
@@ -138,7 +133,7 @@ def solve_exact(
     tell = on_bound or (lambda bound: False)
     question = _Question(
         sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
-        lambda bound: False, stop or StopSignal(), linear, needed,
+        lambda bound: False, stop or StopSignal(), linear,
     )  # fmt: skip
     whole = whole_multiples(costs, limit)
     if whole is None:
@@ -214,9 +209,8 @@ def _valid_bound(
 
 
 def _branch(question: _Question) -> _Found:
-    # Prices can speak neither of forbidden covers nor of sources that cost nothing,
-    # and these here of one source a target.
-    if question.forbidden or question.units.min() == 0 or question.needed is not None:
+    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
+    if question.forbidden or question.units.min() == 0:
         return _Found(None, 0, False)
     found = branch_and_bound(
         question.sets,
@@ -244,10 +238,7 @@ def _cp_sat(question: _Question) -> _Found:
             strict=True,
         )
         able = [x for a, b in runs for x in chosen[a:b]]
-        if question.needed is None or question.needed[t] == 1:
-            model.add_bool_or(able)
-        else:
-            model.add(cp_model.LinearExpr.sum(able) >= int(question.needed[t]))
+        model.add_bool_or(able)
     for selection in question.forbidden:
         model.add_bool_or([~chosen[s] for s in selection.tolist()])
     costs = question.units.tolist()
@@ -290,10 +281,7 @@ def _cp_sat(question: _Question) -> _Found:
 
 
 def search_milp(
-    sets: RunSets,
-    costs: NDArray[np.float64],
-    time_limit: float,
-    needed: NDArray[np.int64] | None = None,
+    sets: RunSets, costs: NDArray[np.float64], time_limit: float
 ) -> NDArray[np.int64] | None:
     """A good cover by SciPy's HiGHS, None where it finds none in time.
 
@@ -304,20 +292,18 @@ def search_milp(
         sets: the targets that each source serves.
         costs: cost of each source.
         time_limit: seconds.
-        needed: sources that each target needs, one where not given.
     """
     if sets.n_targets == 0:
         return np.zeros(0, np.int64)
     from scipy import optimize  # loads slowly, and few covers need it
 
-    lowest: Any = np.ones(sets.n_targets) if needed is None else needed
     matrix = cover_matrix(sets)
     result = interruptible(
         lambda: optimize.milp(
             costs / costs.min(),
             integrality=np.ones(sets.n_sources),
             bounds=optimize.Bounds(0, 1),
-            constraints=optimize.LinearConstraint(matrix, lb=lowest),
+            constraints=optimize.LinearConstraint(matrix, lb=1.0),
             options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
         )
     )
@@ -325,4 +311,4 @@ def search_milp(
         return None
     picked = np.flatnonzero(result.x > 0.5)
     served = matrix[:, picked].sum(axis=1)
-    return picked if (served >= lowest).all() else None
+    return picked if (served >= 1).all() else None

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._bits import popcount
 from taskspace.cover.base import Clock, Cover, make_cover
 from taskspace.cover.bounds import quick_bound
-from taskspace.cover.copies import greedy_spared
 from taskspace.cover.costs import round_down, scale_costs, total_cost
 from taskspace.cover.partial import coverage_limit, exact_weights, knapsack_bound
 from taskspace.cover.prices import greedy_dual_bound
@@ -40,7 +39,6 @@ def greedy_cover(
     budget: int | None = None,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
-    copies: int = 1,
 ) -> Cover:
     r"""Cover by repeatedly taking the source with the largest gain per cost.
 
@@ -57,8 +55,6 @@ def greedy_cover(
         budget: stop after this many sources.
         include: sources that must be selected; they come first.
         exclude: sources that must not be selected.
-        copies: sources that must serve each target, or all that can where these are
-            fewer: 2 for a spare. Not with a share or a budget.
 
     Returns:
         The cover; its sources in the order of selection are the coverage curve. See
@@ -71,7 +67,7 @@ def greedy_cover(
         raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
     if budget is not None and budget < 0:
         raise InvalidInputError(f"budget >= 0 must hold, but got budget={budget}.")
-    limits = restrict(sets.n_sources, include, exclude, copies)
+    limits = restrict(sets.n_sources, include, exclude)
     n_taken = len(limits.include)
     if budget is not None and budget < n_taken:
         raise InvalidInputError(
@@ -79,13 +75,6 @@ def greedy_cover(
             "sources that must be in."
         )
     claims: dict[str, Any] = {"costs": cost, "clock": clock, "restrictions": limits}
-    if limits.copies > 1:
-        if share != 1 or budget is not None:
-            raise InvalidInputError(
-                f"copies={copies} asks for every target, so it goes neither with a "
-                "share nor with a budget."
-            )
-        return _greedy_copies(sets, weights, claims)
     rest = limits.leave(sets)
     spent = total_cost(cost.values, limits.include)
     costs_left = cost.values[rest.sources]
@@ -128,31 +117,6 @@ def greedy_cover(
         coverage_bound=cover.coverage
         if target_weights is None and is_best
         else -round_down(-Fraction(most, total)),
-    )
-
-
-def _greedy_copies(
-    sets: TargetSets, weights: NDArray[Any], claims: dict[str, Any]
-) -> Cover:
-    """Greedy with spares: every target of positive weight as often as it needs."""
-    limits, cost = claims["restrictions"], claims["costs"]
-    rest = limits.leave(sets)
-    rest = replace(rest, needed=np.where(weights > 0, rest.needed, 0))
-    top = max(weights.tolist(), default=1) or 1
-    worth = np.array([float(Fraction(w, top)) for w in weights.tolist()])
-    found = greedy_spared(rest, cost, worth)
-    unserved = len(rest.uncoverable) and (weights[rest.uncoverable] > 0).any()
-    return make_cover(
-        "greedy",
-        sets,
-        np.concatenate([limits.include, rest.sources[found.sources]]),
-        lower_bound=total_cost(cost.values, limits.include) + found.lower,
-        lower_bound_kind=found.kind,
-        stop_reason="uncoverable targets remain" if unserved else "covered",
-        prices=join_prices(
-            cost, [PricedPart(found.prices, np.arange(sets.n_targets))], exactly=True
-        ),
-        **claims,
     )
 
 

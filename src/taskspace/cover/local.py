@@ -81,7 +81,7 @@ def local_cover(
     asked, names = rest.sets, np.arange(sets.n_targets)
     if limits:
         names = np.flatnonzero(rest.needed)
-        asked = rest.sets.to_runs().keep_targets(rest.needed > 0)
+        asked = rest.sets.to_runs().keep_targets(rest.needed)
     if start is None:
         problem = reduce_problem(asked, free, Clock(0.2 * clock.left))
     else:  # reductions might drop a source of the start
@@ -149,11 +149,7 @@ def greedy_instead(
     """
     reason = "too large to search: this is greedy's cover"
     cover = greedy_cover(
-        sets,
-        costs=costs,
-        include=limits.include,
-        exclude=limits.exclude,
-        copies=limits.copies,
+        sets, costs=costs, include=limits.include, exclude=limits.exclude
     )
     return replace(cover, method=method, stop_reason=reason)
 

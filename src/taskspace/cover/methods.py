@@ -43,15 +43,14 @@ class CoverMethod:
 
 _ANY = ("costs", "include", "exclude")
 _SEARCH = (*_ANY, "time_limit", "seed", "progress")
-_MINIMUM = (*_SEARCH, "copies")
-_GREEDY = (*_ANY, "copies", "share", "target_weights", "budget")
+_GREEDY = (*_ANY, "share", "target_weights", "budget")
 
 METHODS: dict[str, CoverMethod] = {
     method.name: method
     for method in (
         CoverMethod("greedy", greedy_cover, _GREEDY, True, True, False, "#0072B2"),
         CoverMethod("local", local_cover, _SEARCH, False, True, False, "#CC79A7"),
-        CoverMethod("minimum", minimum_cover, _MINIMUM, False, True, False, "#E69F00"),
+        CoverMethod("minimum", minimum_cover, _SEARCH, False, True, False, "#E69F00"),
         CoverMethod("uniform", uniform_cover, ("shape",), True, False, True, "#D55E00"),
         CoverMethod("random", random_cover, ("seed",), True, False, False, "#009E73"),
     )
@@ -70,7 +69,6 @@ def find_cover(
     budget: int | None = None,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
-    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -87,7 +85,6 @@ def find_cover(
         budget: sources to take at most, for `greedy`.
         include: sources that must be in, for `greedy`, `local` and `minimum`.
         exclude: sources that must not be in, likewise.
-        copies: sources that must serve each target, for `greedy` and `minimum`.
         time_limit: seconds for `local` and `minimum`.
         seed: for `local`, `minimum` and `random`.
         progress: called now and then by `local` and `minimum`.
@@ -109,7 +106,6 @@ def find_cover(
             ("budget", budget),
             ("include", include if np.size(include) else None),
             ("exclude", exclude if np.size(exclude) else None),
-            ("copies", copies if copies != 1 else None),
         )
         if value is not None
     }

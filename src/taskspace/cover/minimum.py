@@ -21,7 +21,6 @@ from taskspace.cover.base import (
     make_cover,
 )
 from taskspace.cover.bounds import polished_bound, quick_bound
-from taskspace.cover.copies import minimum_copies
 from taskspace.cover.costs import (
     Costs,
     Exact,
@@ -64,7 +63,6 @@ def minimum_cover(
     seed: int = 0,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
-    copies: int = 1,
     progress: Progress | None = None,
 ) -> Cover:
     """The cheapest cover that can be found, with a proof of how good it is.
@@ -77,8 +75,6 @@ def minimum_cover(
         seed: of the random choices.
         include: sources that must be selected.
         exclude: sources that must not be selected.
-        copies: sources that must serve each target, or all that can where these are
-            fewer: 2 for a spare.
         progress: called now and then with where the search stands.
 
     Returns:
@@ -86,23 +82,13 @@ def minimum_cover(
     """
     _compile_kernels()
     clock = Clock(time_limit)
-    limits = restrict(sets.n_sources, include, exclude, copies)
+    limits = restrict(sets.n_sources, include, exclude)
     if is_too_large(sets):
         return greedy_instead(sets, costs, "minimum", limits)
     cost = scale_costs(costs, sets.n_sources)
     rest = limits.leave(sets)
     spent = total_cost(cost.values, limits.include)
-    if limits.copies > 1:
-        spared = minimum_copies(rest, cost, clock, seed, progress, spent)
-        part = PricedPart(spared.prices, np.arange(sets.n_targets))
-        found = _Found(
-            rest.sources[spared.sources],
-            spared.lower,
-            spared.kind,
-            join_prices(cost, [part], exactly=True),
-        )
-    else:
-        found = _search(rest, cost, clock, seed, progress, spent)
+    found = _search(rest, cost, clock, seed, progress, spent)
     cover = make_cover(
         "minimum",
         sets,
@@ -145,9 +131,9 @@ def _search(
     """Search and bounds in turns, component by component, of what is left."""
     free = cost.values[rest.sources]
     asked, names = rest.sets, np.arange(rest.sets.n_targets)
-    if not np.array_equal(rest.needed > 0, rest.sets.coverable):
+    if not np.array_equal(rest.needed, rest.sets.coverable):
         names = np.flatnonzero(rest.needed)
-        asked = rest.sets.to_runs().keep_targets(rest.needed > 0)
+        asked = rest.sets.to_runs().keep_targets(rest.needed)
     reduced = reduce_problem(asked, free, Clock(0.3 * clock.left))
     parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
     chosen = reduced.forced.tolist()

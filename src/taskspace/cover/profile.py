@@ -46,8 +46,7 @@ class ProfilePoint:
             there was no time for it.
         lower: no cover of all targets is smaller; None where there is no cover.
         upper: size of the best cover found; None where there is no cover.
-        n_uncoverable: targets that no source serves within epsilon; with copies,
-            that fewer do.
+        n_uncoverable: targets that no source serves within epsilon.
     """
 
     epsilon: float
@@ -88,7 +87,6 @@ def complexity_profile(
     epsilons: Sequence[float] | None = None,
     *,
     n_epsilons: int = 20,
-    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -107,7 +105,6 @@ def complexity_profile(
             others, as `floor` does; by default spread from the smallest one at which
             a cover exists to the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
-        copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
         progress: called after each tolerance, with how many were searched.
@@ -120,7 +117,7 @@ def complexity_profile(
         criterion is not None and criterion_named(criterion).allows_negative_epsilon
     )
     clock = Clock(time_limit)
-    losses = MatrixLosses(loss, copies)
+    losses = MatrixLosses(loss)
     return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
 
 
@@ -130,7 +127,6 @@ def table_profile(
     epsilons: Sequence[float] | None = None,
     *,
     n_epsilons: int = 20,
-    copies: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -142,7 +138,6 @@ def table_profile(
         question: criterion and judge; its tolerance does not matter.
         epsilons: as for `complexity_profile`, like everything that follows.
         n_epsilons: how many tolerances, where they are not given.
-        copies: sources that must serve each target: 2 for a spare.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
         progress: called after each tolerance, with how many were searched.
@@ -151,7 +146,7 @@ def table_profile(
         One point for each tolerance, ascending.
     """
     signed = question.rule.allows_negative_epsilon
-    clock, losses = Clock(time_limit), TableLosses(table, question, copies)
+    clock, losses = Clock(time_limit), TableLosses(table, question)
     return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
 
 
@@ -199,9 +194,8 @@ class _Profile:
         n = len(epsilons)
         self.greedy: list[int | None] = [None] * n
         self.searched: set[int] = set()
-        self.copies = losses.copies
-        self.lower = [self.copies * min(1, losses.n_targets)] * n
-        self.upper = [min(losses.n_sources, self.copies * losses.n_targets)] * n
+        self.lower = [min(1, losses.n_targets)] * n
+        self.upper = [min(losses.n_sources, losses.n_targets)] * n
 
     def solve(self) -> None:
         feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
@@ -220,7 +214,7 @@ class _Profile:
             self._by_search(still)
 
     def _by_greedy(self, k: int, coming: Sequence[int]) -> None:
-        greedy = greedy_cover(self.sets.at(k, coming), copies=self.copies)
+        greedy = greedy_cover(self.sets.at(k, coming))
         self.greedy[k] = greedy.size
         self._learn(k, greedy.lower_bound, greedy.size)
 
@@ -229,7 +223,7 @@ class _Profile:
         self.searched.add(k)
         sets = self.sets.at(k, coming)
         share = max(0.0, self.clock.left) / len(still)
-        best = minimum_cover(sets, time_limit=share, seed=self.seed, copies=self.copies)
+        best = minimum_cover(sets, time_limit=share, seed=self.seed)
         self._learn(k, best.lower_bound, best.size)
 
     def _learn(self, k: int, lower: float, upper: int) -> None:

@@ -87,8 +87,6 @@ def join_prices(
     costs: Costs,
     parts: Iterable[PricedPart],
     forced: Sequence[tuple[int, float]] = (),
-    *,
-    exactly: bool = False,
 ) -> PriceProof:
     """The prices of a problem from those of its parts.
 
@@ -98,13 +96,11 @@ def join_prices(
         forced: for each source that reductions took a target that only it could
             serve, and its cost. No source serves two of these, or one of these and a
             target of a part, unless a better source does too.
-        exactly: keep every digit, because the sum of prices is not the bound.
 
     Returns:
         Feasible prices for the whole problem.
     """
-    shorten = costs.is_whole and not exactly
-    pieces = [(_shortest(p.bound, shorten), p.targets) for p in parts]
+    pieces = [(_shortest(p.bound, costs.is_whole), p.targets) for p in parts]
     shift = max([0, *(bound.shift for bound, _ in pieces)])
     exact = [Fraction(cost) for _, cost in forced]
     shift = max([shift, *(cost.denominator.bit_length() - 1 for cost in exact)])

@@ -28,13 +28,13 @@ class Problem:
         sets: the targets that each source serves.
         costs: cost of each source.
         weights: weight of each target, integers in some unit.
-        needed: sources that each target needs, 0 where none can or need serve it.
+        needed: whether each target must be served; not where none can or need do so.
     """
 
     sets: TargetSets
     costs: NDArray[np.float64]
     weights: NDArray[Any]
-    needed: NDArray[np.int64]
+    needed: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -54,7 +54,7 @@ class Problem:
                 f"costs must be {n} positive numbers, one for each source, but got "
                 f"shape {cost.shape}."
             )
-        needed = sets.coverable.astype(np.int64)
+        needed = sets.coverable
         if weights is None:
             return cls(sets, cost, np.ones(m, np.int64), needed)
         array = np.asarray(weights, np.float64)
@@ -68,7 +68,7 @@ class Problem:
         whole = np.array([int(w * common) for w in exact] + [None], object)[:-1]
         return cls(sets, cost, whole, needed)
 
-    def rest(self, include: set[int], exclude: set[int], copies: int) -> "Problem":
+    def rest(self, include: set[int], exclude: set[int]) -> "Problem":
         """What free sources have to do, once some are taken and some left out.
 
         The free ones are numbered anew, in their order.
@@ -76,25 +76,20 @@ class Problem:
         Args:
             include: sources that are taken.
             exclude: sources that must not be.
-            copies: sources that must serve each target, or all that can.
         """
-        able, served = (np.zeros(self.sets.n_targets, np.int64) for _ in range(2))
+        able, served = (np.zeros(self.sets.n_targets, bool) for _ in range(2))
         free = []
         for source in range(self.sets.n_sources):
             row = self.sets.row(source)
             if source in include:
-                served += row
+                served |= row
             elif source not in exclude:
                 free.append(source)
-                able += row
-        needed = np.maximum(0, np.minimum(copies, able + served) - served)
+                able |= row
         weights = self.weights.copy()
-        if copies == 1:
-            weights[served > 0] = 0
-        else:  # weights say only what must be served at all
-            needed[weights == 0] = 0
+        weights[served] = 0
         costs = self.costs[np.array(free, np.int64)]
-        return Problem(self.sets.subset(free), costs, weights, needed)
+        return Problem(self.sets.subset(free), costs, weights, able & ~served)
 
     def cost(self, sources: Iterable[int]) -> Fraction:
         """Cost of a selection.
@@ -136,16 +131,12 @@ class Problem:
         return loads
 
 
-def price_bound(
-    prices: PriceProof, problem: Problem, *, once: bool = True
-) -> tuple[Fraction, str]:
+def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     """The bound that prices prove, or why they prove none.
 
     Args:
         prices: the claim.
         problem: what it is about.
-        once: whether a target needs one source at most, and no price may be above
-            what a source costs.
 
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
@@ -161,15 +152,13 @@ def price_bound(
         return Fraction(0), "they are not on targets in ascending order"
     if not (units > 0).all():
         return Fraction(0), "a price is not positive"
-    if not ((problem.needed[targets] > 0) & (problem.weights[targets] > 0)).all():
+    if not (problem.needed[targets] & (problem.weights[targets] > 0)).all():
         return Fraction(0), "a target has a price that need not be served"
     dense = np.zeros(sets.n_targets, units.dtype)
     dense[targets] = units
     loads = problem.loads(dense)
     distinct, which = np.unique(problem.costs, return_inverse=True)
     one = Fraction(2) ** prices.shift
-    if not once:
-        return _spare_bound(prices, problem, loads), ""
     for k, cost in enumerate(distinct.tolist()):
         value = Fraction(cost) / prices.unit
         limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
@@ -185,27 +174,6 @@ def price_bound(
     for label, n in zip(labels.tolist(), units.tolist(), strict=True):
         sums[label] = sums.get(label, 0) + n
     return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
-
-
-def _spare_bound(prices: PriceProof, problem: Problem, loads: NDArray[Any]) -> Fraction:
-    """What prices prove where a target needs several sources: see `copies`.
-
-    Each source can be taken once, so that a load above its cost counts against the
-    bound and not against the prices.
-    """
-    one = Fraction(2) ** prices.shift
-    total = sum(
-        n * times
-        for n, times in zip(
-            prices.units.tolist(), problem.needed[prices.targets].tolist(), strict=True
-        )
-    )
-    for load, cost in zip(loads.tolist(), problem.costs.tolist(), strict=True):
-        value = Fraction(cost) / prices.unit
-        limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
-        total -= max(0, load - limit)
-    units = max(Fraction(0), total / one)
-    return (math.ceil(units) if prices.is_whole else units) * prices.unit
 
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -311,7 +279,7 @@ def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
 
 
 def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
-    """A cover, of as many sources a target as it needs, that costs less than a bound.
+    """A cover of every target that must be served, that costs less than a bound.
 
     Branches on the open target with the fewest sources, and turns back where targets
     of which no source serves two already cost too much.
@@ -329,57 +297,44 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
             for row in matrix]  # fmt: skip
     exact = [Fraction(c) for c in problem.costs.tolist()]
     servers = [np.flatnonzero(column).tolist() for column in matrix.T]
-    needed = problem.needed.tolist()
-    # Bit t of goal[k]: target t needs more than k sources.
-    goal = tuple(
-        sum(1 << t for t, times in enumerate(needed) if times > k)
-        for k in range(max(needed, default=0))
-    )
-    by_scarcity = sorted(
-        (t for t, times in enumerate(needed) if times), key=lambda t: len(servers[t])
-    )
+    needed = np.flatnonzero(problem.needed).tolist()
+    goal = sum(1 << t for t in needed)
+    by_scarcity = sorted(needed, key=lambda t: len(servers[t]))
     n_nodes = 0
 
-    def least(left: tuple[int, ...], banned: int) -> tuple[Fraction, int]:
+    def least(left: int, banned: int) -> tuple[Fraction, int]:
         """Cost of targets that share no source, and the scarcest target."""
         total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
         for t in by_scarcity:
-            times = sum(layer >> t & 1 for layer in left)
-            if not times:
+            if not left >> t & 1:
                 continue
             own = [s for s in servers[t] if not banned >> s & 1]
-            if len(own) - times < fewest:
-                scarcest, fewest = t, len(own) - times
-            if len(own) < times:
+            if len(own) < fewest:
+                scarcest, fewest = t, len(own)
+            if not own:
                 return bound, t
             if all(not used >> s & 1 for s in own):
-                total += sum(sorted(exact[s] for s in own)[:times])
+                total += min(exact[s] for s in own)
                 for s in own:
                     used |= 1 << s
         return total, scarcest
 
-    def take(left: tuple[int, ...], row: int) -> tuple[int, ...]:
-        above = (*left[1:], 0)
-        return tuple(
-            layer & ~row | more & row for layer, more in zip(left, above, strict=True)
-        )
-
-    def search(left: tuple[int, ...], banned: int, spent: Fraction) -> list[int] | None:
+    def search(left: int, banned: int, spent: Fraction) -> list[int] | None:
         nonlocal n_nodes
         n_nodes += 1
         if n_nodes > max_nodes:
             return None
         if spent >= bound:
             return []
-        if not any(left):
+        if not left:
             return [-1]  # found; marks the end of the selection
         below, target = least(left, banned)
         if spent + below >= bound:
             return []
         own = [s for s in servers[target] if not banned >> s & 1]
-        for s in sorted(own, key=lambda s: -(rows[s] & left[0]).bit_count()):
+        for s in sorted(own, key=lambda s: -(rows[s] & left).bit_count()):
             banned |= 1 << s  # taken here, and left out of what is tried next
-            found = search(take(left, rows[s]), banned, spent + exact[s])
+            found = search(left & ~rows[s], banned, spent + exact[s])
             if found is None or found:
                 return None if found is None else [s, *found]
         return []

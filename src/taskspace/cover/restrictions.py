@@ -1,4 +1,4 @@
-"""What a selection must hold, must not hold, and how often it must serve a target.
+"""What a selection must hold and must not hold.
 
 A restricted problem is a smaller problem: the sources that must be in are taken, those
 that must not be are left out, and the free ones serve what is still needed. A bound on
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace import _bits as kernels
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
-__all__ = ["Rest", "Restrictions", "count_servers", "restrict"]
+__all__ = ["Rest", "Restrictions", "restrict"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +24,13 @@ class Rest:
     Args:
         sources: the free sources.
         sets: what these serve, of all targets.
-        needed: how many of them each target still needs, 0 for no more.
-        short: targets that some, but fewer than `copies` allowed sources serve.
+        needed: whether one of them still has to serve each target.
         uncoverable: targets that no allowed source serves.
     """
 
     sources: NDArray[np.int64]
     sets: TargetSets
-    needed: NDArray[np.int64]
-    short: NDArray[np.int64]
+    needed: NDArray[np.bool_]
     uncoverable: NDArray[np.int64]
 
 
@@ -44,16 +41,13 @@ class Restrictions:
     Args:
         include: sources that must be selected, ascending.
         exclude: sources that must not be, ascending.
-        copies: selected sources that must serve each target, or all that can where
-            these are fewer.
     """
 
     include: NDArray[np.int64]
     exclude: NDArray[np.int64]
-    copies: int = 1
 
     def __bool__(self) -> bool:
-        return bool(self.include.size or self.exclude.size or self.copies != 1)
+        return bool(self.include.size or self.exclude.size)
 
     def leave(self, sets: TargetSets) -> Rest:
         """What is left to decide.
@@ -62,23 +56,20 @@ class Restrictions:
             sets: the targets that each source serves.
         """
         if not self:
-            needed = sets.coverable.astype(np.int64)
-            none = np.zeros(0, np.int64)
+            needed = sets.coverable
             free = np.arange(sets.n_sources)
-            return Rest(free, sets, needed, none, np.flatnonzero(needed == 0))
+            return Rest(free, sets, needed, np.flatnonzero(~needed))
         kept = np.ones(sets.n_sources, bool)
         kept[self.exclude] = False
         allowed = np.flatnonzero(kept)
         kept[self.include] = False
         free = np.flatnonzero(kept)
-        able = count_servers(sets.subset(allowed))
-        served = count_servers(sets.subset(self.include))
+        coverable = sets.subset(allowed).coverable
         return Rest(
             sources=free,
             sets=sets.subset(free),
-            needed=np.maximum(0, np.minimum(self.copies, able) - served),
-            short=np.flatnonzero((able > 0) & (able < self.copies)),
-            uncoverable=np.flatnonzero(able == 0),
+            needed=coverable & ~sets.union(self.include),
+            uncoverable=np.flatnonzero(~coverable),
         )
 
 
@@ -86,7 +77,6 @@ def restrict(
     n_sources: int,
     include: ArrayLike | Sequence[int] = (),
     exclude: ArrayLike | Sequence[int] = (),
-    copies: int = 1,
 ) -> Restrictions:
     """Restrictions of a selection among so many sources, checked.
 
@@ -94,7 +84,6 @@ def restrict(
         n_sources: number of sources.
         include: sources that must be selected.
         exclude: sources that must not be.
-        copies: selected sources that must serve each target.
     """
     found = []
     for name, sources in (("include", include), ("exclude", exclude)):
@@ -117,19 +106,4 @@ def restrict(
             f"A source is either in or out, but source {both[0]} is in include and in "
             "exclude."
         )
-    if copies < 1 or copies != int(copies):
-        raise InvalidInputError(
-            f"copies >= 1 must hold, a whole number, but got copies={copies}."
-        )
-    return Restrictions(found[0], found[1], int(copies))
-
-
-def count_servers(sets: TargetSets) -> NDArray[np.int64]:
-    """How many sources serve each target, `[n_targets]`.
-
-    Args:
-        sets: the targets that each source serves.
-    """
-    runs = sets.to_runs()
-    change = kernels.count_ends(runs.starts, runs.stops, runs.n_targets)
-    return np.cumsum(change[:-1]).astype(np.int64)
+    return Restrictions(found[0], found[1])

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from taskspace import _memory
 from taskspace._threads import over_rows
-from taskspace.cover.restrictions import restrict
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets, pack
@@ -34,15 +33,11 @@ class Losses(ABC):
         n_sources: number of sources.
         n_targets: number of targets.
         in_memory: whether a pass over them costs little.
-        copies: sources that must serve each target.
     """
 
-    def __init__(
-        self, n_sources: int, n_targets: int, in_memory: bool, copies: int = 1
-    ):
+    def __init__(self, n_sources: int, n_targets: int, in_memory: bool):
         self.n_sources, self.n_targets = n_sources, n_targets
         self.in_memory = in_memory
-        self.copies = restrict(n_sources, copies=copies).copies
 
     @abstractmethod
     def blocks(self) -> Iterator[NDArray[np.float64]]:
@@ -50,32 +45,29 @@ class Losses(ABC):
 
     @cached_property
     def best(self) -> NDArray[np.float64]:
-        """The least loss at each target; with copies the last of so many."""
+        """The least loss at each target."""
         return self._ends[0]
 
     @property
     def single(self) -> float:
-        """The least tolerance at which one source (each copy) serves all targets."""
+        """The least tolerance at which one source serves all targets."""
         return self._ends[1]
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.float64], float]:
-        best = np.full((self.copies, self.n_targets), np.inf)
-        single, n_nan = np.full(self.copies, np.inf), 0
+        best = np.full(self.n_targets, np.inf)
+        single, n_nan = np.inf, 0
         for block in self.blocks():
-            if self.copies == 1:
-                np.minimum(best, block.min(0, initial=np.inf), out=best)
-            else:
-                best = np.sort(np.vstack([best, block]), axis=0)[: self.copies]
+            np.minimum(best, block.min(0, initial=np.inf), out=best)
             worst = block.max(1, initial=-np.inf)
-            single = np.sort(np.append(single, worst))[: self.copies]
+            single = min(single, float(worst.min(initial=np.inf)))
             n_nan += int(np.isnan(block).sum())
         if n_nan:
             raise InvalidInputError(
                 f"loss must hold no NaN, but got {n_nan}. A failed transfer is a loss "
                 "of inf."
             )
-        return best[-1], float(single[-1])
+        return best, single
 
 
 @final
@@ -84,10 +76,9 @@ class MatrixLosses(Losses):
 
     Args:
         loss: loss matrix `(source, target)`, xarray or NumPy.
-        copies: sources that must serve each target.
     """
 
-    def __init__(self, loss: Any, copies: int = 1):
+    def __init__(self, loss: Any):
         if hasattr(loss, "dims"):
             if set(loss.dims) != {"source", "target"}:
                 raise InvalidInputError(
@@ -100,7 +91,7 @@ class MatrixLosses(Losses):
                 "loss must be a matrix of numbers (source, target), but got "
                 f"{self.matrix.dtype} of shape {self.matrix.shape}."
             )
-        super().__init__(*self.matrix.shape, in_memory=True, copies=copies)
+        super().__init__(*self.matrix.shape, in_memory=True)
         if self.n_sources:
             _ = self.best  # no NaN
 
@@ -118,12 +109,11 @@ class TableLosses(Losses):
     Args:
         table: a performance table.
         question: criterion and judge.
-        copies: sources that must serve each target.
     """
 
-    def __init__(self, table: xr.Dataset, question: Question, copies: int = 1):
+    def __init__(self, table: xr.Dataset, question: Question):
         sizes = table.sizes["source"], table.sizes["target"]
-        super().__init__(*sizes, in_memory=False, copies=copies)
+        super().__init__(*sizes, in_memory=False)
         self._table, self._question = table, question
 
     def blocks(self) -> Iterator[NDArray[np.float64]]:
@@ -202,7 +192,7 @@ def default_epsilons(
     low = low if allow_negative else max(0.0, low)
     if not np.isfinite(low):
         raise InvalidInputError(
-            f"Every target must have {losses.copies} source(s) of finite loss, but "
+            "Every target must have a source of finite loss, but "
             f"{int(np.isinf(losses.best).sum())} have none. Give epsilons to profile "
             "the others."
         )

@@ -100,7 +100,7 @@ def verify_cover(
     proven: list[str] = []
     open_: list[str] = []
     if not failures:
-        failures = _serving_failures(cover, sets, problem)
+        failures = _serving_failures(cover, sets)
         failures += _cost_failures(cover, problem)
     if not failures:
         asked = _Asked.of(cover, problem)
@@ -137,14 +137,14 @@ class _Asked:
     def of(cls, cover: Cover, problem: Problem) -> Self:
         include, exclude = set(cover.include.tolist()), set(cover.exclude.tolist())
         sources = np.asarray(cover.sources)
-        if not include and not exclude and cover.copies == 1:
+        if not include and not exclude:
             return cls(problem, problem, sources, sources[:0], Fraction(0))
         fixed = include | exclude
         free = np.array([s for s in range(cover.n_sources) if s not in fixed], np.int64)
         chosen = np.array([s for s in sources.tolist() if s not in include], np.int64)
         return cls(
             problem,
-            problem.rest(include, exclude, cover.copies),
+            problem.rest(include, exclude),
             np.searchsorted(free, chosen),
             np.array(sorted(include), np.int64),
             problem.cost(sorted(include)),
@@ -174,16 +174,10 @@ def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
         failures.append("a source that must be in is not selected")
     if set(cover.exclude.tolist()) & set(sources.tolist()):
         failures.append("a source that must not be in is selected")
-    if cover.copies < 1:
-        failures.append(f"copies={cover.copies} is not positive")
-    elif cover.copies > 1 and (
-        cover.spares is None or cover.spares.shape != (cover.copies - 1, sets.n_targets)
-    ):
-        failures.append(f"no spares are named, though copies={cover.copies}")
     return failures
 
 
-def _serving_failures(cover: Cover, sets: TargetSets, problem: Problem) -> list[str]:
+def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
     failures = []
     n_targets = sets.n_targets
     assignment = np.asarray(cover.assignment)
@@ -204,54 +198,14 @@ def _serving_failures(cover: Cover, sets: TargetSets, problem: Problem) -> list[
     coverage = served / n_targets if n_targets else 1.0
     if not abs(cover.coverage - coverage) <= 1e-12:
         failures.append(f"coverage={cover.coverage} is claimed, but it is {coverage}")
-    able = np.zeros(n_targets, np.int64)
+    is_coverable = np.zeros(n_targets, bool)
     for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
-        able += sets.row(source)
-    if not np.array_equal(cover.uncoverable, np.flatnonzero(able == 0)):
+        is_coverable |= sets.row(source)
+    if not np.array_equal(cover.uncoverable, np.flatnonzero(~is_coverable)):
         failures.append(
             f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
-            f"{int((able == 0).sum())} targets that no source serves are not these"
+            f"{int((~is_coverable).sum())} targets that no source serves are not these"
         )
-    if cover.copies > 1:
-        failures += _copies_failures(cover, sets, able, problem.weights)
-    return failures
-
-
-def _copies_failures(
-    cover: Cover, sets: TargetSets, able: NDArray[np.int64], weights: NDArray[Any]
-) -> list[str]:
-    """Whether every target has the spares that it can have, and these serve it."""
-    failures = []
-    short = np.flatnonzero((able > 0) & (able < cover.copies))
-    if not np.array_equal(cover.short, short):
-        failures.append(
-            f"{len(cover.short)} targets are claimed to have fewer than "
-            f"{cover.copies} sources, but the {len(short)} that have are not these"
-        )
-    times = np.zeros(sets.n_targets, np.int64)
-    for source in cover.sources.tolist():
-        times += sets.row(source)
-    lacking = np.flatnonzero((times < np.minimum(cover.copies, able)) & (weights > 0))
-    if len(lacking):
-        failures.append(
-            f"target {lacking[0]} is served {times[lacking[0]]} times of "
-            f"{cover.copies} ({len(lacking)} such targets)"
-        )
-    assert cover.spares is not None
-    ranked = np.vstack([cover.assignment[None], cover.spares])
-    for place in range(1, cover.copies):
-        named = ranked[place]
-        wrong = (named >= 0) != (times > place)
-        for source in np.unique(named[named >= 0]).tolist():
-            serves = source in cover.sources and sets.row(source)
-            wrong |= (named == source) & ~np.asarray(serves)
-        wrong |= (named >= 0) & (ranked[:place] == named).any(0)
-        if wrong.any():
-            target = int(np.flatnonzero(wrong)[0])
-            failures.append(
-                f"target {target} has {named[target]} for a spare, which is no other "
-                "selected source that serves it"
-            )
     return failures
 
 
@@ -331,7 +285,7 @@ def _price_failures(
         open_.append(f"{what} was not refuted, and was not proven again: no prices")
         return []
     else:
-        found, fault = price_bound(cover.prices, asked.rest, once=cover.copies == 1)
+        found, fault = price_bound(cover.prices, asked.rest)
         if fault:
             return [f"the prices of {what} prove nothing: {fault}"]
         found += asked.spent
@@ -352,17 +306,14 @@ def _cheaper_failures(cover: Cover, asked: _Asked) -> list[str]:
     matrix = problem.sets.to_bool()
     cost = problem.costs
     weights = problem.weights
-    if cover.copies > 1:
-        few = [_without_spare(asked.chosen.tolist(), matrix, cost, problem.needed)]
-    else:
-        needed = problem.served_weight(asked.chosen)
-        greedy = _greedy(matrix, cost, weights, needed)
-        few = [
-            None
-            if sources is None
-            else _without_redundant(sources, matrix, cost, weights, needed)
-            for sources in (asked.chosen.tolist(), greedy)
-        ]
+    needed = problem.served_weight(asked.chosen)
+    greedy = _greedy(matrix, cost, weights, needed)
+    few = [
+        None
+        if sources is None
+        else _without_redundant(sources, matrix, cost, weights, needed)
+        for sources in (asked.chosen.tolist(), greedy)
+    ]
     for selection in few:
         if selection is None:
             continue
@@ -386,7 +337,7 @@ def _search_failures(
     """Settle an open lower bound of a full cover by exhaustive search, if small."""
     problem = asked.rest
     sets = problem.sets
-    is_full = not ((problem.needed > 0) & ~sets.union(asked.chosen)).any()
+    is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
     at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
     max_nodes = effort // max(1, int(sets.sizes.sum()))
     if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
@@ -408,22 +359,6 @@ def _search_failures(
         "by searching through all cheaper selections"
     )
     return []
-
-
-def _without_spare(
-    sources: list[int],
-    matrix: NDArray[np.bool_],
-    cost: NDArray[np.float64],
-    needed: NDArray[np.int64],
-) -> list[int]:
-    """Drop sources, dearest first, while every target has as many as it needs."""
-    times = matrix[sources].sum(0) - needed
-    kept = list(sources)
-    for source in sorted(sources, key=lambda s: -cost[s]):
-        if (times - matrix[source] >= 0).all():
-            times = times - matrix[source]
-            kept.remove(source)
-    return kept
 
 
 def _greedy(

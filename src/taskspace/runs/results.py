@@ -263,7 +263,6 @@ def _check_places(cover: Cover, n_sources: int, n_targets: int) -> None:
         (cover.sources, 0, n_sources),
         (cover.assignment, -1, n_sources),
         (cover.uncoverable, 0, n_targets),
-        (cover.short, 0, n_targets),
         (cover.include, 0, n_sources),
         (cover.exclude, 0, n_sources),
     )
