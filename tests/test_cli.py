@@ -19,7 +19,7 @@ from taskspace.cover.base import Clock
 from taskspace.runs import RunStore
 
 COVER_KEYS = {
-    "n_sources", "n_targets", "criterion", "family", "epsilon", "method", "size",
+    "n_sources", "n_targets", "criterion", "judge", "epsilon", "method", "size",
     "sources", "coverage", "uncoverable", "lower_bound", "lower_bound_kind", "optimal",
     "worst_regret", "seconds",
 }  # fmt: skip

@@ -268,7 +268,7 @@ def test_a_library_map_gives_neighbours_different_colours():
 
 
 @pytest.mark.parametrize(
-    "kind", ["map", "coverage", "profile", "transfer", "matrix", "tolerance", "boxes"]
+    "kind", ["map", "coverage", "profile", "transfer", "tolerance", "boxes"]
 )
 def test_every_kind_of_figure_of_a_run(finished, small_run, tmp_path, kind):
     from typer.testing import CliRunner
@@ -280,7 +280,7 @@ def test_every_kind_of_figure_of_a_run(finished, small_run, tmp_path, kind):
     ran = CliRunner().invoke(app, [*command, "--time-limit", "4", "--format", "json"])
     assert ran.exit_code == 0, ran.output
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert json.loads(ran.stdout)["kind"] == ("transfer" if kind == "matrix" else kind)
+    assert json.loads(ran.stdout)["kind"] == kind
 
 
 @pytest.mark.parametrize("kind", ["map", "coverage", "profile", "transfer"])

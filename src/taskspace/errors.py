@@ -56,10 +56,6 @@ class MissingExtraError(TaskspaceError, ImportError):
         return type(self), (self.what, self.extra)
 
 
-class RenamedWarning(DeprecationWarning):
-    """A name that was given has another one now; the old one still works."""
-
-
 class DamagedFileError(TaskspaceError, ValueError):
     """A file is not what was written: cut short, changed, or unreadable."""
 

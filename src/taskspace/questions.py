@@ -9,7 +9,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.criteria import (
-    OLD_JUDGES,
     Criterion,
     assigned_losses,
     criterion_named,
@@ -17,7 +16,6 @@ from taskspace.criteria import (
     loss,
     loss_blocks,
     loss_rows,
-    old_judge,
     table_sets,
 )
 from taskspace.errors import InvalidInputError
@@ -32,8 +30,7 @@ class Question:
 
     Args:
         criterion: name of a criterion, see `taskspace.criteria.CRITERIA`.
-        judge: which policy of a family counts, `"worst"` or `"best"` (formerly
-            `"all"` and `"any"`).
+        judge: which policy of a family counts, `"worst"` or `"best"`.
         epsilon: tolerance, in the unit of the criterion.
 
     Example:
@@ -137,22 +134,11 @@ class Question:
             "epsilon": self.epsilon,
         }
 
-    def record(self) -> dict[str, Any]:
-        """`to_dict`, with the judge also under its former key and name."""
-        return {
-            "criterion": self.criterion,
-            "family": old_judge(self.judge),
-            "judge": self.judge,
-            "epsilon": self.epsilon,
-        }
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The question that `to_dict` or `record` wrote, also one of old.
+        """The question that `to_dict` wrote.
 
         Args:
             values: plain values; other keys are ignored.
         """
-        old = str(values.get("family", "all"))
-        judge = str(values.get("judge") or OLD_JUDGES.get(old, old))
-        return cls(values["criterion"], judge, epsilon=values["epsilon"])
+        return cls(values["criterion"], values["judge"], epsilon=values["epsilon"])

@@ -226,7 +226,7 @@ def _margin(setting: Setting, cover: Cover, given: RateCheck | None) -> Certific
     kind = claim(provenance, rigorous=given is not None)
     rule = margin_rule(grid, losses, question.epsilon, rates, kind=kind, basis=basis)
     values = {
-        **question.record(),
+        **question.to_dict(),
         **rule.certificate.values,
         "size": cover.size,
         "share_certified": float(rule.certified.mean()),

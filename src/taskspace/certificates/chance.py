@@ -198,7 +198,7 @@ def served_share(
     failed = np.concatenate([*failures, np.empty((0, len(law.names)))])
     holds = bound > (goal or 0.0)
     values = {
-        **question.record(),
+        **question.to_dict(),
         "confidence": confidence,
         "law": law.description,
         "share": bound,

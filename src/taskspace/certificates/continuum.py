@@ -274,7 +274,7 @@ def _continuum_certificate(
     share = boxes.share
     question = enclosure.question(epsilon)
     values: dict[str, Any] = {
-        **question.record(),
+        **question.to_dict(),
         "size": len(chosen),
         "sources": chosen,
         "worst_loss_bound": bound[status == CERTIFIED].max(initial=-np.inf),

@@ -50,7 +50,7 @@ from taskspace.certificates.volume import (
 )
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import assigned_errors, assigned_regret, judge_named
+from taskspace.criteria import assigned_errors, assigned_regret
 from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -127,7 +127,6 @@ def certify(
     time_limit: float = 20.0,
     seed: int = 0,
     progress: Progress | None = None,
-    family: str | None = None,
 ) -> CertifyResult:
     """Loss rates, balls, volume bounds, cover bounds and the continuum certificate.
 
@@ -165,10 +164,8 @@ def certify(
             installation, comes on top.
         seed: of the cover engine.
         progress: told what is being done.
-        family: the former name of `judge` (`"all"` or `"any"`).
     """
     if not isinstance(question, Question):
-        judge = judge_named(judge, family)
         question = Question(criterion, judge, epsilon=question)
     check_confidence(confidence)
     progress = progress or silent
@@ -283,7 +280,7 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
     worst = float(regret[cover.assignment >= 0].max(initial=0.0))
     errors = assigned_errors(setting.table, question.judge, cover.assignment)
     values = {
-        **question.record(),
+        **question.to_dict(),
         "size": cover.size,
         "lower_bound": cover.lower_bound,
         "optimal": cover.optimal,

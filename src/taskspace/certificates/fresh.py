@@ -188,7 +188,7 @@ def _certificate(
     serving = np.unique(current[status == CERTIFIED])
     added = np.setdiff1d(serving, before)
     values = {
-        **question.record(),
+        **question.to_dict(),
         "confidence": confidence,
         "n_targets": len(status),
         **{f"n_{name}": n for name, n in counts.items()},

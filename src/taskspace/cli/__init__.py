@@ -7,7 +7,6 @@ import errno
 import importlib
 import signal
 import sys
-import warnings
 from typing import Any
 
 import typer
@@ -18,7 +17,7 @@ from typer.main import get_command
 from taskspace import __version__
 from taskspace.cli.output import command, shown
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
-from taskspace.errors import RenamedWarning, TaskspaceError
+from taskspace.errors import TaskspaceError
 
 __all__ = ["app", "main"]
 
@@ -104,19 +103,7 @@ def _root(
 def main() -> None:
     """Run the command line; a bad input is one sentence and exit code 2."""
     said = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
-    with warnings.catch_warnings(), signals_heard():
-        warnings.simplefilter("always", RenamedWarning)
-        normal = warnings.showwarning
-
-        def note(
-            message: Any, category: type[Warning], *rest: Any, **more: Any
-        ) -> None:
-            if issubclass(category, RenamedWarning):
-                said.print(f"Note: {shown(message)}")
-            else:
-                normal(message, category, *rest, **more)
-
-        warnings.showwarning = note
+    with signals_heard():
         try:
             app()
         except BaseException as error:

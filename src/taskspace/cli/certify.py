@@ -15,7 +15,6 @@ from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
-    FamilyOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
@@ -24,7 +23,6 @@ from taskspace.cli.options import (
     SeedOption,
     TargetsOption,
     TrustOption,
-    asked,
 )
 from taskspace.cli.output import (
     Format,
@@ -39,6 +37,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 
 SHOWN_SOURCES = 12
 MARKS = {
@@ -54,7 +53,6 @@ def certify(
     epsilon: Annotated[float, typer.Option(help="Tolerance.")],
     criterion: CriterionOption = "regret",
     judge: JudgeOption = "worst",
-    family: FamilyOption = None,
     radius: Annotated[
         float | None,
         typer.Option(
@@ -141,7 +139,7 @@ def certify(
             f"{option} says how often to draw contexts; say from what: --law uniform."
         )
     _memory.limit(memory)
-    question = asked(criterion, judge, family, epsilon)
+    question = Question(criterion, judge, epsilon=epsilon)
     with progress_console.status("load"):
         loaded = load_table(
             path,
@@ -187,7 +185,7 @@ def certify(
         print_json(
             {
                 "path": str(path),
-                **question.record(),
+                **question.to_dict(),
                 "certificates": [c.to_dict() for c in result.certificates],
                 "figures": [str(file) for file in written],
             }

@@ -22,7 +22,6 @@ from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
-    FamilyOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
@@ -30,7 +29,6 @@ from taskspace.cli.options import (
     MissingOption,
     SeedOption,
     TargetsOption,
-    asked,
     command_options,
 )
 from taskspace.cli.output import (
@@ -49,6 +47,7 @@ from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 
 
 def cover(
@@ -65,7 +64,6 @@ def cover(
     ] = None,
     criterion: CriterionOption = "regret",
     judge: JudgeOption = "worst",
-    family: FamilyOption = None,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
         float, typer.Option(help="Seconds until a search ends, loading included.")
@@ -153,9 +151,9 @@ def cover(
     figure_file(plot)
     question = None
     if epsilon is not None:
-        question = asked(criterion, judge, family, epsilon)
+        question = Question(criterion, judge, epsilon=epsilon)
     elif budget is not None and not is_set_cover(path):
-        question = asked(criterion, judge, family, 0.0)
+        question = Question(criterion, judge, epsilon=0.0)
     seeks_epsilon = question is not None and epsilon is None
     _check_options(
         seeks_epsilon, method, {"share": share, "weights": weights, "costs": costs}
@@ -240,7 +238,7 @@ def cover(
             save,
             question={
                 "path": str(path),
-                **(question.record() if question else {"epsilon": None}),
+                **(question.to_dict() if question else {"epsilon": None}),
                 "lower_is_better": lower_is_better,
                 "contexts": None if contexts is None else str(contexts),
                 "targets": targets,

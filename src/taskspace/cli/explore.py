@@ -18,7 +18,6 @@ from taskspace.cli.options import (
     SeedOption,
     TargetsOption,
     TrustOption,
-    asked,
 )
 from taskspace.cli.output import (
     Format,
@@ -29,6 +28,7 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
+from taskspace.questions import Question
 
 
 def explore(
@@ -100,7 +100,7 @@ def explore(
 
     questions = []
     if epsilon is not None:
-        questions.append(asked(criterion, judge, None, epsilon))
+        questions.append(Question(criterion, judge, epsilon=epsilon))
     reader = Reader(
         path,
         lambda: load_table(

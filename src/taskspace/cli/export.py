@@ -15,12 +15,10 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
-    FamilyOption,
     JudgeOption,
     LowerIsBetterOption,
     SeedOption,
     TrustOption,
-    asked,
 )
 from taskspace.cli.output import (
     Format,
@@ -49,7 +47,6 @@ def export(
     to: Annotated[Path, typer.Option(help="New folder for the library.")],
     criterion: CriterionOption = "regret",
     judge: JudgeOption = "worst",
-    family: FamilyOption = None,
     certified: Annotated[
         bool,
         typer.Option("--certified", help="Certify every context, not only the grid."),
@@ -101,7 +98,7 @@ def export(
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, look-up tables.
     """
-    question = asked(criterion, judge, family, epsilon)
+    question = Question(criterion, judge, epsilon=epsilon)
     wanted = _formats(formats)
     _check_new(to)
     with progress_console.status("load") as status:
@@ -145,7 +142,7 @@ def export(
         print_json(
             {
                 "library": str(to),
-                **question.record(),
+                **question.to_dict(),
                 "size": made.size,
                 "sources": [entry.source for entry in made.entries],
                 "names": [entry.name for entry in made.entries],

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from taskspace._memory import size_in_bytes
-from taskspace.criteria import CRITERIA, judge_named
+from taskspace.criteria import CRITERIA
 from taskspace.questions import Question
 
 __all__ = [
     "ContextsOption",
     "CriterionOption",
-    "FamilyOption",
     "IgnoreOption",
     "JudgeOption",
     "LowerIsBetterOption",
@@ -25,7 +24,6 @@ __all__ = [
     "TargetsOption",
     "TrustOption",
     "WorkersOption",
-    "asked",
     "command_options",
     "question_options",
 ]
@@ -35,10 +33,6 @@ CriterionOption = Annotated[
 ]
 JudgeOption = Annotated[
     str, typer.Option(help="Which policy of each source's family counts: worst, best.")
-]
-FamilyOption = Annotated[
-    str | None,
-    typer.Option(help="Former name of --judge (all, any).", hidden=True),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 LowerIsBetterOption = Annotated[
@@ -104,18 +98,6 @@ TrustOption = Annotated[
         help="Import code that a run or an archive names: it may do anything.",
     ),
 ]
-
-
-def asked(criterion: str, judge: str, family: str | None, epsilon: float) -> Question:
-    """The question that the options of a command ask.
-
-    Args:
-        criterion: `--criterion`.
-        judge: `--judge`.
-        family: `--family`, its former name.
-        epsilon: `--epsilon`.
-    """
-    return Question(criterion, judge_named(judge, family), epsilon=epsilon)
 
 
 def question_options(question: Question) -> str:

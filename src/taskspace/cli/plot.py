@@ -16,7 +16,6 @@ from taskspace.cli.options import (
     SeedOption,
     TargetsOption,
     TrustOption,
-    asked,
 )
 from taskspace.cli.output import (
     Format,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
-OLD_KINDS = {"matrix": "transfer"}
 
 
 def plot(
@@ -88,7 +86,6 @@ def plot(
     tolerance: the set that one source serves, with its balls (criterion signed);
     boxes: what is certified between the targets; history: of a selection.
     """
-    kind = OLD_KINDS.get(kind, kind)
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)
     file = out or Path(f"{kind}.png")
@@ -117,7 +114,7 @@ def plot(
         figure = _draw(loaded, kind, question, method, source, time_limit, seed)
         figure.savefig(file, dpi=200)
     if output == Format.JSON:
-        print_json({"file": str(file), "kind": kind, **question.record()})
+        print_json({"file": str(file), "kind": kind, **question.to_dict()})
         return
     console.print(f"{shown(file)}: {kind}, {shown(question.statement)}")
 
@@ -126,7 +123,7 @@ def _question(
     loaded: TableInput, criterion: str, judge: str, epsilon: float | None, kind: str
 ) -> Question:
     if epsilon is not None:
-        return asked(criterion, judge, None, epsilon)
+        return Question(criterion, judge, epsilon=epsilon)
     if loaded.experiment is not None:
         mine = [
             question
@@ -136,7 +133,7 @@ def _question(
         if mine:
             return mine[0]
     if kind == "profile":
-        return asked(criterion, judge, None, 0.0)
+        return Question(criterion, judge, epsilon=0.0)
     raise InvalidInputError(
         f"A {kind} figure needs a tolerance, and no question of this path has "
         f"criterion {criterion!r} and judge {judge!r}. Give --epsilon."

@@ -17,7 +17,6 @@ from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
-    FamilyOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
@@ -25,7 +24,6 @@ from taskspace.cli.options import (
     MissingOption,
     SeedOption,
     TargetsOption,
-    asked,
     command_options,
 )
 from taskspace.cli.output import (
@@ -65,7 +63,6 @@ def profile(
     ] = 20,
     criterion: CriterionOption = "regret",
     judge: JudgeOption = "worst",
-    family: FamilyOption = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = False,
@@ -94,7 +91,7 @@ def profile(
     clock = Clock(time_limit, began=began())
     _memory.limit(memory)
     writable(plot)
-    questions = [asked(criterion, judge, family, e) for e in epsilon or [0.0]]
+    questions = [Question(criterion, judge, epsilon=e) for e in epsilon or [0.0]]
     question = questions[0]
     with stage_progress() as report:
         report("load", 0, 1)

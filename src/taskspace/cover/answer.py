@@ -156,9 +156,9 @@ class CoverAnswer:
 
     def record(self) -> dict[str, Any]:
         """One flat JSON record: the cover, its question, and what it leaves."""
-        question = {"criterion": None, "family": None, "judge": None, "epsilon": None}
+        question = {"criterion": None, "judge": None, "epsilon": None}
         if self.question is not None:
-            question = self.question.record()
+            question = self.question.to_dict()
         record = self.cover.to_dict() | question
         record |= {
             "worst_regret": self.worst_regret,

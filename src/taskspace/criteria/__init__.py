@@ -16,10 +16,8 @@ source serves a target within ε iff `loss <= epsilon`.
 
 from taskspace.criteria.base import (
     JUDGES,
-    OLD_JUDGES,
     Criterion,
     judge_named,
-    old_judge,
 )
 from taskspace.criteria.losses import (
     CRITERIA,
@@ -37,7 +35,6 @@ from taskspace.criteria.losses import (
 __all__ = [
     "CRITERIA",
     "JUDGES",
-    "OLD_JUDGES",
     "Criterion",
     "assigned_errors",
     "assigned_losses",
@@ -47,7 +44,6 @@ __all__ = [
     "loss",
     "loss_blocks",
     "loss_rows",
-    "old_judge",
     "table_sets",
     "tolerance_sets",
 ]

@@ -6,22 +6,19 @@ cost. So a criterion is a few declared facts, and everything that needs it (tabl
 covers, enclosures over boxes, sentences for people) reads them here.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, RenamedWarning, UnknownNameError
+from taskspace.errors import InvalidInputError, UnknownNameError
 
 __all__ = [
     "JUDGES",
-    "OLD_JUDGES",
     "Criterion",
     "Reference",
     "judge_named",
-    "old_judge",
 ]
 
 Array = NDArray[np.float64]
@@ -29,9 +26,6 @@ Reference = Literal["none", "home", "best known"]
 
 JUDGES = ("worst", "best")
 """Which policy of a family counts: the paper's sup, or a deployer's choice."""
-
-OLD_JUDGES = {"all": "worst", "any": "best"}
-"""Former names, which files and callers may still use."""
 
 
 class Criterion(ABC):
@@ -149,34 +143,12 @@ def difference(performance: Array, reference: Array) -> Array:
         return np.where(performance == -np.inf, np.inf, reference - performance)
 
 
-def judge_named(judge: str, family: str | None = None) -> str:
-    """The judge that a user named, by its present or its former name.
-
-    Args:
-        judge: `"worst"` or `"best"`; formerly `"all"` and `"any"`.
-        family: the former name of the argument.
-    """
-    given = judge if family is None else family
-    if family is not None or given in OLD_JUDGES:
-        new = OLD_JUDGES.get(given, given)
-        if new not in JUDGES:
-            raise UnknownNameError("judge", given, JUDGES)
-        warnings.warn(
-            f"The switch family='all' | 'any' is now called judge='worst' | 'best': "
-            f"write judge={new!r}.",
-            RenamedWarning,
-            stacklevel=3,
-        )
-        return new
-    if given not in JUDGES:
-        raise UnknownNameError("judge", given, JUDGES)
-    return given
-
-
-def old_judge(judge: str) -> str:
-    """The former name of a judge, which JSON output keeps under `family`.
+def judge_named(judge: str) -> str:
+    """The judge that a user named, checked.
 
     Args:
         judge: `"worst"` or `"best"`.
     """
-    return {new: old for old, new in OLD_JUDGES.items()}[judge]
+    if judge not in JUDGES:
+        raise UnknownNameError("judge", judge, JUDGES)
+    return judge

@@ -44,13 +44,7 @@ def criterion_named(name: str) -> Criterion:
     return CRITERIA[name]
 
 
-def loss(
-    table: xr.Dataset,
-    criterion: str,
-    judge: str = "worst",
-    *,
-    family: str | None = None,
-) -> xr.DataArray:
+def loss(table: xr.Dataset, criterion: str, judge: str = "worst") -> xr.DataArray:
     r"""Loss of every source at every target.
 
     For `signed` and `judge="worst"` this is the paper's signed divergence,
@@ -60,12 +54,11 @@ def loss(
         table: a performance table.
         criterion: one of `CRITERIA`.
         judge: `"worst"` for the worst policy of a family, `"best"` for the best.
-        family: the former name of `judge` (`"all"` or `"any"`).
 
     Returns:
         Loss with dims `(source, target)`, +inf where a policy fails.
     """
-    judge = judge_named(judge, family)
+    judge = judge_named(judge)
     losses = np.empty((table.sizes["source"], table.sizes["target"]))
     for rows, block in loss_blocks(table, criterion, judge):
         losses[rows] = block

@@ -270,7 +270,7 @@ def _of_boxes(
     known: Origin, cover: Any, question: Question | None, outside: Outside
 ) -> PolicyLibrary:
     values = cover.certificate.values
-    own = Question.from_dict({**values, "judge": _judge(values)})
+    own = Question.from_dict(values)
     if question is not None and question != own:
         raise InvalidInputError(
             f"The certified cover answers '{own.statement}', but the question asked is "
@@ -321,11 +321,6 @@ def _of_boxes(
         known, regions, entries, guarantee, "certified", outside, None, fixed,
         names=tuple(axes[live].tolist()),
     )  # fmt: skip
-
-
-def _judge(values: Mapping[str, Any]) -> str:
-    found = str(values.get("judge", values.get("family", "worst")))
-    return {"all": "worst", "any": "best"}.get(found, found)
 
 
 def _nearest_served(

@@ -1,11 +1,9 @@
 """Evaluation in memory: J of every policy at every target."""
 
-import warnings
 from collections.abc import Sequence
 
 import xarray as xr
 
-from taskspace.errors import RenamedWarning
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.progress import Progress
 from taskspace.spaces import Space
@@ -24,7 +22,6 @@ def evaluate(
     targets: Space | None = None,
     judges: Sequence[str] = ("worst", "best"),
     progress: Progress | None = None,
-    families: Sequence[str] | None = None,
 ) -> xr.Dataset:
     """Train at every source, evaluate at every target, and return the table.
 
@@ -40,18 +37,10 @@ def evaluate(
         judges: which reductions over a family to keep, where J itself would be too
             large to keep.
         progress: told how many blocks are trained and evaluated.
-        families: the former name of `judges` (`"all"`, `"any"`).
 
     Returns:
         A performance table, see `taskspace.performance.table`.
     """
-    if families is not None:
-        warnings.warn(
-            "families=('all', 'any') is now called judges=('worst', 'best').",
-            RenamedWarning,
-            stacklevel=2,
-        )
-        judges = [{"all": "worst", "any": "best"}.get(f, f) for f in families]
     ledger = new_ledger(
         system, trainer, space, seed=seed, targets=targets, judges=judges
     )

@@ -397,9 +397,7 @@ def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
 
 
 def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
-    known = [f.name for f in fields(CriterionSpec)]
-    # The judge was called family before; old files stay readable.
-    _check_keys("[[criteria]]", spec, [*known, "family"])
+    _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
     if "criterion" not in spec or "epsilon" not in spec:
         raise InvalidInputError(
             f"[[criteria]] needs criterion and epsilon, but got {dict(spec)}."
@@ -414,7 +412,7 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
     return CriterionSpec(
         criterion=spec["criterion"],
         epsilon=tuple(float(value) for value in epsilons),
-        judge=judge_named(spec.get("judge", "worst"), spec.get("family")),
+        judge=judge_named(spec.get("judge", "worst")),
     )
 
 

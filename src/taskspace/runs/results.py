@@ -40,7 +40,7 @@ class Curve:
         """Plain values."""
         values = asdict(self)
         del values["question"]
-        return self.question.record() | values
+        return self.question.to_dict() | values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

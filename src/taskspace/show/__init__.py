@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from taskspace.show.maps import draw_context_map as draw_context_map
     from taskspace.show.maps import draw_matrix as draw_matrix
     from taskspace.show.maps import map as map
-    from taskspace.show.maps import matrix as matrix
     from taskspace.show.maps import transfer as transfer
-    from taskspace.show.profiles import complexity as complexity
     from taskspace.show.profiles import draw_profile as draw_profile
     from taskspace.show.profiles import profile as profile
     from taskspace.show.records import ContextMap as ContextMap
@@ -65,10 +63,9 @@ _HOMES = {
         "draw_context_map",
         "draw_matrix",
         "map",
-        "matrix",
         "transfer",
     ),
-    "taskspace.show.profiles": ("complexity", "draw_profile", "profile"),
+    "taskspace.show.profiles": ("draw_profile", "profile"),
     "taskspace.show.records": (
         "ContextMap",
         "MatrixPlot",

@@ -30,7 +30,7 @@ from taskspace.show.records import (
 )
 from taskspace.show.style import STYLE, literal, new_figure
 
-__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "matrix", "transfer"]
+__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "transfer"]
 
 MAX_SLICES = 9
 MAX_NUMERALS = 99
@@ -105,9 +105,6 @@ def transfer(
         epsilon=question.epsilon,
     )
     return draw_matrix(record)
-
-
-matrix = transfer  # its former name
 
 
 def draw_context_map(record: ContextMap) -> Figure:

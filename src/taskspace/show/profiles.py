@@ -16,7 +16,7 @@ from taskspace.cover import ProfilePoint, table_profile
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
-__all__ = ["complexity", "draw_profile", "profile", "save_profile"]
+__all__ = ["draw_profile", "profile", "save_profile"]
 
 
 def profile(
@@ -32,9 +32,6 @@ def profile(
     """
     points = table_profile(table, question, time_limit=time_limit, seed=seed)
     return draw_profile(points, _title(question))
-
-
-complexity = profile  # its former name
 
 
 def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:

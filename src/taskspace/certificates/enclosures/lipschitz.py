@@ -55,7 +55,6 @@ class LipschitzEnclosure(Enclosure):
         kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated. It
             is an estimate in any case where the system's J is not exact.
         basis: where Λ comes from.
-        family: the former name of `judge` (`"all"` or `"any"`).
     """
 
     def __init__(
@@ -69,10 +68,9 @@ class LipschitzEnclosure(Enclosure):
         rates: ArrayLike,
         kind: CertificateKind,
         basis: str,
-        family: str | None = None,
     ):
         self._rule = criterion_named(criterion)
-        self.criterion, self.judge = criterion, judge_named(judge, family)
+        self.criterion, self.judge = criterion, judge_named(judge)
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)
         if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:

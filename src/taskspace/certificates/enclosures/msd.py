@@ -69,7 +69,6 @@ class MsdEnclosure(Enclosure):
         sources: full context rows of the sources, which `signed` compares with.
         criterion: one of `taskspace.criteria.CRITERIA`.
         judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
-        family: the former name of `judge` (`"all"` or `"any"`).
     """
 
     def __init__(
@@ -80,10 +79,9 @@ class MsdEnclosure(Enclosure):
         *,
         criterion: str,
         judge: str = "worst",
-        family: str | None = None,
     ):
         criterion_named(criterion)
-        judge = judge_named(judge, family)
+        judge = judge_named(judge)
         if np.isfinite(system.horizon):
             raise InvalidInputError(
                 "Bounds over boxes need the infinite horizon, whose cost has a closed "
