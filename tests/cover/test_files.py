@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from known_covers import steiner_triples
 
 from taskspace.cover import read_set_cover_file
-from taskspace.cover.families import steiner_triples
 from taskspace.errors import InvalidInputError
 
 # Three targets, four sources: {0, 1}, {1, 2}, {2}, {0}.

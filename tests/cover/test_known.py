@@ -7,6 +7,14 @@ import sys
 import numpy as np
 import pytest
 from cover_problems import blobs
+from known_covers import (
+    COLOURING_BEST,
+    CYCLE_BEST,
+    STEINER_MINIMUM,
+    hypercube_cycles,
+    steiner_triples,
+    two_colourings,
+)
 
 from taskspace.cover import (
     exact,
@@ -16,14 +24,6 @@ from taskspace.cover import (
     minimum_cover,
     read_set_cover_file,
     verify_cover,
-)
-from taskspace.cover.families import (
-    COLOURING_BEST,
-    CYCLE_BEST,
-    STEINER_MINIMUM,
-    hypercube_cycles,
-    steiner_triples,
-    two_colourings,
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack

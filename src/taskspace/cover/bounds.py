@@ -2,7 +2,7 @@ r"""Lower bounds on the cost of any cover, each by name.
 
 All but the size bound are dual prices (see `prices`), made by methods of growing
 effort and all checked in integer arithmetic before they count. In growing strength:
-`size`, `packing`, `dual ascent`, `multiplicative weights`, `primal-dual`, `lp`.
+`size`, `packing`, `dual ascent`, `primal-dual`, `lp`.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,6 @@ from taskspace.cover.prices import (
 )
 from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.threads import interruptible
-from taskspace.cover.weights import multiplicative_weights
 from taskspace.errors import UnknownNameError
 from taskspace.sets import RunSets, TargetSets
 
@@ -225,20 +224,12 @@ def _primal_dual_bound(
     return polished_bound(sets, costs, solver.prices, "primal-dual")
 
 
-def _weights_bound(
-    sets: RunSets, costs: NDArray[np.float64], clock: Clock
-) -> PriceBound:
-    prices = multiplicative_weights(sets, costs, clock)
-    return polished_bound(sets, costs, prices, "multiplicative weights")
-
-
 BoundMethod = Callable[[RunSets, NDArray[np.float64], Clock], PriceBound | None]
 
 BOUND_KINDS: dict[str, BoundMethod] = {
     "size": lambda sets, costs, _: size_bound(sets, costs),
     "packing": lambda sets, costs, _: packing_bound(sets, costs),
     "dual ascent": lambda sets, costs, _: dual_ascent_bound(sets, costs),
-    "multiplicative weights": _weights_bound,
     "primal-dual": _primal_dual_bound,
     "lp": _lp_bound,
 }

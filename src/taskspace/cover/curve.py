@@ -50,11 +50,6 @@ class CoverageCurve:
     n_repeats: int
     max_coverage: float
 
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """The mean coverage, another name for `coverage`."""
-        return self.coverage
-
     def to_frame(self) -> "pd.DataFrame":
         """One row a number of sources, with all coverages."""
         import pandas as pd  # loads slowly
