@@ -181,6 +181,11 @@ class TabularPolicy(Policy):
                 f"but row sums range from {total.min()} to {total.max()}."
             )
 
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every state has one action."""
+        return bool((self.probabilities.max(-1) == 1.0).all())
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The probabilities."""
         return {"probabilities": self.probabilities}

@@ -94,7 +94,8 @@ def test_in_c_too(library, precision, tmp_path):
     rows = rows[(rows.astype(float) >= 0.1).all(1) & (rows <= 8).all(1)]
     seen = rng.standard_normal((len(rows), 2))
     policy, status, *_ = run_c(library, tmp_path, rows, seen, precision=precision)
-    assert (status == Status.GUARANTEED).all()
+    proven = Status.GUARANTEED if precision == "double" else Status.ESTIMATED
+    assert (status == proven).all()
     assert regrets(library, rows.astype(float), policy).max() <= EPSILON
 
 

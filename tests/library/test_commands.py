@@ -71,7 +71,7 @@ def test_people_see_policies_and_the_next_step(folder):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2 policies in 64 nodes of a grid" in done.stdout
-    assert "Next: taskspace evaluate shown msd-v1" in done.stdout
+    assert "Next: taskspace evaluate shown small\n" in done.stdout
     made = load_library(folder / "shown")
     assert [e.source for e in made.entries] == [3, 17]
     assert (made.outside, made.rule) == ("clamp", "margin")

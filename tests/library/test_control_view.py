@@ -8,6 +8,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.control import library_schedule
 from taskspace.library import OutsideError
 from taskspace.policies import LinearGain
+from taskspace.systems import PythonPolicies
 
 from .helpers import MAKERS, gains, msd, networks
 
@@ -53,6 +54,37 @@ def test_it_drives_a_plant_whose_context_is_an_input():
             ct.ss(closed, np.zeros((2, 1)), np.eye(2), 0), time, [1.0, 0.0]
         )
         np.testing.assert_allclose(response.outputs[:2], linear.outputs, atol=1e-3)
+
+
+def test_swapped_signals_are_refused():
+    """k given for c and c for k: a loop would run with the wrong gains."""
+    system, table, policies, _ = msd()
+    question = ts.Question("regret", epsilon=0.5)
+    cover = ts.greedy_cover(question.sets(table))
+    library = ts.library(
+        table, cover, question, policies=policies, system=system, outside="clamp"
+    )
+    plant = ct.nlsys(
+        lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,
+        states=["x", "v"], inputs=["force", "k", "c"], outputs=["x", "v"], name="msd",
+    )  # fmt: skip
+    schedule = library_schedule(library)
+    schedule.statefbk(plant, ["k", "c"])
+    for wrong in (["c", "k"], ["c", "c"], ["k", "k"]):
+        with pytest.raises(InvalidInputError, match="in the order of the axes k, c"):
+            schedule.statefbk(plant, wrong)
+
+
+def test_a_model_is_not_called_as_a_policy():
+    """Calling a model of python-control gives its frequency response."""
+    controller = ct.ss([[-1.0]], [[1.0]], [[2.0]], 0)
+    space = ts.Points(["x"], [0.0, 1.0])
+    for model in (controller, ct.tf([1.0], [1.0, 1.0]), "no function"):
+        library = ts.hand_library(PythonPolicies([model] * 2)[:, 0], space)
+        with pytest.raises(InvalidInputError, match="must be a function of the obs"):
+            library.act({"x": 0.2}, 0.5)
+    library = ts.hand_library(PythonPolicies([np.sin, np.cos])[:, 0], space)
+    assert library.act({"x": 0.2}, 0.5) == np.sin(0.5)
 
 
 def test_mistakes_are_named():

@@ -10,6 +10,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
+from taskspace.export.tables import export_tables
 from taskspace.library import PolicyLibrary
 from taskspace.library.files import _digest
 from taskspace.policies import Mlp
@@ -75,8 +76,13 @@ def test_names_and_python_objects(tmp_path):
     table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]], targets=space)
     policies = PythonPolicies([len, len])
     objects = ts.library(table, [0, 1], question, policies=policies)
-    objects.save(tmp_path / "objects")
+    for write in (objects.save, lambda to: export_tables(objects, to)):
+        with pytest.raises(InvalidInputError, match=r"without_policies\(\)"):
+            write(tmp_path / "objects")
+    assert not (tmp_path / "objects").exists()
+    objects.without_policies().save(tmp_path / "objects")
     assert PolicyLibrary.load(tmp_path / "objects").policies is None
+    export_tables(objects.without_policies(), tmp_path / "tables")
 
 
 def test_every_changed_byte_is_noticed(tmp_path):
@@ -190,6 +196,22 @@ def test_golden_folders():
         acted = library.act_as(np.maximum(chosen.policy, 0), seen)
         tolerance = 1e-5 if isinstance(library.policies, Mlp) else 0.0
         np.testing.assert_allclose(acted, expected["actions"], rtol=tolerance)
+
+
+def test_an_old_library_of_estimates_is_labelled_as_such(tmp_path):
+    """Its contract said that it applies where the status is guaranteed."""
+    folder = ASSETS / "library-v1-grid-estimate" / "library"
+    stored = json.loads((folder / "contract.json").read_text())
+    assert "guaranteed" in stored["guarantee"]["applies"]
+    library = PolicyLibrary.load(folder)
+    chosen = library.select(library.regions.centres)
+    assert not chosen.guaranteed.any()
+    assert chosen.estimated.any()
+    again = json.loads((library.save(tmp_path / "new") / "contract.json").read_text())
+    assert (
+        again["guarantee"]["applies"]
+        == "where the status is estimated, and nowhere else"
+    )
 
 
 def test_a_copied_folder_is_the_same(tmp_path):

@@ -25,7 +25,7 @@ def test_the_raster_is_the_selection(kind, axes, tmp_path):
         found = library.select(row)
         assert record.policy[place] == found.policy
         served = library.regions.served[found.region]
-        assert record.guaranteed[place] == served
+        assert record.known[place] == served
     draw_library(record).savefig(tmp_path / "map.png")
     assert (tmp_path / "map.png").stat().st_size > 2000
 
@@ -33,7 +33,7 @@ def test_the_raster_is_the_selection(kind, axes, tmp_path):
 def test_one_axis_and_mistakes():
     library = ts.hand_library(gains(2), ts.Points(["k"], [1.0, 3.0]))
     record = library_map(library)
-    assert not record.guaranteed.any()
+    assert not record.known.any()
     assert draw_library(record)
     with pytest.raises(InvalidInputError, match="one or two of the axes x, y"):
         library_map(grid_library(), ("z",))

@@ -1,6 +1,7 @@
 """Pages of selections, libraries and certificates, against the library."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -242,8 +243,10 @@ def libraries():
         )
 
     rng = np.random.default_rng(2)
+    grid = of(ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 6)))
     return {
-        "grid": of(ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 6))),
+        "grid": grid,
+        "estimated": replace(grid, guarantee=replace(grid.guarantee, kind="estimate")),
         "clamp": of(ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 6)), outside="clamp"),
         "points": of(ts.Points(["k", "c"], rng.uniform(0.1, 8.0, (30, 2)))),
         "one axis": of(ts.Grid(k=(0.1, 8.0, 9))),
@@ -279,7 +282,9 @@ def check_library(browser, folder, rows):
     assert browser.errors() == []
 
 
-@pytest.mark.parametrize("name", ["grid", "clamp", "points", "one axis", "three axes"])
+@pytest.mark.parametrize(
+    "name", ["grid", "estimated", "clamp", "points", "one axis", "three axes"]
+)
 def test_a_library_selects_in_the_page_as_in_python(browser, tmp_path, name):
     library = libraries()[name]
     folder = library.save(tmp_path / "lib")
@@ -297,6 +302,9 @@ def test_a_library_selects_in_the_page_as_in_python(browser, tmp_path, name):
         on[:, 0] = first
         rows = np.vstack([rows, on])
     check_library(browser, folder, rows)
+    page = browser.text("body")
+    assert ("The estimate speaks of" in page) == (name == "estimated")
+    assert ("The guarantee speaks of" in page) == (name != "estimated")
 
 
 def test_a_certified_library_shows_its_boxes(browser, run, tmp_path):

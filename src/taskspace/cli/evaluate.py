@@ -126,8 +126,10 @@ def evaluate(
             }
         )
         return
-    console.print(f"Guaranteed: {shown(library.guarantee.statement)}")
-    _show(trial)
+    guarantee = library.guarantee
+    word = f"{guarantee.status.name.capitalize()}: " if guarantee.speaks else ""
+    console.print(f"{word}{shown(guarantee.statement)}")
+    _show(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
 
 
 def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
@@ -225,7 +227,7 @@ def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
     )
 
 
-def _show(trial: Trial) -> None:
+def _show(trial: Trial, word: str) -> None:
     view = Table(
         title=f"{trial.n_contexts:,} contexts of the range; n policies; losses, "
         f"mean and worst, against {trial.reference}",
@@ -249,9 +251,9 @@ def _show(trial: Trial) -> None:
         if one.spread:
             _show_spread(one, trial.environment_steps)
     if trial.held is None:
-        console.print("The guarantee spoke of none of these contexts.")
+        console.print(f"The {word} spoke of none of these contexts.")
     else:
-        said = f"The guarantee spoke of {100 * trial.applied:.4g} % of these contexts"
+        said = f"The {word} spoke of {100 * trial.applied:.4g} % of these contexts"
         if trial.violations:
             console.print(
                 f"[red]![/red] {said} and was broken at {trial.violations:,} of them "
@@ -268,7 +270,7 @@ def _show(trial: Trial) -> None:
     if trial.noise:
         console.print(
             f"Contexts were measured with noise ({trial.noise:g} of the width): the "
-            "guarantee speaks of the measured context."
+            f"{word} speaks of the measured context."
         )
     if trial.line:
         console.print(trial.line)

@@ -157,7 +157,7 @@ def export(
         return
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
-    _show(made, to, wanted, loaded)
+    _show(made, to, wanted, path, trust)
 
 
 def _formats(text: str) -> list[str]:
@@ -226,7 +226,9 @@ def _write(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _show(made: PolicyLibrary, to: Path, wanted: list[str], loaded: TableInput) -> None:
+def _show(
+    made: PolicyLibrary, to: Path, wanted: list[str], path: Path, trust: bool
+) -> None:
     kind = made.guarantee.kind
     console.print(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
@@ -247,7 +249,6 @@ def _show(made: PolicyLibrary, to: Path, wanted: list[str], loaded: TableInput) 
         console.print(f"... and {made.size - SHOWN_POLICIES} more; see policies.csv.")
     console.print(f"Written {shown(to)}: library{''.join(f', {w}' for w in wanted)}.")
     if made.policies is not None:
-        console.print(
-            f"Next: taskspace evaluate {shown(to)} "
-            f"{shown(made.provenance.get('system', 'SYSTEM'))}"
-        )
+        words = ["taskspace", "evaluate", str(to), str(path)]
+        words += ["--trust"] if trust else []
+        console.print(f"Next: {shown(shlex.join(words))}")

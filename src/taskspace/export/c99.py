@@ -5,12 +5,15 @@
 that checks them on the target against what Python gave.
 
 The selection is exact: borders of the map are rounded in the direction in which a
-comparison with a `float` (or `double`) context has the same outcome as Python's. Gains
-in `double` are applied in Python's order and give the same bits, if the compiler
-neither reassociates nor fuses (`-std=c99` without `-ffast-math`).
+comparison with a `float` (or `double`) context has the same outcome as Python's, and
+distances to scattered points are computed in `double`. Gains in `double` are applied in
+Python's order and give the same bits, if the compiler neither reassociates nor fuses
+(`-std=c99` without `-ffast-math`). Gains that `float` rounds are other gains than those
+that a proof is about, so with them nothing is GUARANTEED, only ESTIMATED.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -92,17 +95,16 @@ def c99_files(
         raise InvalidInputError(
             f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
         )
+    library.check_actions()
     real = Real(precision)
+    library = _as_rounded(library, real)
     notes = [
         f"Compile with -std=c99; not with -ffast-math. Hysteresis {hysteresis:g} of "
         "the width of each axis in select_held.",
         "A refused context gives the action zero: look at the status.",
     ]
     if precision == "float":
-        notes.append(
-            "The selection is that of the float context, exactly; policies are rounded "
-            "to float, and the guarantee speaks of the unrounded ones."
-        )
+        notes.append("The selection is that of the float context, exactly.")
     text = contract_bytes(library, command, precision, notes)
     return {
         f"{name}.h": _header(library, name, real).encode(),
@@ -112,10 +114,32 @@ def c99_files(
     }
 
 
+def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:
+    """The library with what may be said of its policies as this precision has them.
+
+    A proof is about the numbers of the policies. Where rounding changes them, what was
+    proven becomes an estimate, in the status, the header and the contract alike.
+    """
+    guarantee, policies = library.guarantee, library.policies
+    if policies is None or guarantee.status != Status.GUARANTEED:
+        return library
+    if all(real.holds(array) for array in policies.arrays().values()):
+        return library
+    statement = (
+        f"{guarantee.statement} This is a {guarantee.kind} for the policies in double; "
+        f"here they are rounded to {real.name}, so it is an estimate. For a "
+        f"{guarantee.kind}, round the policies before they are judged, or export "
+        "in double."
+    )
+    return replace(
+        library, guarantee=replace(guarantee, kind="estimate", statement=statement)
+    )
+
+
 def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     upper = name.upper()
     axes = "".join(
-        f" *   context[{i}]: {comment(axis)}{comment(f' [{unit}]') if unit else ''}, "
+        f" *   context[{i}]: {comment(f'{axis} [{unit}]' if unit else axis)}, "
         f"from {low:.17g} to {high:.17g}\n"
         for i, (axis, unit, low, high) in enumerate(
             zip(library.names, library.units, library.low, library.high, strict=True)
@@ -142,6 +166,11 @@ void {name}_act(int policy, const {name}_real observation[{upper}_N_OBSERVATIONS
                                 {name}_real action[{upper}_N_ACTIONS]);
 """
     outside = {"refuse": "is refused", "clamp": "uses the nearest policy inside"}
+    guaranteed, estimated = "never here", "never here"
+    if library.guarantee.status == Status.GUARANTEED:
+        guaranteed = f"by {library.guarantee.kind}"
+    elif library.guarantee.status == Status.ESTIMATED:
+        estimated = "served by estimates, nothing guaranteed"
     return f"""/* A policy library written by taskspace; contract.json says more.
  *
  * {comment(library.guarantee.statement)}
@@ -163,10 +192,11 @@ typedef {real.name} {name}_real;
 #define {upper}_N_POLICIES {library.size}
 
 enum {{
-    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* {library.guarantee.kind} */
-    {upper}_INSIDE = {int(Status.INSIDE)},     /* in the range, nothing guaranteed */
+    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* {guaranteed} */
+    {upper}_INSIDE = {int(Status.INSIDE)},     /* in the range, nothing known */
     {upper}_OUTSIDE = {int(Status.OUTSIDE)},    /* out of range, nearest policy used */
-    {upper}_REFUSED = {int(Status.REFUSED)}     /* no policy */
+    {upper}_REFUSED = {int(Status.REFUSED)},    /* no policy */
+    {upper}_ESTIMATED = {int(Status.ESTIMATED)}   /* {estimated} */
 }};
 
 typedef struct {{
@@ -199,6 +229,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
     upper, regions = name.upper(), library.regions
     low, high = real.up(library.low), real.down(library.high)
     band = real.nearest(hysteresis * (library.high - library.low))
+    known = library.guarantee.status
     served = regions.served & library.guarantee.speaks
     tables = [
         reals(real, "RANGE_LOW", low),
@@ -240,7 +271,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
     }}
     found.status = inside ? {upper}_INSIDE : {upper}_OUTSIDE;
     if (inside && REGION_SERVED[region] && knows(context, region)) {{
-        found.status = {upper}_GUARANTEED;
+        found.status = {upper}_{known.name};
     }}
     return found;
 }}
@@ -278,7 +309,8 @@ void {name}_hold_start({name}_hold *hold)
         }}
         if (near) {{
             found.policy = hold->policy;
-            if (found.status == {upper}_GUARANTEED) {{
+            if (found.status == {upper}_GUARANTEED
+                || found.status == {upper}_ESTIMATED) {{
                 found.status = {upper}_INSIDE;
             }}
             return found;

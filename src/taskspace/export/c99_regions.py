@@ -135,26 +135,31 @@ def _points_source(
         ],
         1,
     )
+    # Distances in double also for float contexts: rounded points have other bisectors.
+    double = Real("double")
     tables = [
-        reals(real, "POINT", real.nearest(regions.points)),
-        reals(real, "POINT_SCALE", real.nearest(regions.scale)),
+        reals(double, "POINT", regions.points),
+        reals(double, "POINT_SCALE", regions.scale),
+        reals(double, "POINT_LOW", regions.low),
+        reals(double, "POINT_HIGH", regions.high),
         reals(real, "NODE", exact),
     ]
     code = f"""
 static int_fast32_t locate(const real context[{d}])
 {{
-    real best = (real)HUGE_VAL, clamped[{d}];
+    double best = HUGE_VAL, clamped[{d}];
     int_fast32_t point, nearest = 0;
     int axis;
 
     for (axis = 0; axis < {d}; axis++) {{
-        clamped[axis] = context[axis] < RANGE_LOW[axis] ? RANGE_LOW[axis]
-            : context[axis] > RANGE_HIGH[axis] ? RANGE_HIGH[axis] : context[axis];
+        double x = (double)context[axis];
+        clamped[axis] = x < POINT_LOW[axis] ? POINT_LOW[axis]
+            : x > POINT_HIGH[axis] ? POINT_HIGH[axis] : x;
     }}
     for (point = 0; point < {n}; point++) {{
-        real distance = 0;
+        double distance = 0;
         for (axis = 0; axis < {d}; axis++) {{
-            real step = (clamped[axis] - POINT[point * {d} + axis])
+            double step = (clamped[axis] - POINT[point * {d} + axis])
                 * POINT_SCALE[axis];
             distance += step * step;
         }}

@@ -1,5 +1,7 @@
-"""Numbers and tables as C99 text, without a digit lost."""
+"""Numbers, tables and comments as C99 text, without a digit or a unit lost."""
 
+import re
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,14 @@ from taskspace.errors import InvalidInputError
 __all__ = ["Real", "comment", "integers", "reals"]
 
 PER_LINE = 6
+SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ]+")
+SUBSCRIPTS = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₒₓᵢⱼₖₘₙ]+")
+MICRO = re.compile("[\u00b5\u03bc](?=[A-Za-z])")
+ASCII = {
+    "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "±": "+-", "−": "-", "–": "-", "—": "-",
+    "·": "*", "⋅": "*", "×": "x", "÷": "/", "⁄": "/", "∕": "/", "√": "sqrt", "∞": "inf",
+    "°": "deg", "\u2126": "Ohm", "→": "->", "‘": "'", "’": "'", "“": '"', "”": '"',
+}  # fmt: skip
 
 
 class Real:
@@ -39,6 +49,15 @@ class Real:
                 "precision='double', or other units."
             )
         return near
+
+    def holds(self, values: NDArray[Any]) -> bool:
+        """Whether the type has all of these numbers exactly.
+
+        Args:
+            values: numbers.
+        """
+        exact = np.asarray(values, np.float64)
+        return bool((self.nearest(exact).astype(np.float64) == exact).all())
 
     def down(self, values: ArrayLike) -> NDArray[Any]:
         """The largest numbers of the type that are not above.
@@ -89,7 +108,7 @@ def reals(real: Real, name: str, values: NDArray[Any]) -> str:
     note = ""
     if len(flat) <= PER_LINE:
         note = f" /* {', '.join(f'{x:.9g}' for x in flat.tolist())} */"
-    return _table("real", name, [real.literal(x) for x in flat.tolist()], note)
+    return _table(real.name, name, [real.literal(x) for x in flat.tolist()], note)
 
 
 def integers(name: str, values: NDArray[Any]) -> str:
@@ -125,9 +144,7 @@ def comment(text: str) -> str:
     Args:
         text: any text.
     """
-    for known, plain in (("≤", "<="), ("ε", "epsilon"), ("−", "-"), ("θ", "theta")):
-        text = text.replace(known, plain)
-    text = text.encode("ascii", "replace").decode().replace("?", ".")
+    text = _ascii(text).replace("??", "? ?")  # no trigraphs
     text = text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
     lines, line = [], ""
     for word in text.split():
@@ -136,3 +153,31 @@ def comment(text: str) -> str:
             line = ""
         line = f"{line} {word}".strip()
     return "\n * ".join([*lines, line])
+
+
+def _ascii(text: str) -> str:
+    """ASCII that can be read as the text was: `kg m²` is `kg m^2`, `ε` is `epsilon`."""
+    text = MICRO.sub("u", text)
+    for sign, script in (("^", SUPERSCRIPTS), ("_", SUBSCRIPTS)):
+        text = script.sub(lambda found, s=sign: s + _plain(found[0]), text)
+    return "".join(c if c.isascii() else _spelled(c) for c in text)
+
+
+def _plain(text: str) -> str:
+    """Raised or lowered digits and letters on the line."""
+    return unicodedata.normalize("NFKD", text).replace("−", "-")
+
+
+def _spelled(character: str) -> str:
+    """A character that is not ASCII, in ASCII: by sign, by name, or by its number."""
+    if character in ASCII:
+        return ASCII[character]
+    name = unicodedata.name(character, "")
+    if found := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", name):
+        return found[2].lower() if found[1] == "SMALL" else found[2].capitalize()
+    base = unicodedata.normalize("NFKD", character)
+    kept = [c for c in base if not unicodedata.combining(c)]
+    letters = "".join(ASCII.get(c, c) for c in kept)
+    if letters and letters.isascii():
+        return letters
+    return f"<U+{ord(character):04X}>"

@@ -83,6 +83,7 @@ def library_model(library: PolicyLibrary) -> Any:
             "An ONNX graph selects by contexts with coordinates, but the targets of "
             "this library have names only."
         )
+    library.check_actions()
     graph = _Graph("library")
     d = len(library.names)
     graph.input("context", "double", ["batch", d])
@@ -136,7 +137,7 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
         if not served.all():
             here = graph("Gather", graph.constant(served), region)
             known = graph("And", known, here)
-        status = graph("Where", known, graph.status(Status.GUARANTEED), status)
+        status = graph("Where", known, graph.status(library.guarantee.status), status)
     fine = inside
     if library.outside != "refuse":  # inside of finite ends is finite
         bound = graph.constant(np.array(np.finfo(np.float64).max))

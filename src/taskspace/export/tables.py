@@ -3,10 +3,11 @@
 | in `library.mat` | meaning |
 |---|---|
 | `axes`, `units`, `low`, `high` | names, units and range of the context axes |
-| `breakpoints_NAME` | values of a grid axis (n-D Lookup Table, "Nearest") |
-| `borders_NAME` | where the nearest value changes, for tables that hold the lower one |
+| `nodes_NAME` | values of a grid axis: where the table is known |
+| `edges_NAME` | where each value's cell begins (n-D Lookup Table, "Flat" and "Clip") |
 | `policy` | number of the policy from 0, one an axis dim; −1 for none |
-| `served` | 1 where the guarantee of the contract holds at the node or in the box |
+| `served` | 1 where the policy is known to serve the node or the box |
+| `status` | what may be relied on there, by the numbers of the contract |
 | `K_1_2` | entry of the gain assigned to each node, shaped as `policy` |
 | `box_low`, `box_high` | corners of the boxes of a certified library |
 | `gain` | gain of each policy, `(policy, n_inputs, n_states)` |
@@ -21,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import savemat
 
+from taskspace.errors import InvalidInputError
 from taskspace.export.base import contract_bytes
 from taskspace.library.base import PolicyLibrary
 from taskspace.library.files import csv_text, map_table, policy_table, write_new
 from taskspace.library.regions import BoxRegions, GridRegions
-from taskspace.policies import LinearGain
+from taskspace.policies import POLICY_KINDS, LinearGain
 
 __all__ = ["export_tables", "mat_variables"]
 
@@ -77,14 +79,17 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         for name, values, borders in zip(
             library.names, regions.values, regions.borders, strict=True
         ):
-            found[f"breakpoints_{_word(name)}"] = values
-            found[f"borders_{_word(name)}"] = borders
+            # A border belongs to the cell below, so the next begins at the next float.
+            edges = np.append(values[0], np.nextafter(borders, np.inf))
+            found[f"nodes_{_word(name)}"] = values
+            found[f"edges_{_word(name)}"] = edges
     elif isinstance(regions, BoxRegions):
         found |= {"box_low": regions.box_low, "box_high": regions.box_high}
     else:
         found["points"] = regions.centres
     found["policy"] = regions.policy.reshape(shape).astype(np.int32)
     found["served"] = regions.served.reshape(shape).astype(np.uint8)
+    found["status"] = library.statuses().reshape(shape).astype(np.int32)
     if isinstance(library.policies, LinearGain):
         gain = library.policies.gain
         found["gain"] = gain
@@ -94,7 +99,13 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         for i in range(gain.shape[1]):
             for j in range(gain.shape[2]):
                 found[f"K_{i + 1}_{j + 1}"] = used[:, i, j].reshape(shape)
-    elif library.policies is not None and library.policies.kind != "python":
+    elif library.policies is not None:
+        if library.policies.kind not in POLICY_KINDS:
+            raise InvalidInputError(
+                f"Tables can be written of policies of kind {', '.join(POLICY_KINDS)}, "
+                f"but these are of kind {library.policies.kind!r}. Write their names "
+                "alone with library.without_policies()."
+            )
         found |= {f"policy_{k}": v for k, v in library.policies.arrays().items()}
     return found
 

@@ -23,7 +23,7 @@ from taskspace.library.records import (
     Status,
 )
 from taskspace.library.regions import NamedRegions, Regions
-from taskspace.policies import LinearGain, Mlp, Policy
+from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
 
 __all__ = ["PolicyLibrary"]
@@ -136,9 +136,7 @@ class PolicyLibrary:
             one = isinstance(context, str)
             found = self.regions.look_up([context] if one else context)
             policy = self.regions.policy[found]
-            guaranteed = self.regions.served[found] & self.guarantee.speaks
-            status = np.where(guaranteed, Status.GUARANTEED, Status.INSIDE)
-            status[policy < 0] = Status.REFUSED
+            status = self.statuses()[found]
             many = Selection(policy, status, self.regions.margin[found], found)
             return _first(many) if one else many
         rows = self.rows(context)
@@ -180,7 +178,7 @@ class PolicyLibrary:
         if self.guarantee.speaks:
             known = inside & regions.served[region]
             known &= regions.knows(rows, region)
-            status[known] = Status.GUARANTEED
+            status[known] = self.guarantee.status
         refused = ~finite | (policy < 0)
         if self.outside == "refuse":
             refused |= ~inside
@@ -257,6 +255,7 @@ class PolicyLibrary:
                 "This library holds names, not policies, so it cannot act; use the "
                 f"name: {self.entries[0].name!r}, …"
             )
+        self.check_actions()
         number = np.asarray(policy, np.intp)
         seen = np.asarray(observation)
         if isinstance(self.policies, LinearGain):
@@ -296,6 +295,19 @@ class PolicyLibrary:
                 parts[i] = action
         return np.stack(parts).reshape(*number.shape, *np.shape(parts[0]))
 
+    def check_actions(self) -> None:
+        """Refuse to play other policies than those that were proven to serve."""
+        stack = self.policies
+        if not isinstance(stack, TabularPolicy) or stack.is_deterministic:
+            return
+        if self.guarantee.kind == "proof":
+            raise InvalidInputError(
+                "A library plays the most probable action of a state, but these "
+                "policies draw their actions at random, and it was proven so. Give "
+                "policies with one action per state, or draw by "
+                "library.policies.probabilities."
+            )
+
     def _refusal(self, context: Any, chosen: Selection) -> str:
         refused = np.flatnonzero(np.atleast_1d(chosen.status == Status.REFUSED))
         if isinstance(self.regions, NamedRegions):
@@ -332,8 +344,15 @@ class PolicyLibrary:
         """
         return replace(self, outside=outside)
 
+    def without_policies(self) -> "PolicyLibrary":
+        """The same library with the names of its policies only."""
+        return replace(self, policies=None)
+
     def save(self, folder: str | Path, *, command: str | None = None) -> Path:
         """Write the library as a folder, see `taskspace.library.files`.
+
+        Policies that cannot be written are refused; `without_policies` leaves them
+        out.
 
         Args:
             folder: a folder that does not exist or is empty.
@@ -355,6 +374,11 @@ class PolicyLibrary:
         return load_library(folder)
 
     # --- what it says of itself -------------------------------------------------
+
+    def statuses(self) -> NDArray[np.int64]:
+        """The `Status` at the node, or anywhere in the box, of each region."""
+        status = np.where(self.regions.served, self.guarantee.status, Status.INSIDE)
+        return np.where(self.regions.policy < 0, Status.REFUSED, status)
 
     def shares(self) -> NDArray[np.float64]:
         """Share of the regions that use each policy: of nodes, or of the volume."""

@@ -30,7 +30,12 @@ from taskspace._typed import check_fields
 from taskspace.errors import InvalidInputError
 from taskspace.library.base import PolicyLibrary
 from taskspace.library.records import Entry, Guarantee, Status
-from taskspace.library.regions import REGION_KINDS, BoxRegions, NamedRegions
+from taskspace.library.regions import (
+    REGION_KINDS,
+    BoxRegions,
+    GridRegions,
+    NamedRegions,
+)
 from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
 
 __all__ = [
@@ -54,7 +59,8 @@ def save_library(
 ) -> Path:
     """Write a library as a folder; the same library gives the same bytes.
 
-    Policies that are Python objects are not written: the folder then has their names.
+    Policies that are Python objects cannot be written and are refused;
+    `library.without_policies()` has names only.
 
     Args:
         library: the library.
@@ -69,8 +75,13 @@ def save_library(
         "policies.csv": csv_text(*policy_table(library)).encode(),
         "map.csv": csv_text(*map_table(library)).encode(),
     }
-    storable = library.policies is not None and library.policies.kind in POLICY_KINDS
-    stack = library.policies if storable else None
+    stack = library.policies
+    if stack is not None and stack.kind not in POLICY_KINDS:
+        raise InvalidInputError(
+            f"Policies must be arrays ({', '.join(POLICY_KINDS)}) to be written, but "
+            f"these are of kind {stack.kind!r}. Write their names alone with "
+            "library.without_policies()."
+        )
     arrays: dict[str, NDArray[Any]] = {}
     for name, array in library.regions.arrays().items():
         arrays[f"region_{name}"] = array
@@ -256,13 +267,13 @@ def contract(
         "selection": {
             "law": library.regions.law,
             "kind": library.regions.kind,
+            **_borders(library),
             "regions": library.regions.n_regions,
             "rule": library.rule,
             "outside": outside[library.outside],
             "not_finite": "no policy (status refused)",
         },
-        "guarantee": library.guarantee.to_dict()
-        | {"applies": "where the status is guaranteed, and nowhere else"},
+        "guarantee": library.guarantee.to_dict() | {"applies": _applies(library)},
         "arithmetic": arithmetic,
         "notes": list(notes),
         "made": {
@@ -271,6 +282,22 @@ def contract(
             "provenance": dict(library.provenance),
         },
     }
+
+
+def _borders(library: PolicyLibrary) -> dict[str, Any]:
+    """Of a grid: where on each axis one value ends and the next begins."""
+    regions = library.regions
+    if not isinstance(regions, GridRegions):
+        return {}
+    borders = zip(library.names, regions.borders, strict=True)
+    return {"borders": {name: border.tolist() for name, border in borders}}
+
+
+def _applies(library: PolicyLibrary) -> str:
+    if not library.guarantee.speaks:
+        return "to no single context"
+    status = library.guarantee.status.name.lower()
+    return f"where the status is {status}, and nowhere else"
 
 
 def _sizes(library: PolicyLibrary) -> dict[str, Any]:
@@ -351,19 +378,21 @@ def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
     gains, columns = _gains(library)
     blank = [""] * len(columns)
     rows = []
-    for place, p, served, margin in zip(
+    for place, p, served, status, margin in zip(
         where,
         regions.policy.tolist(),
         regions.served.tolist(),
+        library.statuses().tolist(),
         regions.margin.tolist(),
         strict=True,
     ):
         name = library.entries[p].name if p >= 0 else ""
         known = "" if np.isnan(margin) else margin
-        rows.append(
-            [*place, p, name, int(served), known, *(gains[p] if p >= 0 else blank)]
-        )
-    return [*header, "policy", "name", "served", "margin", *columns], rows
+        gain = gains[p] if p >= 0 else blank
+        word = Status(status).name.lower()
+        rows.append([*place, p, name, int(served), word, known, *gain])
+    head = ["policy", "name", "served", "status", "margin"]
+    return [*header, *head, *columns], rows
 
 
 def _gains(library: PolicyLibrary) -> tuple[list[list[float]], list[str]]:

@@ -97,8 +97,9 @@ class GridRegions(Regions):
     kind: ClassVar[str] = "grid"
     plural: ClassVar[str] = "nodes of a grid"
     law: ClassVar[str] = (
-        "on each axis the nearest value of the grid (on a border the lower one); the "
-        "node of these values"
+        "on each axis the value of the grid between whose borders the context lies "
+        "(on a border the lower one), borders halfway between neighbouring values, on "
+        "logarithmic axes at their geometric mean; the node of these values"
     )
 
     def __post_init__(self):

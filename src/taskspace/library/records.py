@@ -19,14 +19,16 @@ class Status(IntEnum):
     """What a selection may rely on."""
 
     GUARANTEED = 0
-    """The library's guarantee speaks of this very context; its `kind` says whether it
-    is a proof, a statement of confidence, or an estimate."""
+    """A proof or a statement of confidence speaks of this very context."""
     INSIDE = 1
-    """Within the range, where the guarantee does not speak (between nodes, say)."""
+    """Within the range, where nothing is known (between nodes, say)."""
     OUTSIDE = 2
     """Outside the range; the policy of the nearest context inside is used."""
     REFUSED = 3
     """No policy: outside of a library that refuses, not a number, or nobody serves."""
+    ESTIMATED = 4
+    """An estimate says that the policy serves this very context: the numbers are
+    means of episodes, or a user's word. Nothing is guaranteed."""
 
 
 class OutsideError(InvalidInputError):
@@ -69,8 +71,15 @@ class Guarantee:
 
     @property
     def speaks(self) -> bool:
-        """Whether single contexts are guaranteed anything."""
+        """Whether something is known of single contexts, if only by an estimate."""
         return self.scope in ("nodes", "box") and self.kind != "vacuous"
+
+    @property
+    def status(self) -> Status:
+        """What a selection may rely on where the policy is known to serve."""
+        if not self.speaks:
+            return Status.INSIDE
+        return Status.ESTIMATED if self.kind == "estimate" else Status.GUARANTEED
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which `from_dict` reads."""
@@ -125,7 +134,7 @@ class Selection:
         policy: number of the policy in the library, −1 where it is refused.
         status: a `Status`.
         margin: ε minus the loss known for the region; a statement about this context
-            only where it is guaranteed.
+            only where it is guaranteed or estimated.
         region: number of the region, −1 where there is none.
         held: whether hysteresis held another policy than the map's.
     """
@@ -138,10 +147,15 @@ class Selection:
 
     @property
     def guaranteed(self) -> Any:
-        """Whether the guarantee speaks of the context."""
+        """Whether a proof or a statement of confidence speaks of the context."""
         return self.status == Status.GUARANTEED
+
+    @property
+    def estimated(self) -> Any:
+        """Whether an estimate says that the policy serves the context."""
+        return self.status == Status.ESTIMATED
 
     @property
     def inside(self) -> Any:
         """Whether the context lies within the range of the library."""
-        return (self.status == Status.GUARANTEED) | (self.status == Status.INSIDE)
+        return (self.status != Status.OUTSIDE) & (self.status != Status.REFUSED)

@@ -90,7 +90,7 @@ class Trial:
         noise: standard deviation of the measured context, in widths of the range.
         reference: what losses are against.
         contenders: the library first.
-        applied: share of the contexts that the guarantee spoke of.
+        applied: share of the contexts that the guarantee, or the estimate, spoke of.
         held: share of those where it was kept; None if it never spoke.
         violations: contexts where it spoke and was not kept.
         outside: share of measured contexts outside the range.
@@ -235,7 +235,8 @@ def try_library(
         )
         for name, (size, repeats) in scores.items()
     )
-    spoke = np.asarray(chosen.status) == Status.GUARANTEED
+    status = np.asarray(chosen.status)
+    spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
     kept = within("library", scores["library"][1][0])
     held = violations = None
     if kept is not None and spoke.any():

@@ -1,4 +1,4 @@
-"""The map of a policy library: which policy where, and what is guaranteed."""
+"""The map of a policy library: which policy where, and what is known there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,8 @@ class LibraryMap:
         names: names and units of the axes that are drawn.
         values: the coordinates of the raster on each.
         policy: number of the policy at each place, −1 for none; one dim an axis.
-        guaranteed: whether the guarantee speaks of each region (of its node or box).
+        known: whether the policy is known to serve each region (its node or box).
+        word: how that is known: `"guaranteed"` or `"estimated"`.
         homes: context of each policy in these axes, NaN where it has none.
         title: the guarantee.
         fixed: value of every axis that is not drawn.
@@ -36,7 +37,8 @@ class LibraryMap:
     names: tuple[str, ...]
     values: tuple[NDArray[np.float64], ...]
     policy: NDArray[np.int64]
-    guaranteed: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    word: str
     homes: NDArray[np.float64]
     title: str
     fixed: dict[str, float]
@@ -82,6 +84,7 @@ def library_map(
         values,
         np.asarray(found.policy),
         served[region] & (np.asarray(found.status) != Status.REFUSED),
+        "estimated" if library.guarantee.status == Status.ESTIMATED else "guaranteed",
         homes,
         library.guarantee.statement,
         {
@@ -93,7 +96,7 @@ def library_map(
 
 
 def draw_library(record: LibraryMap) -> Figure:
-    """The map: a colour a policy, hatched where nothing is guaranteed.
+    """The map: a colour a policy, hatched where nothing is guaranteed or estimated.
 
     Args:
         record: what to draw.
@@ -105,7 +108,7 @@ def draw_library(record: LibraryMap) -> Figure:
     shades = [colour(i) for i in colour_numbers(neighbours(region, n))]
     colours = ListedColormap(shades)
     policy = np.where(record.policy < 0, np.nan, record.policy)
-    bare = ~record.guaranteed
+    bare = ~record.known
     first = record.values[0]
     second = record.values[1] if len(record.names) == 2 else np.array([0.0, 1.0])
     if len(record.names) == 1:
@@ -130,6 +133,6 @@ def draw_library(record: LibraryMap) -> Figure:
     rest = ", ".join(f"{k} = {v:g}" for k, v in record.fixed.items())
     words = f"{n} policies" + (f"; {rest}" if rest else "")
     if bare.any():
-        words += "; nothing guaranteed" + ("" if bare.all() else " where hatched")
+        words += f"; nothing {record.word}" + ("" if bare.all() else " where hatched")
     axes.set_title(literal(words), fontsize=9)
     return figure

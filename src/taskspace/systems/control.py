@@ -151,7 +151,8 @@ class GainSchedule:
             plant: the process, whose outputs are its states.
             signals: what carries the context, one an axis of `names`: the
                 controller's inputs, as names or numbers in `[x_d, u_d, x]`, or names
-                of inputs or parameters of the plant.
+                of inputs or parameters of the plant. One that has the name of another
+                axis is refused.
             states: places of the family's states among the plant's; the others get
                 a gain of zero. The same states in the same order if left out.
             extend: hold the outermost gains beyond the range of a schedule on one
@@ -166,6 +167,17 @@ class GainSchedule:
             raise InvalidInputError(
                 f"There must be {n_states} states and {len(self.names)} signals (for "
                 f"{', '.join(self.names)}), but got {len(columns)} and {len(signals)}."
+            )
+        swapped = [
+            (axis, signal)
+            for axis, signal in zip(self.names, signals, strict=True)
+            if signal in self.names and signal != axis
+        ]
+        if swapped:
+            axis, signal = swapped[0]
+            raise InvalidInputError(
+                f"Signals must be in the order of the axes {', '.join(self.names)}, "
+                f"but the signal {signal!r} is given for the axis {axis!r}."
             )
         known = [*plant.input_labels, *plant.params]
         if self.find is not None or any(s in known for s in signals):

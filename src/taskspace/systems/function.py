@@ -58,8 +58,19 @@ class PythonPolicies(Policy):
         )
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """What the one object does at an observation."""
-        return np.asarray(self.objects.item()(observation))
+        """What the one object, a function of the observation, does."""
+        one = self.objects.item()
+        kinds = [kind.__module__.split(".")[0] for kind in type(one).__mro__]
+        if not callable(one) or "control" in kinds:
+            more = ""
+            if "control" in kinds:
+                more = ", and calling it would give its frequency response"
+            raise InvalidInputError(
+                "A policy that acts must be a function of the observation, but got "
+                f"{type(one).__module__}.{type(one).__name__}{more}. Wrap it in a "
+                "function, e.g. lambda x: -K @ x."
+            )
+        return np.asarray(one(observation))
 
     def __getitem__(self, index: Any) -> Self:
         """Select along the leading dims."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taskspace.library import PolicyLibrary
+from taskspace.library import PolicyLibrary, Status
 from taskspace.library.files import MANIFEST, contract, policy_table
 from taskspace.library.regions import (
     BoxRegions,
@@ -19,6 +19,7 @@ from taskspace.library.regions import (
 from taskspace.show.page.build import citation, versions
 from taskspace.show.page.data import FORMAT_VERSION, PageData
 from taskspace.show.page.encode import Blobs
+from taskspace.systems import SYSTEMS
 
 __all__ = ["LibrarySubject", "is_library"]
 
@@ -76,6 +77,7 @@ class LibrarySubject:
             },
             "library": {
                 "names": list(made.names),
+                "system": _system(made),
                 "labels": [f"{n} [{u}]" if u else n for n, u in units.items()],
                 "low": made.low.tolist(),
                 "high": made.high.tolist(),
@@ -89,6 +91,7 @@ class LibrarySubject:
                     "kind": made.guarantee.kind,
                     "statement": made.guarantee.statement,
                     "speaks": made.guarantee.speaks,
+                    "status": made.guarantee.status.name.lower(),
                 },
                 "entries": [entry.to_dict() for entry in made.entries],
                 "shares": made.shares().tolist(),
@@ -101,11 +104,16 @@ class LibrarySubject:
 
     def _contract(self) -> Any:
         """What was written beside the library; it knows the command that made it."""
+        now = contract(self.library)
         try:
             text = (self.path / "contract.json").read_text(encoding="utf-8")
-            return json.loads(text)
+            stored = json.loads(text)
         except (OSError, ValueError):
-            return contract(self.library)
+            return now
+        # Older contracts called what is estimated guaranteed.
+        stored["guarantee"] = now["guarantee"]
+        stored["outputs"]["status"] = now["outputs"]["status"]
+        return stored
 
     def _reproduce(self) -> str:
         made = self._contract().get("made", {}).get("command")
@@ -113,8 +121,10 @@ class LibrarySubject:
         return f"{made}\n{explore}" if made else explore
 
     def _warnings(self) -> list[str]:
-        if self.library.guarantee.speaks:
+        if self.library.guarantee.status == Status.GUARANTEED:
             return []
+        if self.library.guarantee.status == Status.ESTIMATED:
+            return ["What this library says of its contexts is estimated."]
         return ["This library guarantees nothing about single contexts."]
 
 
@@ -148,6 +158,12 @@ def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
             "follow": blobs.add(regions.follow.astype(np.uint32)),
         }
     return record
+
+
+def _system(made: PolicyLibrary) -> str:
+    """The name of its system, if `taskspace evaluate` knows it."""
+    name = str(made.provenance.get("system", ""))
+    return name if name in SYSTEMS else ""
 
 
 def _text(cell: Any) -> str:

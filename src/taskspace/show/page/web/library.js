@@ -12,7 +12,8 @@ const MARGINS = { left: 58, right: 14, top: 12, bottom: 46 };
 const MAX_NODES = 2500;
 const STATUS_WORDS = /** @type {Record<string, string>} */ ({
   guaranteed: "the guarantee speaks of this very context",
-  inside: "inside the range, but the guarantee does not speak of this very context",
+  estimated: "an estimate says that the policy serves this very context; nothing is guaranteed",
+  inside: "inside the range, but nothing is known of this very context",
   outside: "outside of the range: the policy of the nearest context inside",
   refused: "no policy",
 });
@@ -188,7 +189,7 @@ class LibraryMap {
         ? h("span", {}, h("span", { class: "ramp" }), ` margin from ${number(this.range[1])} (light) to ${number(this.range[0])} (dark)`)
         : h("span", {}, "A colour and a number for each policy; the circle is where it was trained."),
       nothing ? h("span", {}, h("span", { class: "hatch" }), " nothing is known to be served") : null,
-      this.hasNodes() ? h("span", {}, h("span", { class: "dots" }), " contexts that the guarantee speaks of") : null);
+      this.hasNodes() ? h("span", {}, h("span", { class: "dots" }), ` contexts that the ${spoken(this.shelf.about.guarantee)} speaks of`) : null);
   }
 
   hasNodes() {
@@ -267,10 +268,10 @@ export async function showLibrary(page, progress) {
     const entry = entries[found.policy];
     show(answer, h("h3", {}, names.map((/** @type {string} */ n, /** @type {number} */ a) => `${n} ${number(map.row[a], 6)}`).join(", ")),
       h("p", {}, found.policy < 0 ? "No policy." : ["Policy ", h("b", {}, String(found.policy)), ` (${entry.name}): `],
-        h("span", { class: `badge ${found.status === "guaranteed" ? guarantee.kind : found.status === "refused" ? "warning" : "open"}` }, found.status),
+        h("span", { class: `badge ${found.status === guarantee.status && guarantee.speaks ? guarantee.kind : found.status === "refused" ? "warning" : "open"}` }, found.status),
         ` ${STATUS_WORDS[found.status]}.`),
       found.policy < 0 || !Number.isFinite(found.margin) ? null
-        : h("p", {}, `Margin: ${number(found.margin, 5)}${found.status === "guaranteed" ? "" : " (known for the region, not for this very context)"}.`),
+        : h("p", {}, `Margin: ${number(found.margin, 5)}${found.status === "guaranteed" || found.status === "estimated" ? "" : " (known for the region, not for this very context)"}.`),
       shelf.kind === "boxes" && found.region >= 0 ? h("p", { class: "certified" }, boxText(shelf, found.region)) : null);
     const state = new URLSearchParams({ x: map.row.join(","), v: map.mode, a: `${map.x}.${map.y}` });
     setFragment(`#${state}`);
@@ -294,7 +295,7 @@ export async function showLibrary(page, progress) {
         h("div", { class: "side" }, answer, policiesTable(library))),
       h("p", { class: "actions" },
         h("button", { type: "button", class: "save-contract", onclick: () => download("contract.json", "application/json", `${library.contract}\n`) }, "Download the contract"),
-        h("code", { class: "command" }, `taskspace evaluate ${about.path} ${about.system || "SYSTEM"}`))),
+        h("code", { class: "command" }, `taskspace evaluate ${about.path} ${library.system || "SYSTEM"}`))),
     ending(about, [
       part("Policies", grid(library.table.head, library.table.rows, "Policies")),
       part("Contract", h("pre", {}, library.contract)),
@@ -314,12 +315,17 @@ export async function showLibrary(page, progress) {
   return { shelf, map, pick };
 }
 
+/** @param {any} guarantee what speaks of single contexts. */
+function spoken(guarantee) {
+  return guarantee.status === "estimated" ? "estimate" : "guarantee";
+}
+
 /** @param {any} library */
 function claimsOf(library) {
   const { guarantee, outside, regions } = library;
   const found = [{ kind: guarantee.kind, text: guarantee.statement }];
   if (guarantee.speaks && regions.kind !== "boxes" && regions.kind !== "names") {
-    found.push({ kind: "open", text: `The guarantee speaks of the ${regions.plural} and of no context between them. Which policy is used there: ${regions.law}.` });
+    found.push({ kind: "open", text: `The ${spoken(guarantee)} speaks of the ${regions.plural} and of no context between them. Which policy is used there: ${regions.law}.` });
   }
   found.push({ kind: "law", text: outside === "refuse" ? "Outside of the range no policy is given." : "Outside of the range the policy of the nearest context inside is given, and said so." });
   return found;
@@ -351,5 +357,6 @@ function namedTable(shelf) {
     return [name, policy < 0 ? "none" : shelf.about.entries[policy].name,
       Number.isFinite(margin) ? number(margin, 5) : "–", shelf.isServed(r) ? "yes" : "no"];
   });
-  return grid(["target", "policy", "margin", "guaranteed"], rows, "Policy of each target");
+  const word = spoken(shelf.about.guarantee) === "estimate" ? "estimated" : "guaranteed";
+  return grid(["target", "policy", "margin", word], rows, "Policy of each target");
 }

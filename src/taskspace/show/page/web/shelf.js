@@ -27,7 +27,7 @@ export class Shelf {
     return policy === NONE ? -1 : policy;
   }
 
-  /** @param {number} region whether the guarantee speaks of it. */
+  /** @param {number} region whether its policy is known to serve, by proof or by estimate. */
   isServed(region) {
     return this.about.guarantee.speaks && this.arrays.served[region] === 1;
   }
@@ -107,7 +107,7 @@ export class Shelf {
     const known = inside && this.isServed(region) && this.knows(row, region);
     return {
       policy, region, margin: this.arrays.margin[region],
-      status: known ? "guaranteed" : inside ? "inside" : "outside",
+      status: known ? this.about.guarantee.status : inside ? "inside" : "outside",
     };
   }
 }
