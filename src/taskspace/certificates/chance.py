@@ -3,14 +3,17 @@
 For every system, also plain functions and Gymnasium: draw contexts from a stated law,
 apply the selection as it is deployed, and count. The bound is that of Clopper and
 Pearson, so it holds whatever the system is. Played with one episode a draw, it is a
-statement about a random context and a random start.
+statement about a random context and a random start. The bound is read at numbers of
+draws that were chosen before, which share the level: when time is up depends on what
+was drawn, where episodes that fail are shorter.
 """
 
 import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +27,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
-from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
+from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
 __all__ = [
     "Deployed",
@@ -38,8 +41,9 @@ __all__ = [
 LAWS = ("uniform", "loguniform")
 BATCH = 256
 MAX_DRAWS = 100_000
-# Draws begin where the tries of targets on fresh episodes have ended.
-FIRST_EPISODE = 2**24
+# Share of the level for the last look, where time may end the draws before it.
+LAST_LOOK = 0.9
+FEWEST_DRAWS = 64
 SHOWN_FAILURES = 20
 
 
@@ -51,11 +55,14 @@ class Law:
         description: for sentences, e.g. `"uniformly from the box"`.
         names: names of the columns.
         sample: contexts for a number of draws and a generator.
+        contents: what tells it from other laws, as plain values or arrays. Without it
+            nobody can tell whether a law has changed, and each certificate draws anew.
     """
 
     description: str
     names: tuple[str, ...]
     sample: Callable[[int, np.random.Generator], NDArray[np.float64]]
+    contents: Any = field(default_factory=object)
 
 
 def law_of(name: str | Path, space: Space) -> Law:
@@ -73,6 +80,7 @@ def law_of(name: str | Path, space: Space) -> Law:
             "uniformly from the box",
             names,
             lambda n, rng: low + rng.random((n, len(names))) * (high - low),
+            [name, low, high],
         )
     if name == "loguniform":
         if not (low > 0).all():
@@ -87,6 +95,7 @@ def law_of(name: str | Path, space: Space) -> Law:
             lambda n, rng: np.clip(
                 np.exp(start + rng.random((n, len(names))) * (stop - start)), low, high
             ),
+            [name, low, high],
         )
     path = Path(name)
     if not path.is_file():
@@ -99,6 +108,7 @@ def law_of(name: str | Path, space: Space) -> Law:
         f"from the {len(rows):,} contexts of {path.name}",
         names,
         lambda n, rng: rows[rng.integers(len(rows), size=n)],
+        rows,
     )
 
 
@@ -132,7 +142,8 @@ class ShareCheck:
         certificate: the statement, of kind `"confidence"`.
         bound: the share that is served, from below.
         n_draws: contexts drawn.
-        failures: contexts that were not served, one a row; they can become targets.
+        failures: contexts that were not served, one row each. They may become targets
+            of the next table, which is then judged on other draws.
     """
 
     certificate: Certificate
@@ -146,10 +157,10 @@ def served_share(
     law: Law,
     question: Question,
     *,
+    seed: int,
     confidence: float = 0.999,
     draws: int | None = None,
     until: float | None = None,
-    seed: int = 0,
     time_limit: float | None = None,
     of_what: str = "contexts",
 ) -> ShareCheck:
@@ -160,14 +171,15 @@ def served_share(
             there were before; the selection as it will be deployed.
         law: how contexts are drawn.
         question: what "served" means, for the sentence.
+        seed: of the draws. A selection that was changed after its draws were seen
+            needs another seed; `certify` takes one from all that it judges.
         confidence: that the bound holds.
-        draws: how many; decided before, so all of the level is for the end.
+        draws: how many, decided before. Without a time limit all of the level is for
+            the end; with one a tenth of it is for looks on the way.
         until: draw until the bound is above this share. Looks are taken when the
             number of draws has doubled, and share the level, so that stopping early
             costs nothing of the confidence. Without either, 0.99.
-        seed: of the draws.
-        time_limit: seconds; with `draws` fewer draws use all of the level still, since
-            time does not know of failures.
+        time_limit: seconds; the bound is then that of the looks that were reached.
         of_what: what is counted.
     """
     level = check_confidence(confidence)
@@ -181,9 +193,15 @@ def served_share(
     if goal is not None and not 0 < goal < 1:
         raise InvalidInputError(f"0 < until < 1 must hold, but got until={goal}.")
     rng, clock = np.random.default_rng(seed), Clock(time_limit)
-    looks = [(draws, level)] if draws is not None else _looks(goal or 0.5, level)
+    if draws is None:
+        looks = _looks_until(goal or 0.5, level)
+    elif time_limit is None:
+        looks = [(draws, level)]
+    else:
+        looks = _looks_before(draws, level)
     failures: list[NDArray[np.float64]] = []
-    n, n_failed, bound = 0, 0, 0.0
+    n, n_failed = 0, 0
+    best = Look(0, 0, 0.0)
     for stop, share in looks:
         while n < stop and clock.left > 0:
             rows = law.sample(min(BATCH, stop - n), rng)
@@ -191,20 +209,25 @@ def served_share(
             failures.append(rows[~served])
             n_failed += int((~served).sum())
             n += len(rows)
-        if n:
-            bound = max(bound, share_bound(n - n_failed, n, 1 - share))
-        if n < stop or (goal is not None and bound > goal):
+        if n < stop:  # a number of draws that time has chosen says nothing
+            break
+        bound = share_bound(n - n_failed, n, 1 - share)
+        if bound >= best.bound:
+            best = Look(n, n_failed, bound)
+        if goal is not None and best.bound > goal:
             break
     failed = np.concatenate([*failures, np.empty((0, len(law.names)))])
-    holds = bound > (goal or 0.0)
     values = {
         **question.to_dict(),
         "confidence": confidence,
         "law": law.description,
-        "share": bound,
+        "share": best.bound,
         "until": goal,
         "n_draws": n,
         "n_failed": n_failed,
+        "look_draws": best.n_draws,
+        "look_failed": best.n_failed,
+        "seed": str(seed),
         "failing_contexts": [
             dict(zip(law.names, row, strict=True))
             for row in failed[:SHOWN_FAILURES].tolist()
@@ -213,19 +236,36 @@ def served_share(
     why = share_sentence(
         question,
         law.description,
-        bound=bound,
+        bound=best.bound,
         confidence=confidence,
-        n_draws=n,
-        n_failed=n_failed,
+        n_draws=best.n_draws,
+        n_failed=best.n_failed,
+        n_all=n,
         of_what=of_what,
     )
-    kind = "confidence" if bound > 0 else "vacuous"
+    holds = best.bound > (goal or 0.0)
+    kind = "confidence" if best.bound > 0 else "vacuous"
     scope = f"{of_what} drawn {law.description}"
     certificate = Certificate("share of contexts", holds, kind, why, values, scope)
-    return ShareCheck(certificate, bound, n, failed)
+    return ShareCheck(certificate, best.bound, n, failed)
 
 
-def _looks(goal: float, level: float) -> list[tuple[int, float]]:
+@dataclass(frozen=True)
+class Look:
+    """What a number of draws that was chosen before says.
+
+    Args:
+        n_draws: the number.
+        n_failed: contexts among them that were not served.
+        bound: on the share that is served, from below.
+    """
+
+    n_draws: int
+    n_failed: int
+    bound: float
+
+
+def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
     """Numbers of draws at which to look, and the level of each look; they sum up."""
     first = math.ceil(math.log(level / 2) / math.log(goal))
     looks = []
@@ -234,6 +274,16 @@ def _looks(goal: float, level: float) -> list[tuple[int, float]]:
         looks.append((n, share))
         n, share = 2 * n, share / 2
     return [*looks, (max(MAX_DRAWS, first), share)]
+
+
+def _looks_before(draws: int, level: float) -> list[tuple[int, float]]:
+    """Looks at all draws, at half of them, a quarter and so on; the levels sum up."""
+    looks = [(draws, LAST_LOOK * level)]
+    n, share = draws // 2, (1 - LAST_LOOK) * level / 2
+    while n >= FEWEST_DRAWS:
+        looks.insert(0, (n, share))
+        n, share = n // 2, share / 2
+    return looks
 
 
 def nearest_source(
@@ -275,6 +325,7 @@ class Deployed:
         names: columns of the contexts that are drawn.
         question: what "served" means.
         select: the source for each context, −1 for none.
+        seed: of the draw of episodes, where the system is played in some.
     """
 
     def __init__(
@@ -285,7 +336,9 @@ class Deployed:
         names: Sequence[str],
         question: Question,
         select: Callable[[NDArray[np.float64]], NDArray[np.int64]],
+        seed: int,
     ):
+        self._seed = seed
         self._system, self._policies, self._sources = system, policies, sources
         self._names, self._question, self._select = names, question, select
 
@@ -336,7 +389,7 @@ class Deployed:
             system.returns(
                 stack,
                 contexts[i : i + 1],
-                episodes=fresh_episodes(1, FIRST_EPISODE + before + int(i)),
+                episodes=random_episodes(self._seed, 1, first=before + int(i)),
             )[0, :, 0, 0]
             for i in mine
         ]

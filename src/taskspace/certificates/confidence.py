@@ -125,6 +125,15 @@ class BettingTests:
                 break
             self._bet(rows, samples[going, first : first + COLUMNS])
 
+    def refute(self, streams: NDArray[np.integer]) -> None:
+        """End some streams below: something else than the samples has shown it.
+
+        Args:
+            streams: which ones; also those that were decided before.
+        """
+        self.is_above[streams] = False
+        self.is_below[streams] = True
+
     def _bet(self, rows: NDArray[np.integer], x: NDArray[np.float64]) -> None:
         m = self.threshold[rows, None]
         # The largest bets that no sample ruins are 1/m and 1/(1 − m).

@@ -162,7 +162,7 @@ def certify(
         until: draw until the bound on the share is above this; 0.99 by default.
         time_limit: seconds for all of it; compiling the kernels, once per
             installation, comes on top.
-        seed: of the cover engine.
+        seed: of the cover engine, and of samples together with all that they judge.
         progress: told what is being done.
     """
     if not isinstance(question, Question):

@@ -108,7 +108,8 @@ def explore(
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None:
         raise InvalidInputError("Playing again needs the contexts of both sides.")
-    first = max(system.n_episodes, int(table.attrs.get("n_episodes", 0)))
+    seen = table.attrs.get("first_episode", 0) + table.attrs.get("n_episodes", 0)
+    first = max(system.n_episodes, int(seen))
     if n_episodes < 2 or first + n_episodes > FIRST_FRESH:
         raise InvalidInputError(
             f"2 <= n_episodes <= {FIRST_FRESH - first} must hold for a closer look, "

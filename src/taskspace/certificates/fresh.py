@@ -6,8 +6,12 @@ episodes that selection never saw, one sequential test a target (`BettingTests`)
 stopped as soon as it decides. The level is split over the targets; part of it is kept
 for trying another source where the first one fails: a selected one that the table
 believes in, or else the one that it believes to serve most of what failed.
+
+Another selection is judged on other episodes: which ones depends on the policies that
+are tried, where, and by which question (`identity.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace.certificates.base import Certificate
 from taskspace.certificates.confidence import BettingTests, check_confidence
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sentences import fresh_sentence
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -24,7 +29,7 @@ from taskspace.policies import Policy
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.spaces import Space
-from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
+from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
 __all__ = ["CERTIFIED", "REFUTED", "UNDECIDED", "FreshCheck", "check_on_fresh_episodes"]
 
@@ -67,13 +72,15 @@ def check_on_fresh_episodes(
     confidence: float = 0.999,
     max_episodes: int = 4096,
     time_limit: float | None = None,
-    first_episode: int = 0,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> FreshCheck:
     """Play the pairs of a cover on fresh episodes until each target is decided.
 
     With the stated confidence every certified target is served within ε and no
     refuted one is, all at once, whatever the returns look like within their bounds.
+    That is the confidence of one statement: of several about changed selections, each
+    may be wrong. A target without a source stays undecided, since none was tried.
     `regret` and `ratio` are against the best known score of the table, as a number.
 
     Args:
@@ -85,7 +92,7 @@ def check_on_fresh_episodes(
         confidence: that all of it is true.
         max_episodes: for each source that is tried at a target.
         time_limit: seconds after which targets stay undecided.
-        first_episode: fresh episodes to leave out, e.g. because they are used up.
+        seed: of the draw of episodes, together with all that is judged.
         progress: told how many targets are decided.
     """
     level = check_confidence(confidence)
@@ -97,13 +104,11 @@ def check_on_fresh_episodes(
     n_targets = len(assignment)
     assignment = np.asarray(assignment, np.int64)
     status = np.full(n_targets, UNDECIDED, np.int8)
-    status[assignment < 0] = REFUTED
     current = np.array(assignment, np.int64)
     tried: list[NDArray[np.int64]] = []
     played = np.zeros(n_targets, np.int64)
     shares = SHARES[: table.sizes["source"]]
     waiting = np.flatnonzero(assignment >= 0)
-    first = first_episode
     for number, share in enumerate(shares):
         if not len(waiting):
             break
@@ -111,17 +116,25 @@ def check_on_fresh_episodes(
         spent = sum(SHARES[:number])
         part = 1.0 - spent if number == len(shares) - 1 else share
         tried.append(current.copy())
+        judged = np.full(n_targets, -1, np.int64)
+        judged[waiting] = current[waiting]
+        # Every try has episodes of its own, drawn when it is known what is tried.
+        samples = sample_seed(
+            "episodes",
+            seed,
+            number,
+            describe_selection(table, question, judged, system, policies),
+            game.contents(),
+        )
         outcome, counts = game.play(
             waiting,
             current[waiting],
             level * part / len(waiting),
-            first,
+            samples,
             max_episodes,
             clock,
             progress,
         )
-        # Levels of the next try depend on this one, so it must see other episodes.
-        first += max_episodes
         status[waiting] = outcome
         played[waiting] += counts
         if number + 1 == len(shares) or clock.left <= 0:
@@ -187,11 +200,13 @@ def _certificate(
     moved = (status == CERTIFIED) & (current != before)
     serving = np.unique(current[status == CERTIFIED])
     added = np.setdiff1d(serving, before)
+    n_untried = int((np.asarray(before) < 0).sum())
     values = {
         **question.to_dict(),
         "confidence": confidence,
         "n_targets": len(status),
         **{f"n_{name}": n for name, n in counts.items()},
+        "n_untried": n_untried,
         "n_reassigned": int(moved.sum()),
         "sources": serving.tolist(),
         "source_contexts": [sources.context(int(s)) for s in serving],
@@ -211,6 +226,7 @@ def _certificate(
         n_certified=counts["certified"],
         n_refuted=counts["refuted"],
         n_undecided=counts["undecided"],
+        n_untried=n_untried,
         n_reassigned=values["n_reassigned"],
         n_added=values["n_added"],
         n_episodes=values["episodes"],
@@ -251,6 +267,10 @@ class _Game:
         self.return_bounds = at_targets
         self.threshold = rule.threshold(question.epsilon, reference)
 
+    def contents(self) -> list[NDArray[np.float64]]:
+        """Contexts of both sides, and the score that each target asks for."""
+        return [self.source_rows, self.target_rows, self.threshold]
+
     def _bounds(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         found = self.system.return_bounds(rows)
         if found is None:
@@ -265,7 +285,7 @@ class _Game:
         targets: NDArray[np.int64],
         sources: NDArray[np.int64],
         level: float,
-        first: int,
+        seed: int,
         max_episodes: int,
         clock: Clock,
         progress: Progress | None,
@@ -292,15 +312,16 @@ class _Game:
             if not len(going):
                 break
             n = min(BATCH, max_episodes - used)
-            episodes = fresh_episodes(n, first + used)
+            episodes = random_episodes(seed, n, first=used)
             samples = self._samples(targets[going], sources[going], episodes)
-            broken = (samples == -np.inf).any((1, 2))  # a mean of −inf, surely
+            broken = (samples == -np.inf).any(2)  # a mean of −inf, surely
             span = (high - low)[going, None, None]
             scaled = (samples - low[going, None, None]) / span
             self._check(scaled[~broken])
             streams = (going[:, None] * n_policies + np.arange(n_policies)).ravel()
-            clipped = np.clip(np.where(broken[:, None, None], 0, scaled), 0, 1)
+            clipped = np.clip(np.where(broken[..., None], 0, scaled), 0, 1)
             tests.update(streams, clipped.reshape(len(streams), -1))
+            tests.refute(streams[broken.ravel()])
             counts[going] += n * n_policies
             used += n
             above = tests.is_above.reshape(-1, n_policies)
@@ -309,8 +330,6 @@ class _Game:
             failed = np.asarray(below.any(1) if worst else below.all(1))
             outcome[going[served[going]]] = CERTIFIED
             outcome[going[failed[going]]] = REFUTED
-            if worst:
-                outcome[going[broken]] = REFUTED
             if progress is not None:
                 n_decided = int((outcome != UNDECIDED).sum())
                 progress("fresh", n_decided, len(outcome), f"after {used} episodes")
@@ -334,7 +353,7 @@ class _Game:
         self,
         targets: NDArray[np.int64],
         sources: NDArray[np.int64],
-        episodes: range,
+        episodes: Sequence[int],
     ) -> NDArray[np.float64]:
         """What must be large: returns, or returns minus those at home."""
         samples = np.empty((len(targets), self.n_policies, len(episodes)))

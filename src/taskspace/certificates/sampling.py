@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from taskspace.certificates.continuum import (
 )
 from taskspace.certificates.exploring import Explored, explore, least_assignment
 from taskspace.certificates.fresh import FreshCheck, check_on_fresh_episodes
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sentences import look_sentence
 from taskspace.certificates.setting import Setting
 from taskspace.cover import Cover
@@ -81,6 +83,7 @@ def certify_fresh(
             confidence=confidence,
             max_episodes=max_episodes,
             time_limit=clock.left,
+            seed=setting.seed,
             progress=progress,
         )
     except InvalidInputError as error:
@@ -153,6 +156,16 @@ def certify_share(
         certain = continuum.source_at(contexts)
         return np.where(certain >= 0, certain, chosen)
 
+    seed = sample_seed(
+        "draws",
+        setting.seed,
+        describe_selection(
+            setting.table, setting.question, assignment, system, setting.policies
+        ),
+        [system.contexts(sources), system.contexts(targets)],
+        _boxes(continuum),
+        [drawn.description, drawn.names, drawn.contents],
+    )
     play = Deployed(
         system,
         setting.policies,
@@ -160,6 +173,7 @@ def certify_share(
         drawn.names,
         setting.question,
         select,
+        seed,
     )
     try:
         found = served_share(
@@ -169,10 +183,18 @@ def certify_share(
             confidence=confidence,
             draws=draws,
             until=until,
-            seed=setting.seed,
+            seed=seed,
             time_limit=setting.clock.left,
             of_what=play.of_what,
         )
     except InvalidInputError as error:
         return None, Certificate(name, False, "vacuous", str(error))
     return found, found.certificate
+
+
+def _boxes(continuum: ContinuumCover | None) -> list[NDArray[Any]]:
+    """Where a cover of the box chooses, and which source."""
+    if continuum is None:
+        return []
+    boxes = continuum.boxes
+    return [boxes.low, boxes.high, continuum.status, continuum.assignment]

@@ -219,6 +219,7 @@ def fresh_sentence(
     n_certified: int,
     n_refuted: int,
     n_undecided: int,
+    n_untried: int,
     n_reassigned: int,
     n_added: int,
     n_episodes: int,
@@ -232,6 +233,7 @@ def fresh_sentence(
         n_certified: targets that are served.
         n_refuted: targets that are not.
         n_undecided: targets of which neither was shown.
+        n_untried: targets among these that have no source.
         n_reassigned: targets that another source serves.
         n_added: sources that were not selected before.
         n_episodes: how many were played.
@@ -242,7 +244,8 @@ def fresh_sentence(
         why = f"Every one of the {n_targets:,} targets {what} ({share})."
     else:
         why = f"{count(n_certified, 'target', of=n_targets)} certainly so: {what}"
-        why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided."
+        why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided"
+        why += f", at {n_untried:,} of them no source was tried." if n_untried else "."
     if n_reassigned:
         why += f" {count(n_reassigned, 'target')} of these by another "
         why += f"source, {n_added:,} added." if n_added else "selected source."
@@ -271,6 +274,7 @@ def share_sentence(
     confidence: float,
     n_draws: int,
     n_failed: int,
+    n_all: int,
     of_what: str,
 ) -> str:
     """How large a share of contexts is served.
@@ -280,11 +284,20 @@ def share_sentence(
         law: how contexts are drawn.
         bound: on the share, from below.
         confidence: that the bound holds.
-        n_draws: contexts that were drawn.
-        n_failed: those that were not served.
+        n_draws: contexts that the bound rests on, 0 if there is none.
+        n_failed: those of them that were not served.
+        n_all: contexts that were drawn.
         of_what: `"contexts"`, or contexts and starts.
     """
+    if not n_draws:
+        return (
+            f"No bound on the share of {of_what} that are served, drawn {law}: time "
+            f"was up after {count(n_all, 'draw')}, before the first number of draws at "
+            "which a bound was to be read."
+        )
     failed = "none failed" if not n_failed else f"{n_failed:,} failed"
+    if n_all > n_draws:
+        failed += f"; {n_all:,} were drawn in all"
     return (
         f"At least {100 * bound:.4g} % of {of_what} are served, drawn {law}: each "
         f"{question.rule.clause(question.epsilon)} (confidence {100 * confidence:.6g} "

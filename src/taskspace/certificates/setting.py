@@ -43,7 +43,7 @@ class Setting:
         rates: Lipschitz constants that the user knows, if any.
         enclosure: bounds over boxes, if there are some.
         clock: of the whole command.
-        seed: of the cover engine.
+        seed: of the cover engine and of samples.
     """
 
     table: xr.Dataset

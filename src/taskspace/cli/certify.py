@@ -99,7 +99,10 @@ def certify(
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(help="How many contexts to draw.", show_default=False),
+        typer.Option(
+            help="How many contexts to draw; which ones depends on what is judged.",
+            show_default=False,
+        ),
     ] = None,
     until: Annotated[
         float | None,
@@ -130,7 +133,8 @@ def certify(
 
     Where the system has bounds over boxes, the last line is about every context of
     the box, not only the grid, by interval arithmetic. Where it is played in episodes,
-    the cover is played again on episodes that its selection never saw.
+    the cover is played again on episodes that its selection never saw. The confidence
+    is that of one certificate: certifying again after a change is another statement.
     """
     clock = Clock(time_limit, began=began())
     if law is None and (draws is not None or until is not None):

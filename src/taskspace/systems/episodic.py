@@ -8,12 +8,15 @@ are for what is agreed here:
 | numbers | used for |
 |---|---|
 | `0 … n_episodes − 1` | J: what a table holds and covers are selected on |
-| from `FIRST_FRESH` | judging a selection: `fresh_episodes` |
+| from `FIRST_FRESH` | judging a selection: `random_episodes`, `fresh_episodes` |
 | from `FIRST_TRAINING` | evaluations inside a training, where the trainer asks |
 
-So a larger `n_episodes` never reaches an episode that judges.
+So a larger `n_episodes` never reaches an episode that judges. A certificate draws its
+episodes at random from the billion that are kept for judging, by a seed that says what
+is judged: another selection, another draw.
 """
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +36,7 @@ __all__ = [
     "FIRST_TRAINING",
     "EpisodicSystem",
     "fresh_episodes",
+    "random_episodes",
     "standard_error",
 ]
 
@@ -193,6 +197,32 @@ def fresh_episodes(n: int, first: int = 0) -> range:
             f"{FIRST_TRAINING - FIRST_FRESH}, but got n={n} and first={first}."
         )
     return range(start, start + n)
+
+
+def random_episodes(seed: int, n: int, first: int = 0) -> list[int]:
+    """Numbers of episodes drawn at random from those that are kept for judging.
+
+    Each draw is independent of the others and of whatever was chosen before the seed
+    was known, so the mean return over the draws estimates the mean over all of them,
+    also if somebody has seen a few.
+
+    Args:
+        seed: names an endless sequence of draws.
+        n: how many numbers of the sequence.
+        first: how many to leave out before them.
+
+    Example:
+        >>> random_episodes(7, 3)[1:] == random_episodes(7, 2, first=1)
+        True
+    """
+    n_kept = FIRST_TRAINING - FIRST_FRESH
+
+    def draw(place: int) -> int:
+        text = f"{seed} {place}".encode()
+        digest = hashlib.blake2b(text, digest_size=16).digest()
+        return FIRST_FRESH + int.from_bytes(digest, "big") % n_kept
+
+    return [draw(place) for place in range(first, first + n)]
 
 
 def standard_error(returns: NDArray[Any]) -> NDArray[np.float64]:
