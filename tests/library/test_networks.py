@@ -224,29 +224,3 @@ def test_the_command_trains_as_long_as_the_library_was(tmp_path):
         taskspace(*words, cwd=tmp_path).stdout.split()
     )
     assert "--networks >= 0" in refused(*words[:-1], "-1", cwd=tmp_path)
-
-
-def test_frozen_networks_are_candidates_of_their_own_kind():
-    """One training for all contexts; the fewest frozen ones cover, by evaluation."""
-    from taskspace.select.conditioned import Conditioned
-
-    trainer = replace(TINY, n_policies=1)
-    result = ts.select(
-        SMALL, trainer, SPACE, ts.Question("floor", epsilon=-12.0), seed=0,
-        selector=Conditioned(SPACE, seed=0, total_steps=100), budget=4,
-    )  # fmt: skip
-    table = result.table
-    assert str(table["source_kind"].values[0]) == "conditioned"
-    assert result.environment_steps >= 128
-    low, high = SMALL.contexts(SPACE)[[0, -1]]
-    one = train_conditioned(SMALL, low, high, recipe=trainer, total_steps=100, seed=0)
-    points = np.array([[table[f"source_{name}"].values[0] for name in SHOWN]])
-    stack = one.frozen(points)[:, None]
-    home = SMALL.home_performance(stack, SMALL.contexts(ts.Points(SHOWN, points)))
-    assert table["home_performance"].values[0, 0] == pytest.approx(home[0, 0])
-    with pytest.raises(InvalidInputError, match="Use another"):
-        ts.select(
-            ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0),
-            ts.Grid(k=(1.0, 2.0, 2)), ts.Question("regret", epsilon=0.1), seed=0,
-            selector=Conditioned(ts.Grid(k=(1.0, 2.0, 2))),
-        )  # fmt: skip
