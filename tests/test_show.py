@@ -249,24 +249,6 @@ def test_touching_boxes_differ_in_colour(d):
         assert (shade[a] != shade[b]).any(-1)[touch].all()
 
 
-def test_a_library_map_gives_neighbours_different_colours():
-    system = ts.systems.MassSpringDamper()
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
-    table = ts.evaluate(system, trainer, space, seed=0)
-    question = ts.Question(epsilon=0.1)
-    made = ts.library(table, ts.greedy_cover(question.sets(table)), question)
-    assert made.size > 8  # more than there are plain colours
-    record = ts.show.library_map(made)
-    figure = ts.show.draw_library(record)
-    figure.canvas.draw()
-    cmap = figure.axes[0].collections[0].get_cmap()
-    shades = [cmap(i) for i in range(made.size)]
-    near = neighbours(record.policy, made.size)
-    assert any(near)
-    assert all(shades[i] != shades[j] for i, more in enumerate(near) for j in more)
-
-
 @pytest.mark.parametrize(
     "kind", ["map", "coverage", "profile", "transfer", "tolerance", "boxes"]
 )

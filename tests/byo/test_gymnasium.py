@@ -222,7 +222,7 @@ def test_an_experiment_names_an_environment(tmp_path):
     assert built.axes[0].unit == "m/s²"
     again = Experiment.from_toml(experiment.resolved().to_toml())
     assert again.built_system.settings() == built.settings()
-    assert again.data_fingerprint == experiment.data_fingerprint
+    assert again == experiment.resolved()
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(EXPERIMENT.replace("horizon = 20", "horizons = 20"))
     with pytest.raises(UnknownNameError, match="Did you mean 'horizon'"):

@@ -4,9 +4,7 @@ An experiment is data. Reading one runs no code; `built_system` and `built_train
 import what it names, if `code` allows that (see `taskspace.runs.objects`).
 """
 
-import hashlib
 import inspect
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -189,13 +187,6 @@ class Experiment:
     def judges(self) -> tuple[str, ...]:
         """The judges that the criteria ask for."""
         return tuple(dict.fromkeys(spec.judge for spec in self.criteria))
-
-    @cached_property
-    def data_fingerprint(self) -> str:
-        """A digest of all that policies and table depend on, defaults written out."""
-        values = self.resolved().to_dict()
-        data = {key: values.get(key) for key in DATA_KEYS}
-        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     def resolved(self) -> "Experiment":
         """The same experiment with every default written out."""

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from taskspace.show.figures import coverage_plot as coverage_plot
     from taskspace.show.figures import draw_coverage as draw_coverage
     from taskspace.show.figures import save_figures as save_figures
-    from taskspace.show.library import LibraryMap as LibraryMap
-    from taskspace.show.library import draw_library as draw_library
-    from taskspace.show.library import library_map as library_map
     from taskspace.show.maps import draw_context_map as draw_context_map
     from taskspace.show.maps import draw_matrix as draw_matrix
     from taskspace.show.maps import map as map
@@ -58,7 +55,6 @@ _HOMES = {
         "draw_coverage",
         "save_figures",
     ),
-    "taskspace.show.library": ("LibraryMap", "draw_library", "library_map"),
     "taskspace.show.maps": (
         "draw_context_map",
         "draw_matrix",
