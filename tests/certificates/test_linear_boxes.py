@@ -11,6 +11,7 @@ from taskspace.certificates.enclosures import (
     Boxes,
     LinearEnclosure,
     MsdEnclosure,
+    NoEnclosureError,
     enclosure_for,
     no_enclosure_reason,
 )
@@ -112,7 +113,6 @@ REFUSED = {
     "dict": (lambda k: [[{1.0: 2}.get(k, 2), 0], [0, 1]], "look-up"),
     "linalg": (lambda k: np.linalg.inv(np.array([[k, 1], [1, 3]])), "inv"),
     "index": (lambda k: [[[1, 2][int(k) % 2], 0], [0, 1]], "plain number"),
-    "type": (lambda k: [[k if isinstance(k, float) else 3.0, 0], [0, 1]], "formula"),
 }
 
 
@@ -123,10 +123,9 @@ def test_what_cannot_be_followed_is_refused(name):
         check_trace(trace_matrices(plant), plant, np.array([[0.7], [1.3]]))
     assert "AffineFamily" in str(caught.value)
     # certify falls back to what it can do without.
-    if name == "type":
-        return
     given = (LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), "regret", "worst")
-    assert enclosure_for(plant, *given) is None
+    with pytest.raises(NoEnclosureError, match=word):
+        enclosure_for(plant, *given)
     assert word in no_enclosure_reason(plant, *given)
 
 
@@ -138,11 +137,10 @@ def test_a_function_with_a_state_is_noticed():
         return [[0, 1], [-k - len(calls), -1]]
 
     plant = family(A)
-    enclosure = LinearEnclosure(
-        plant, LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), criterion="floor"
-    )
     with pytest.raises(UntraceableError, match="keep a state"):
-        enclosure.bounds(Boxes(np.array([[0.9]]), np.array([[1.1]])))
+        LinearEnclosure(
+            plant, LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), criterion="floor"
+        )
 
 
 def test_python_control_plant():
@@ -515,7 +513,22 @@ def test_a_finite_horizon_is_refused():
     gains = LinearGain(np.ones((1, 1, 1, 2)))
     with pytest.raises(InvalidInputError, match="infinite horizon"):
         LinearEnclosure(plant, gains, np.ones((1, 1)), criterion="floor")
-    assert enclosure_for(plant, gains, np.ones((1, 1)), "floor", "worst") is None
+    with pytest.raises(NoEnclosureError, match="infinite horizon"):
+        enclosure_for(plant, gains, np.ones((1, 1)), "floor", "worst")
+
+
+def test_who_has_no_bounds_hears_why():
+    gains, sources = LinearGain(np.ones((1, 1, 1, 1))), np.ones((1, 1))
+    rest = (sources, "floor", "worst")
+    scalar = ScalarLqr()
+    toy = ts.systems.FunctionSystem(lambda x, policy: 0.0, [axis("x")])
+    for system, policies, word in (
+        (None, gains, "the system is missing"),
+        (scalar, None, "policies is missing"),
+        (toy, gains, "got FunctionSystem with LinearGain"),
+    ):
+        with pytest.raises(NoEnclosureError, match=word):
+            enclosure_for(system, policies, *rest)
 
 
 def test_a_division_by_zero_inside_a_box_decides_nothing():

@@ -287,6 +287,8 @@ def _continuum_certificate(
     for code, name in enumerate(STATUS):
         values[f"n_{name}"] = int((status == code).sum())
         values[f"share_{name}"] = float(share[status == code].sum())
+    if enclosure.assumption:
+        values["assumption"] = enclosure.assumption
     if witnesses:
         values["failing_contexts"] = [
             dict(zip(axes, row.tolist(), strict=True)) for row in witnesses

@@ -10,7 +10,7 @@ from taskspace.certificates.claims import (
     table_scope,
 )
 from taskspace.certificates.enclosures import (
-    enclosure_for,
+    find_enclosure,
 )
 from taskspace.certificates.rates import (
     LossRates,
@@ -137,7 +137,7 @@ def _exact_rates(
     if system is None or sources is None or targets is None:
         return None, None
     contexts = system.contexts(sources)
-    enclosure = enclosure_for(system, setting.policies, contexts, "signed", "worst")
+    enclosure, _ = find_enclosure(system, setting.policies, contexts, "signed", "worst")
     if enclosure is None:
         return None, None
     live = [i for i, axis in enumerate(system.axes) if axis.name in sources.names]

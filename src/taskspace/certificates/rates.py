@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.certificates.enclosures import Boxes, Enclosure, enclosure_for
+from taskspace.certificates.enclosures import Boxes, Enclosure, find_enclosure
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import (
@@ -162,7 +162,7 @@ def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.f
         One slope a source; infinite where a policy is unstable at home.
     """
     contexts = system.contexts(space)
-    enclosure = enclosure_for(system, policies, contexts, "signed", "worst")
+    enclosure, _ = find_enclosure(system, policies, contexts, "signed", "worst")
     live = [i for i, axis in enumerate(system.axes) if axis.name in space.names]
     slopes = None if enclosure is None else enclosure.home_slopes(live)
     if slopes is None:

@@ -10,7 +10,7 @@ from taskspace.certificates.constants import RateCheck, refute_rates
 from taskspace.certificates.enclosures import (
     Boxes,
     Enclosure,
-    enclosure_for,
+    find_enclosure,
 )
 from taskspace.certificates.enclosures.lipschitz import check_rates
 from taskspace.certificates.enclosures.search import serves_cells
@@ -100,7 +100,7 @@ def make_setting(
         )
     if enclosure is None and system is not None and sources is not None:
         contexts = system.contexts(sources)
-        enclosure = enclosure_for(
+        enclosure, _ = find_enclosure(
             system, policies, contexts, question.criterion, question.judge
         )
     return Setting(

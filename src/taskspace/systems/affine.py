@@ -20,11 +20,9 @@ from taskspace.systems.linear import (
     check_horizon,
     weight_matrix,
 )
+from taskspace.systems.symbols import AXIS, ENCLOSED, Symbol, Tape
 from taskspace.systems.traced import (
-    AXIS,
-    ENCLOSED,
-    Symbol,
-    Tape,
+    ASSUMPTION,
     Trace,
     call_with_symbols,
     entries,
@@ -193,22 +191,31 @@ class AffineFamily(LinearSystem):
                 enclosed.append(_BoxParameter(name, given, tuple(context)))
             else:
                 what = f"The parameter {name!r}"
-                symbols[name] = call_with_symbols(what, follow(given), **context)
-        places = {}
-        for symbol in "ABQR":
-            terms = self._terms(symbol)
-            total = np.zeros(terms[0][1].shape, object)
-            for names, matrix in terms:
-                factor: Any = 1.0
-                for name in names:
-                    factor = symbols[name] * factor
-                # Zeros stay zeros: an entry must not depend on what it does not.
-                for index in np.argwhere(matrix != 0.0):
-                    i, j = index.tolist()
-                    total[i, j] = total[i, j] + factor * float(matrix[i, j])
-            shape = terms[0][1].shape
-            places[symbol] = entries(tape, symbol, total, (shape[0], shape[1]))
-        return finish_trace(tape, places, tuple(enclosed))
+                symbols[name] = call_with_symbols(tape, what, follow(given), **context)
+        places = {
+            symbol: call_with_symbols(tape, symbol, self._places, tape, symbol, symbols)
+            for symbol in "ABQR"
+        }
+        has_code = len(self.parameters) > len(enclosed)
+        return finish_trace(
+            tape, places, tuple(enclosed), ASSUMPTION if has_code else ""
+        )
+
+    def _places(
+        self, tape: Tape, symbol: str, symbols: Mapping[str, Any]
+    ) -> NDArray[np.int64]:
+        """Where the entries of a matrix are on the tape."""
+        terms = self._terms(symbol)
+        total = np.zeros(terms[0][1].shape, object)
+        for names, matrix in terms:
+            factor: Any = 1.0
+            for name in names:
+                factor = symbols[name] * factor
+            # Zeros stay zeros: an entry must not depend on what it does not.
+            for index in np.argwhere(matrix != 0.0):
+                i, j = index.tolist()
+                total[i, j] = total[i, j] + factor * float(matrix[i, j])
+        return entries(tape, symbol, total, terms[0][1].shape)
 
     def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], NDArray[np.float64]]]:
         given = getattr(self, symbol)

@@ -8,14 +8,15 @@ proven error bounds (`taskspace.certificates.rigor`).
 Inside the followed functions NumPy makes arrays that can hold symbols, so
 `A = np.zeros((4, 4)); A[2, 1] = k / m` works as it stands, and so do helper functions,
 `math.sqrt` and `control.ss`. What has no formula (a table look-up, `np.linalg`, a
-branch on the context) is refused with a sentence. A trace is compared with the numbers
-that the family itself gives, at random contexts, before anything is proven from it.
+branch on the context) is refused with a sentence, also where the code swallows the
+exception. A trace is compared with the numbers that the family itself gives, entry by
+entry, up to the rounding of its own operations. What neither can see is a function that
+depends on more than the context: the `assumption` of the trace.
 """
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,249 +24,63 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.systems.following import follow
 from taskspace.systems.linear import LinearFamily, LinearSystem
+from taskspace.systems.symbols import (
+    ADD,
+    AXIS,
+    CONSTANT,
+    COSINE,
+    DIVIDE,
+    ENCLOSED,
+    EXPONENTIAL,
+    LOGARITHM,
+    MULTIPLY,
+    NEGATE,
+    SINE,
+    SQUARE_ROOT,
+    SUBTRACT,
+    RefusedOperation,
+    Symbol,
+    SymbolArray,
+    Tape,
+)
 
-__all__ = ["Trace", "UntraceableError", "check_trace", "trace_matrices"]
+__all__ = [
+    "ADD",
+    "AXIS",
+    "CONSTANT",
+    "DIVIDE",
+    "ENCLOSED",
+    "EXPONENTIAL",
+    "LOGARITHM",
+    "MULTIPLY",
+    "NEGATE",
+    "SINE",
+    "SQUARE_ROOT",
+    "SUBTRACT",
+    "Trace",
+    "UntraceableError",
+    "check_trace",
+    "trace_matrices",
+]
 
-CONSTANT, AXIS, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = range(7)
-SQUARE_ROOT, EXPONENTIAL, LOGARITHM, SINE, COSINE, ENCLOSED = range(7, 13)
+# f and its derivative, from x and f(x).
 FUNCTIONS = {
-    "sqrt": (SQUARE_ROOT, math.sqrt),
-    "exp": (EXPONENTIAL, math.exp),
-    "log": (LOGARITHM, math.log),
-    "sin": (SINE, math.sin),
-    "cos": (COSINE, math.cos),
+    SQUARE_ROOT: (np.sqrt, lambda x, y: 0.5 / y),
+    EXPONENTIAL: (np.exp, lambda x, y: y),
+    LOGARITHM: (np.log, lambda x, y: 1.0 / x),
+    SINE: (np.sin, lambda x, y: np.cos(x)),
+    COSINE: (np.cos, lambda x, y: np.sin(x)),
 }
-# The trace and the family compute the same formula in another order, so they differ
-# by rounding only; a missed dependence differs by far more.
-AGREEMENT = 1e-9
-MAX_POWER = 64
-MAX_NODES = 200_000
+# Errors of the library's functions and of the plant's own powers, in units of 2^-53.
+LIBRARY = 90
+ASSUMPTION = (
+    "assuming that its functions depend on the context alone and do not tell a "
+    "symbol from a number"
+)
 
 
 class UntraceableError(InvalidInputError):
     """The dependence of a family on its context cannot be found from its code."""
-
-
-def _refuse(what: str) -> NoReturn:
-    raise UntraceableError(
-        f"The dependence on the context cannot be followed through {what}: only +, -, "
-        "*, /, powers, sqrt, exp, log, sin, cos and tan of the context can. State the "
-        "matrices as taskspace.systems.AffineFamily, with an enclosure for what is no "
-        "formula."
-    )
-
-
-class Tape:
-    """The operations on symbols, in the order in which they were made."""
-
-    def __init__(self):
-        self.nodes: list[tuple[int, int, int, float]] = []
-        self.known: dict[tuple[int, int, int, float], int] = {}
-
-    def add(self, op: int, left: int = 0, right: int = 0, value: float = 0.0) -> int:
-        """The place of an operation, written down unless it was already.
-
-        Args:
-            op: code of the operation.
-            left: place of its first operand.
-            right: place of its second operand, where it has one.
-            value: the number of a constant.
-        """
-        node = (op, left, right, value)
-        if node not in self.known:
-            if len(self.nodes) >= MAX_NODES:
-                _refuse(f"more than {MAX_NODES} operations")
-            self.known[node] = len(self.nodes)
-            self.nodes.append(node)
-        return self.known[node]
-
-    def constant(self, value: Any) -> int:
-        """The place of a number; one that no float equals gets an error bound.
-
-        Args:
-            value: the number, or what `float` makes one of.
-        """
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            _refuse(f"an object of type {type(value).__name__}")
-        if not math.isfinite(number):
-            _refuse(f"the number {number}")
-        return self.add(CONSTANT, 0, int(number != value), number)
-
-
-class Symbol:
-    """A number that is not known yet: a function of the context."""
-
-    __slots__ = ("index", "tape")
-    __array_priority__ = 1000
-
-    def __init__(self, tape: Tape, index: int):
-        self.tape, self.index = tape, index
-
-    def _number(self) -> float | None:
-        op, _, inexact, value = self.tape.nodes[self.index]
-        return value if op == CONSTANT and not inexact else None
-
-    def _other(self, other: Any) -> "Symbol":
-        if isinstance(other, Symbol):
-            return other
-        return Symbol(self.tape, self.tape.constant(other))
-
-    def _make(self, op: int, left: "Symbol", right: "Symbol") -> "Symbol":
-        x, y = left._number(), right._number()
-        # Exact simplifications; a skipped operand stays on the tape, so that a
-        # division by zero in it is still noticed.
-        if op == ADD and x == 0:
-            return right
-        if op in (ADD, SUBTRACT) and y == 0:
-            return left
-        if op == MULTIPLY and (x == 0 or y == 0):
-            return self._other(0.0)
-        if op == MULTIPLY and x == 1:
-            return right
-        if op in (MULTIPLY, DIVIDE) and y == 1:
-            return left
-        return Symbol(self.tape, self.tape.add(op, left.index, right.index))
-
-    def _binary(self, op: int, other: Any, *, swap: bool = False) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        symbol = self._other(other)
-        return self._make(op, symbol, self) if swap else self._make(op, self, symbol)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary(ADD, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary(ADD, other, swap=True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary(SUBTRACT, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary(SUBTRACT, other, swap=True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary(MULTIPLY, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary(MULTIPLY, other, swap=True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary(DIVIDE, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(DIVIDE, other, swap=True)
-
-    def __neg__(self) -> "Symbol":
-        return Symbol(self.tape, self.tape.add(NEGATE, self.index))
-
-    def __pos__(self) -> "Symbol":
-        return self
-
-    def __pow__(self, power: Any) -> Any:
-        if isinstance(power, np.ndarray):
-            return NotImplemented
-        if isinstance(power, Symbol):
-            if power._number() is None:
-                return (power * self.log()).exp()
-            power = power._number()
-        number = float(power)
-        if number == 0.5:
-            return self.sqrt()
-        if number != int(number) or abs(number) > MAX_POWER:
-            return (number * self.log()).exp()
-        result, square, left = self._other(1.0), self, abs(int(number))
-        while left:
-            if left & 1:
-                result = result * square
-            left >>= 1
-            if left:
-                square = square * square
-        return result if number >= 0 else 1.0 / result
-
-    def __rpow__(self, base: Any) -> Any:
-        if isinstance(base, np.ndarray):
-            return NotImplemented
-        return (self * self._other(base).log()).exp()
-
-    def _unary(self, name: str) -> "Symbol":
-        return Symbol(self.tape, self.tape.add(FUNCTIONS[name][0], self.index))
-
-    def sqrt(self) -> "Symbol":
-        """Square root."""
-        return self._unary("sqrt")
-
-    def exp(self) -> "Symbol":
-        """Exponential."""
-        return self._unary("exp")
-
-    def log(self) -> "Symbol":
-        """Natural logarithm."""
-        return self._unary("log")
-
-    def sin(self) -> "Symbol":
-        """Sine."""
-        return self._unary("sin")
-
-    def cos(self) -> "Symbol":
-        """Cosine."""
-        return self._unary("cos")
-
-    def tan(self) -> "Symbol":
-        """Tangent."""
-        return self.sin() / self.cos()
-
-    def square(self) -> "Symbol":
-        """Square."""
-        return self * self
-
-    def reciprocal(self) -> "Symbol":
-        """One over it."""
-        return 1.0 / self
-
-    def conjugate(self) -> "Symbol":
-        """The same: contexts are real."""
-        return self
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any):
-        if method != "__call__" or options.get("out") is not None:
-            _refuse(f"np.{ufunc.__name__}.{method} into an array of numbers")
-        arrays = [_objects(x) for x in inputs]
-        try:
-            result = ufunc(*arrays, dtype=object)
-        except UntraceableError:
-            raise
-        except (TypeError, AttributeError):
-            _refuse(f"np.{ufunc.__name__}")
-        return result[()] if isinstance(result, np.ndarray) else result
-
-    def _no_number(self, *_: Any) -> NoReturn:
-        _refuse(
-            "a conversion to a plain number (float(), int(), dtype=float, np.interp)"
-        )
-
-    def _no_branch(self, *_: Any) -> NoReturn:
-        _refuse("a comparison or a branch (if, max, abs, np.where, np.clip)")
-
-    def _no_lookup(self, *_: Any) -> NoReturn:
-        _refuse("a look-up by the context (a dict, a cache)")
-
-    __float__ = __int__ = __index__ = __complex__ = __round__ = _no_number
-    __floor__ = __ceil__ = __trunc__ = __floordiv__ = __mod__ = _no_number
-    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __abs__ = _no_branch
-    __eq__ = __ne__ = _no_branch  # pyright: ignore
-    __hash__ = _no_lookup  # pyright: ignore
-
-
-def _objects(value: Any) -> NDArray[Any]:
-    if isinstance(value, np.ndarray):
-        return value.astype(object)
-    box = np.empty((), object)
-    # A NumPy number would call its ufunc on the symbol again, and again.
-    box[()] = value.item() if isinstance(value, np.generic) else value
-    return box
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +98,7 @@ class Trace:
         R: see A.
         enclosures: for each `ENCLOSED` parameter, its value at a context and bounds
             on a box, see `taskspace.systems.affine.Enclosed`.
+        assumption: what must hold for the program to be the family; empty if it is so.
     """
 
     op: NDArray[np.int64]
@@ -294,46 +110,61 @@ class Trace:
     Q: NDArray[np.int64]
     R: NDArray[np.int64]
     enclosures: tuple[Any, ...] = ()
+    assumption: str = ""
 
-    def at(self, context: Iterable[float]) -> list[NDArray[np.float64]]:
-        """A, B, Q and R at one context, in plain floating point.
+    def at(
+        self, contexts: NDArray[np.float64]
+    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+        """A, B, Q and R at some contexts, and how far rounding may move each entry.
+
+        The second bounds what the same operations give in floating point, in any
+        order of sums and products. NaN where an operation is not defined.
 
         Args:
-            context: value of every axis.
+            contexts: full context rows.
         """
-        row = [float(x) for x in context]
-        x: list[float] = []
-        for op, i, j, value in zip(
-            self.op.tolist(),
-            self.left.tolist(),
-            self.right.tolist(),
-            self.value.tolist(),
-            strict=True,
-        ):
-            if op == CONSTANT:
-                x.append(value)
-            elif op == AXIS:
-                x.append(row[i])
-            elif op == ENCLOSED:
-                x.append(float(self.enclosures[i].value(row)))
-            elif op == ADD:
-                x.append(x[i] + x[j])
-            elif op == SUBTRACT:
-                x.append(x[i] - x[j])
-            elif op == MULTIPLY:
-                x.append(x[i] * x[j])
-            elif op == DIVIDE:
-                x.append(x[i] / x[j] if x[j] else math.nan)
-            elif op == NEGATE:
-                x.append(-x[i])
-            else:
-                function = next(f for code, f in FUNCTIONS.values() if code == op)
-                try:
-                    x.append(function(x[i]))
-                except (ValueError, OverflowError):
-                    x.append(math.nan)
-        values = np.array(x)
-        return [values[m] for m in (self.A, self.B, self.Q, self.R)]
+        rows = np.asarray(contexts, np.float64)
+        shape = (len(self.op), len(rows))
+        x, size = np.empty(shape), np.empty(shape)  # value; sum of absolute values
+        count = np.zeros(len(self.op))  # of roundings, one after another
+        steps = zip(self.op, self.left, self.right, strict=True)
+        with np.errstate(all="ignore"):
+            for step, (op, i, j) in enumerate(steps):
+                if op == CONSTANT:
+                    x[step], count[step] = self.value[step], 2 * j
+                elif op == AXIS:
+                    x[step] = rows[:, i]
+                elif op == ENCLOSED:
+                    x[step] = [self.enclosures[i].value(row) for row in rows.tolist()]
+                    count[step] = 1
+                if op in (CONSTANT, AXIS, ENCLOSED):
+                    size[step] = np.abs(x[step])
+                elif op == NEGATE:
+                    x[step], size[step], count[step] = -x[i], size[i], count[i]
+                elif op in (ADD, SUBTRACT):
+                    x[step] = x[i] + x[j] if op == ADD else x[i] - x[j]
+                    size[step] = size[i] + size[j]
+                    count[step] = max(count[i], count[j]) + 1
+                elif op in (MULTIPLY, DIVIDE):
+                    divide = op == DIVIDE
+                    x[step] = x[i] / x[j] if divide else x[i] * x[j]
+                    size[step] = size[i] * (size[j] / x[j] ** 2 if divide else size[j])
+                    count[step] = count[i] + count[j] + 1
+                else:
+                    function, slope = FUNCTIONS[op]
+                    x[step] = function(x[i])
+                    moved = np.abs(slope(x[i], x[step])) * size[i]
+                    size[step] = np.abs(x[step]) + moved
+                    count[step] = count[i] + LIBRARY
+            x[:, ~np.isfinite(x).all(0)] = np.nan
+            # As many again for the other order, and some for powers.
+            reach = (2 * count[:, None] + 8) * 2.0**-53 * size + 1e-290
+            reach[self.op == AXIS] = 0.0
+        places = (self.A, self.B, self.Q, self.R)
+        return (
+            [np.moveaxis(x[m], -1, 0) for m in places],
+            [np.moveaxis(reach[m], -1, 0) for m in places],
+        )
 
 
 def trace_matrices(system: LinearSystem) -> Trace:
@@ -357,24 +188,34 @@ def trace_matrices(system: LinearSystem) -> Trace:
         for name in "ABQR":
             given = getattr(system, name)
             if callable(given):
-                made[name] = call_with_symbols(
-                    f"{name}(context)", follow(given), **context
+                given = call_with_symbols(
+                    tape, f"{name}(context)", follow(given), **context
                 )
-            else:
-                made[name] = given
+            made[name] = given
     else:
         row = np.empty((1, len(symbols)), object)
         row[0] = symbols
         method = follow(type(system).matrices)
-        stacks = call_with_symbols("matrices(contexts)", method, system, row)
-        made = dict(zip("ABQR", (np.asarray(x)[0] for x in stacks), strict=True))
+        stacks = call_with_symbols(
+            tape, "matrices(contexts)", method, system, row.view(SymbolArray)
+        )
+        made = {name: x[0] for name, x in zip("ABQR", stacks, strict=True)}
     n, m = system.matrices(np.array([[a.default for a in system.axes]])).B.shape[1:]
     shapes = {"A": (n, n), "B": (n, m), "Q": (n, n), "R": (m, m)}
-    return finish_trace(tape, {k: entries(tape, k, made[k], shapes[k]) for k in "ABQR"})
+    places = {
+        name: call_with_symbols(tape, name, entries, tape, name, made[name], shape)
+        for name, shape in shapes.items()
+    }
+    is_ours = type(system).__module__.startswith("taskspace.")
+    plain = is_ours and not isinstance(system, LinearFamily)
+    return finish_trace(tape, places, assumption="" if plain else ASSUMPTION)
 
 
 def finish_trace(
-    tape: Tape, places: dict[str, NDArray[np.int64]], enclosures: tuple[Any, ...] = ()
+    tape: Tape,
+    places: dict[str, NDArray[np.int64]],
+    enclosures: tuple[Any, ...] = (),
+    assumption: str = "",
 ) -> Trace:
     """The trace of a tape whose matrices are known.
 
@@ -382,38 +223,58 @@ def finish_trace(
         tape: the operations written down.
         places: for each matrix by name the places of its entries.
         enclosures: bounds of what the tape could not write down, where there are any.
+        assumption: what must hold for the tape to be the family.
     """
     columns = list(zip(*tape.nodes, strict=True))
     op, left, right = (np.array(c, np.int64) for c in columns[:3])
     value = np.array(columns[3], np.float64)
-    return Trace(op, left, right, value, **places, enclosures=enclosures)
+    return Trace(
+        op,
+        left,
+        right,
+        value,
+        **places,
+        enclosures=enclosures,
+        assumption=assumption,
+    )
 
 
 def call_with_symbols(
-    what: str, function: Callable[..., Any], *args: Any, **context: Any
+    tape: Tape, what: str, function: Callable[..., Any], *args: Any, **context: Any
 ) -> Any:
     """What a followed function gives for symbols, or a sentence why it cannot.
 
+    A refusal counts also where the function swallowed it.
+
     Args:
+        tape: of the symbols.
         what: name of the function, for the message.
         function: the copy from `follow`.
         args: its arguments.
         context: its arguments by name.
     """
     try:
-        return function(*args, **context)
-    except UntraceableError as error:
-        raise UntraceableError(f"{what}: {error}") from error
+        result = function(*args, **context)
+    except UntraceableError:
+        raise
+    except RefusedOperation as refusal:
+        raise UntraceableError(f"{what}: {tape.refusal or refusal}") from refusal
     except Exception as error:
-        raise UntraceableError(
-            f"{what} was called with symbols in place of numbers, to find how it "
-            f"depends on the context, and raised {type(error).__name__}: {error}. Use "
-            "arithmetic only, or state the matrices as taskspace.systems.AffineFamily."
-        ) from error
+        if tape.refusal is None:
+            raise UntraceableError(
+                f"{what} was called with symbols in place of numbers, to find how it "
+                f"depends on the context, and raised {type(error).__name__}: {error}. "
+                "Use arithmetic only, or state the matrices as "
+                "taskspace.systems.AffineFamily."
+            ) from error
+        raise UntraceableError(f"{what}: {tape.refusal}") from error
+    if tape.refusal is not None:
+        raise UntraceableError(f"{what}: {tape.refusal}")
+    return result
 
 
 def entries(
-    tape: Tape, name: str, matrix: Any, shape: tuple[int, int]
+    tape: Tape, name: str, matrix: Any, shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """The places of a matrix's entries on the tape.
 
@@ -431,9 +292,8 @@ def entries(
         )
     places = np.empty(shape, np.int64)
     for index, entry in np.ndenumerate(array):
-        places[index] = (
-            entry.index if isinstance(entry, Symbol) else tape.constant(entry)
-        )
+        is_symbol = type(entry) is Symbol
+        places[index] = entry.index if is_symbol else tape.constant(entry)
     return places
 
 
@@ -442,29 +302,39 @@ def check_trace(
 ) -> None:
     """Refuse a trace that does not give the family's own matrices.
 
+    Entry by entry, up to the rounding of the operations that made the entry. Contexts
+    at which an operation of the trace is not defined are left out: nothing can be
+    proven of a box that holds one.
+
     Args:
         trace: what was followed.
         system: the family.
         contexts: rows at which to compare.
     """
-    given = system.matrices(contexts)
-    for row, context in enumerate(contexts):
-        for name, formula, true in zip("ABQR", trace.at(context), given, strict=True):
-            wanted = true[row]
-            found = (formula + formula.T) / 2 if name in "QR" else formula
-            gap = np.abs(found - wanted)
-            scale = np.maximum(np.abs(found), np.abs(wanted))
-            rough = AGREEMENT * (scale + 1e-3 * scale.max(initial=0.0))
-            if not (gap <= rough).all():
-                i, j = np.argwhere(~(gap <= rough))[0].tolist()
-                place = ", ".join(
-                    f"{axis.name} = {x:.6g}"
-                    for axis, x in zip(system.axes, context, strict=True)
-                )
-                raise UntraceableError(
-                    f"The formula followed through the family's code must give its "
-                    f"matrices, but at {place} {name}[{i}, {j}] is {wanted[i, j]:.17g} "
-                    f"and the formula gives {found[i, j]:.17g}. The code may branch on "
-                    "the type of its arguments or keep a state. State the matrices as "
-                    "taskspace.systems.AffineFamily."
-                )
+    formulas, reaches = trace.at(contexts)
+    defined = ~np.isnan(formulas[0]).any((1, 2))
+    if not defined.any():
+        return
+    rows = np.ascontiguousarray(contexts[defined])
+    given = system.matrices(rows)
+    for name, made, around, wanted in zip(
+        "ABQR", formulas, reaches, given, strict=True
+    ):
+        formula, reach = made[defined], around[defined]
+        if name in "QR":
+            formula = (formula + formula.swapaxes(1, 2)) / 2
+            reach = reach + reach.swapaxes(1, 2)
+        wrong = ~(np.abs(formula - wanted) <= reach)
+        for row, i, j in np.argwhere(wrong)[:1].tolist():
+            place = ", ".join(
+                f"{axis.name} = {x:.6g}"
+                for axis, x in zip(system.axes, rows[row], strict=True)
+            )
+            raise UntraceableError(
+                "The formula followed through the family's code must give its "
+                f"matrices, but at {place} {name}[{i}, {j}] is "
+                f"{wanted[row, i, j]:.17g} and the formula gives "
+                f"{formula[row, i, j]:.17g}. The code may branch on the type of its "
+                "arguments, keep a state or round (whole numbers, single precision). "
+                "State the matrices as taskspace.systems.AffineFamily."
+            )

@@ -31,6 +31,7 @@ __all__ = [
     "MsdEnclosure",
     "NoEnclosureError",
     "enclosure_for",
+    "find_enclosure",
     "no_enclosure_reason",
 ]
 
@@ -50,8 +51,8 @@ def enclosure_for(
     sources: NDArray[np.float64],
     criterion: str,
     judge: str,
-) -> Enclosure | None:
-    """Bounds over boxes for a system, None where no enclosure knows it.
+) -> Enclosure:
+    """Bounds over boxes for a system; `NoEnclosureError` says why there are none.
 
     Args:
         system: the tasks.
@@ -60,7 +61,25 @@ def enclosure_for(
         criterion: one of `taskspace.criteria.CRITERIA`.
         judge: `"worst"` or `"best"`.
     """
-    return _ask(system, policies, sources, criterion, judge)[0]
+    enclosure, reason = find_enclosure(system, policies, sources, criterion, judge)
+    if enclosure is None:
+        raise NoEnclosureError(reason or _nobody(system, policies))
+    return enclosure
+
+
+def _nobody(system: System | None, policies: Policy | None) -> str:
+    if system is None or policies is None:
+        missing = "the system" if system is None else "the stack of policies"
+        return (
+            f"Bounds over boxes need a system and policies, but {missing} is missing."
+        )
+    names = ", ".join(kind.__name__ for kind, _ in ENCLOSURES)
+    return (
+        f"Bounds over boxes are there for {names} with linear gains, but got "
+        f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
+        "constant that you know (certify(..., rates=...)), or certify by sampling "
+        "(law=...)."
+    )
 
 
 def no_enclosure_reason(
@@ -70,7 +89,7 @@ def no_enclosure_reason(
     criterion: str,
     judge: str,
 ) -> str:
-    """Why `enclosure_for` gives None, empty where nobody has anything to say.
+    """Why there are no bounds over boxes, empty where nobody has anything to say.
 
     Args:
         system: the tasks.
@@ -79,16 +98,25 @@ def no_enclosure_reason(
         criterion: one of `taskspace.criteria.CRITERIA`.
         judge: `"worst"` or `"best"`.
     """
-    return _ask(system, policies, sources, criterion, judge)[1]
+    return find_enclosure(system, policies, sources, criterion, judge)[1]
 
 
-def _ask(
+def find_enclosure(
     system: System | None,
     policies: Policy | None,
     sources: NDArray[np.float64],
     criterion: str,
     judge: str,
 ) -> tuple[Enclosure | None, str]:
+    """Bounds over boxes for a system, or None and why.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
     reason = ""
     if system is None or policies is None:
         return None, reason

@@ -148,6 +148,8 @@ class Enclosure(ABC):
     """`"proof"` or `"estimate"`: what a certificate made with it may be called."""
     basis: str
     """What the bounds rest on, for the certificate's `why`."""
+    assumption: str = ""
+    """What must hold beside that and cannot be checked; `basis` says it too."""
     criterion: str
     """What the losses are, see `taskspace.criteria.CRITERIA`."""
     judge: str

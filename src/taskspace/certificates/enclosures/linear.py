@@ -4,7 +4,9 @@ The mathematics is in `taskspace.certificates.rigor`: Taylor models of the plant
 from its own code, Lyapunov and Riccati inequalities checked with rigorous rounding.
 """
 
+import hashlib
 from copy import copy
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +30,9 @@ from taskspace.systems.traced import UntraceableError, check_trace, trace_matric
 __all__ = ["LinearEnclosure", "linear_enclosure"]
 
 KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
-# Contexts at which a trace is compared with the family, in each call.
-N_CHECKS = 8
+# Boxes of each call in which a trace is compared with the family: one of so many, but
+# not fewer than so many.
+CHECK_EVERY, LEAST_CHECKS = 32, 32
 # Numbers beyond this could overflow in products of a few matrices.
 MAGNITUDE = 1e60
 
@@ -68,7 +71,10 @@ class LinearEnclosure(Enclosure):
     How the matrices depend on the context is found from the family's own functions
     (`taskspace.systems.traced`), or stated (`taskspace.systems.AffineFamily`). The
     reference of `regret` and `ratio` is the true optimum of each context. Bounds are
-    of the functions in real arithmetic and of the gains as stored.
+    of the functions in real arithmetic and of the gains as stored. What was found from
+    code is compared with the family's own numbers at the sources, at every context
+    whose bounds are asked for, at corners of boxes, and at contexts drawn from them,
+    other ones for each family, stack of gains and question.
 
     Args:
         system: a linear family with an infinite horizon.
@@ -115,6 +121,9 @@ class LinearEnclosure(Enclosure):
         if self._trace.enclosures:
             names = ", ".join(x.name for x in self._trace.enclosures)
             self.basis += f" (if the stated bounds of {names} hold)"
+        self.assumption = self._trace.assumption
+        if self.assumption:
+            self.basis += f", {self.assumption}"
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)
         if not (np.abs(self._gains) <= MAGNITUDE).all():
@@ -123,7 +132,9 @@ class LinearEnclosure(Enclosure):
                 f"is {np.abs(self._gains).max():g}."
             )
         self._sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
-        self._random = np.random.default_rng(0)
+        self._compared: set[bytes] = set()
+        self._random = np.random.default_rng(self._seed(sources))
+        self._compare(np.asarray(sources, np.float64))
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
         if criterion == "signed":
@@ -273,18 +284,43 @@ class LinearEnclosure(Enclosure):
         over_rows(kernel, len(boxes))
         return low, high
 
+    def _seed(self, sources: NDArray[np.float64]) -> int:
+        """A number that depends on all that the bounds are about."""
+        trace = self._trace
+        digest = hashlib.sha256(f"{self.criterion} {self.judge} {self.order}".encode())
+        for array in (
+            *(trace.op, trace.left, trace.right, trace.value),
+            *(trace.A, trace.B, trace.Q, trace.R),
+            *(self._gains, self._sigma, np.asarray(sources, np.float64)),
+        ):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return int.from_bytes(digest.digest(), "big")
+
     def _check(self, boxes: Boxes) -> None:
-        """Compare the trace with the family at random contexts of these boxes."""
+        """Compare the trace with the family at contexts of these boxes."""
         ends = np.concatenate([boxes.low, boxes.high])
         if not (np.abs(ends) <= MAGNITUDE).all():
             raise InvalidInputError(
                 f"Contexts must be finite and within ±{MAGNITUDE:g} for a certificate."
             )
-        some = self._random.integers(len(boxes), size=min(N_CHECKS, len(boxes)))
-        share = self._random.uniform(size=(len(some), boxes.low.shape[1]))
+        single = (boxes.low == boxes.high).all(1)
+        wide = np.flatnonzero(~single)
+        n_checks = min(max(len(wide) // CHECK_EVERY, LEAST_CHECKS), len(wide))
+        some = self._random.choice(wide, n_checks, replace=False)
         low, high = boxes.low[some], boxes.high[some]
+        share = self._random.uniform(size=low.shape)
         inside = np.clip(low + share * (high - low), low, high)
-        check_trace(self._trace, self._system, inside)
+        ends = zip(boxes.low.min(0), boxes.high.max(0), strict=True)
+        corners = np.array(list(product(*map(np.unique, ends))))
+        self._compare(np.concatenate([boxes.low[single], inside, low, high, corners]))
+
+    def _compare(self, contexts: NDArray[np.float64]) -> None:
+        """Compare the trace with the family where it has not been compared yet."""
+        rows = np.ascontiguousarray(np.unique(contexts, axis=0))
+        new = [row for row in rows if row.tobytes() not in self._compared]
+        if new:
+            check_trace(self._trace, self._system, np.array(new))
+            self._compared.update(row.tobytes() for row in new)
 
     def _program(
         self, boxes: Boxes
