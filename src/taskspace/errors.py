@@ -56,6 +56,13 @@ class MissingExtraError(TaskspaceError, ImportError):
         return type(self), (self.what, self.extra)
 
 
+class ContradictionError(TaskspaceError, RuntimeError):
+    """Two statements that were both called established exclude each other.
+
+    Never a user's fault: one of the two is wrong, and neither may be used.
+    """
+
+
 class DamagedFileError(TaskspaceError, ValueError):
     """A file is not what was written: cut short, changed, or unreadable."""
 

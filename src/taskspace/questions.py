@@ -17,6 +17,7 @@ from taskspace.criteria import (
     loss_blocks,
     loss_rows,
     table_sets,
+    without_reference,
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
@@ -125,6 +126,14 @@ class Question:
             assignment: source of each target, −1 for none.
         """
         return assigned_losses(table, self.criterion, self.judge, assignment)
+
+    def without_reference(self, table: xr.Dataset) -> NDArray[np.int64]:
+        """Numbers of the targets whose loss has no reference; none serves them.
+
+        Args:
+            table: a performance table.
+        """
+        return without_reference(table, self.criterion)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which `from_dict` reads."""

@@ -166,8 +166,10 @@ def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_at_once):
     assert [20.0] in sequence(result)  # it was looked for beyond the first
     assert result.coverage == 1.0
     assert result.cover.sources.tolist() == [sequence(result).index([20.0])]
-    shares = [entry["coverage"] for entry in result.history]
-    assert shares[0] == shares[-1] == 1.0
+    # At first only the home of the first policy has a reference.
+    assert result.history[0]["coverage"] == 1 / 21
+    assert result.history[0]["against_seen"] == 1.0
+    assert result.history[-1]["coverage"] == 1.0
     # A stated limit does not move: the policies of the others never count.
     stated = ts.select(
         Late(), Copy(), LINE, question, seed=0, selector=name, limit=10.0

@@ -10,7 +10,7 @@ is about. Fresh samples with a stated level make a statement of confidence.
 from collections.abc import Sequence
 
 from taskspace.certificates.base import Bound, Certificate, CertificateKind
-from taskspace.errors import TaskspaceError
+from taskspace.errors import ContradictionError
 from taskspace.systems.base import Provenance
 
 __all__ = ["ContradictionError", "check_consistent", "claim", "on_table", "table_scope"]
@@ -23,13 +23,6 @@ TABLES: dict[Provenance, str] = {
 # What is on the right holds all that is on its left.
 TARGETS = ("nodes", "box")
 SOURCES = ("candidates", "table", "any")
-
-
-class ContradictionError(TaskspaceError, RuntimeError):
-    """Two statements that were both called established exclude each other.
-
-    Never a user's fault: one of the two is wrong, and neither may be used.
-    """
 
 
 def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:

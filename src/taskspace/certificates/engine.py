@@ -277,7 +277,9 @@ def _sets_at(setting: Setting) -> list[TargetSets]:
 def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
     question = setting.question
     regret = assigned_regret(setting.table, question.judge, cover.assignment)
-    worst = float(regret[cover.assignment >= 0].max(initial=0.0))
+    compared = ~np.isnan(setting.table["best_known"].values)
+    worst = float(regret[(cover.assignment >= 0) & compared].max(initial=0.0))
+    n_lacking = len(question.without_reference(setting.table))
     errors = assigned_errors(setting.table, question.judge, cover.assignment)
     values = {
         **question.to_dict(),
@@ -289,9 +291,10 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         "n_sources": cover.n_sources,
         "n_targets": cover.n_targets,
         "n_uncoverable": len(cover.uncoverable),
+        "n_without_reference": n_lacking,
         "worst_regret": worst,
     }
-    why = grid_sentence(cover, question, worst, setting.provenance)
+    why = grid_sentence(cover, question, worst, setting.provenance, n_lacking)
     if errors is not None and not np.isnan(errors).all():
         values["standard_error"] = float(np.nanmax(errors))
         why += f" Standard error of its scores: up to {values['standard_error']:.4g}."

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from taskspace.certificates.claims import on_table
 from taskspace.cover import Cover
+from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
 from taskspace.systems.base import Provenance
 
@@ -44,7 +45,11 @@ def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
 
 
 def grid_sentence(
-    cover: Cover, question: Question, worst_regret: float, provenance: Provenance
+    cover: Cover,
+    question: Question,
+    worst_regret: float,
+    provenance: Provenance,
+    n_without_reference: int = 0,
 ) -> str:
     """What a cover of the table's targets is worth.
 
@@ -53,6 +58,7 @@ def grid_sentence(
         question: what it answers.
         worst_regret: largest regret that it leaves where it serves.
         provenance: where the table's numbers come from.
+        n_without_reference: targets at which the loss has no reference.
     """
     n_served = int((cover.assignment >= 0).sum())
     n_missing = len(cover.uncoverable)
@@ -69,6 +75,9 @@ def grid_sentence(
     if where and n_served == cover.n_targets:
         whom = "every target"
     why = f"{count(cover.size, 'source')} {verb} {whom}{where}, {few}."
+    n_missing -= n_without_reference
+    if n_without_reference:
+        why += f" {no_reference_words(n_without_reference)}"
     if n_missing:
         be = "is" if n_missing == 1 else "are"
         why += f" {count(n_missing, 'target')} {be} served by no source."

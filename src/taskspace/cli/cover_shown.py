@@ -9,7 +9,12 @@ from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import Cover, CoverAnswer
-from taskspace.cover.answer import error_words, source_names, target_names
+from taskspace.cover.answer import (
+    error_words,
+    no_reference_words,
+    source_names,
+    target_names,
+)
 from taskspace.performance import target_space
 
 __all__ = ["assignment_csv", "show_cover"]
@@ -20,6 +25,12 @@ SHOWN_TARGETS = 30
 
 def _label(names: list[str] | None, place: int) -> str:
     return shown(names[place]) if names else f"{place:,}"
+
+
+def _first(names: list[str] | None, places: list[int]) -> str:
+    """The first few of some targets."""
+    more = ", ..." if len(places) > 5 else ""
+    return ", ".join(_label(names, place) for place in places[:5]) + more
 
 
 def _claim(found: Cover, scope: str, weighted: bool) -> str:
@@ -68,16 +79,22 @@ def show_cover(
         f"{_claim(found, scope, weighted)}."
     )
     if question is not None:
-        console.print(f"Asked: {question.statement}.")
+        against = ""
+        if question.rule.reference == "best known" and answer.reference:
+            against = f"; against: {shown(answer.reference)}"
+        console.print(f"Asked: {question.statement}{against}.")
     if found.cost != found.size:
         console.print(f"Total cost {number(found.cost, 8)}.")
     names = target_names(table) if table is not None else None
-    if len(found.uncoverable):
-        first = ", ".join(_label(names, int(t)) for t in found.uncoverable[:5])
-        more = ", ..." if len(found.uncoverable) > 5 else ""
+    if unserved := answer.unserved:
         console.print(
-            f"[red]![/red] {len(found.uncoverable)} targets are served by no source: "
-            f"{first}{more}."
+            f"[red]![/red] {len(unserved)} targets are served by no source: "
+            f"{_first(names, unserved)}."
+        )
+    if lacking := list(answer.without_reference):
+        console.print(
+            f"[red]![/red] {no_reference_words(len(lacking))} They are: "
+            f"{_first(names, lacking)}. Use --criterion floor, or train there."
         )
     _show_restrictions(found, table)
     if question is not None:

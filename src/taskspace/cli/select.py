@@ -170,9 +170,30 @@ def _show_saved(result: SelectResult) -> None:
         f"{result.trainings}",
         f"{result.environment_steps:,}",
         f"{result.evaluations:,}",
-        f"{100 * result.coverage:.4g} %",
+        _share(result),
     )
     console.print(view)
+
+
+def _share(result: SelectResult) -> str:
+    """The coverage for people; at least so much where it is not known."""
+    at_least = "" if result.coverage is not None else "at least "
+    return f"{at_least}{100 * result.covered_at_least:.4g} %"
+
+
+def _show_without_reference(result: SelectResult) -> None:
+    """What is not known for want of a reference, and what to state."""
+    n_lacking, n_targets = len(result.without_reference), result.cover.n_targets
+    if not n_lacking:
+        return
+    console.print(
+        f"[red]![/red] Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
+        f"have no reference. A {result.question.criterion} compares with the best that "
+        "is possible at a target, and nobody knows that where no policy was trained, "
+        "no optimum is known and no limit stated. What to do: state a limit of "
+        "performance (--set select.limit=J), or ask for a level of performance "
+        '(criterion = "floor"), or train at every context (taskspace run).'
+    )
 
 
 def _show(found: SelectionRun, figures: list[Path]) -> None:
@@ -180,15 +201,17 @@ def _show(found: SelectionRun, figures: list[Path]) -> None:
     some = "training" if result.trainings == 1 else "trainings"
     console.print(
         f"[bold]{result.trainings} {some}[/bold] by {result.selector} cover "
-        f"{100 * result.coverage:.4g} % of {result.cover.n_targets:,} targets: "
+        f"{_share(result)} of {result.cover.n_targets:,} targets: "
         f"{result.stop_reason}."
     )
+    _show_without_reference(result)
     console.print(f"Asked: {result.question.statement}; against: {result.reference}.")
     console.print(
         f"Spent: {result.environment_steps:,} environment steps, "
         f"{result.evaluations:,} evaluations of a policy at a target."
     )
-    console.print(f"{result.cover.size} of the sources are enough.")
+    enough = "enough" if result.coverage is not None else "enough for these targets"
+    console.print(f"{result.cover.size} of the sources are {enough}.")
     _show_saved(result)
     if len(result.unserved):
         first = ", ".join(map(str, result.unserved[:5].tolist()))

@@ -7,7 +7,7 @@ from rich.table import Table
 from taskspace.cli.options import question_options
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import CoverAnswer
-from taskspace.cover.answer import SCOPES
+from taskspace.cover.answer import SCOPES, no_reference_words
 from taskspace.questions import Question
 from taskspace.runs import Experiment
 from taskspace.runs.results import Results, Scores, Spent
@@ -100,6 +100,13 @@ def _print_covers(
     for answer in answers:
         table.add_row(*_cells(question, answer, results.spent))
     console.print(table)
+    n_lacking = len(answers[0].without_reference)
+    if n_lacking:
+        console.print(
+            f"[red]![/red] {no_reference_words(n_lacking)} Use the criterion floor, or "
+            "train there."
+        )
+    n_lost -= n_lacking
     if n_lost:
         console.print(
             f"[red]![/red] No source serves {n_lost:,} of the {n_targets:,} targets "

@@ -18,7 +18,14 @@ from taskspace.questions import Question
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SCOPES", "CoverAnswer", "error_words", "source_names", "target_names"]
+__all__ = [
+    "SCOPES",
+    "CoverAnswer",
+    "error_words",
+    "no_reference_words",
+    "source_names",
+    "target_names",
+]
 
 SCOPES = {
     "exact": "",
@@ -38,6 +45,19 @@ def error_words(error: float | None, words: str) -> str:
     return "" if error is None else words.format(f"{error:.4g}")
 
 
+def no_reference_words(n_targets: int) -> str:
+    """What targets without a reference mean for a cover.
+
+    Args:
+        n_targets: how many there are.
+    """
+    some = "1 target has" if n_targets == 1 else f"{n_targets:,} targets have"
+    return (
+        f"{some} no reference: no policy was trained there, no optimum is known and no "
+        "limit stated. Whether they are served is not known."
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CoverAnswer:
     """What a cover says about a table, for programs and for people.
@@ -54,6 +74,9 @@ class CoverAnswer:
         sizes: mean, least and most sources over repeats, for `random`.
         standard_error: largest standard error of the scores at the targets that are
             served, where the table has some.
+        without_reference: numbers of the targets at which the loss has no reference;
+            they are among the cover's `uncoverable`.
+        reference: what regret is against, where the table says it.
     """
 
     cover: Cover
@@ -65,6 +88,8 @@ class CoverAnswer:
     names: list[str] | None = None
     sizes: dict[str, float] | None = None
     standard_error: float | None = None
+    without_reference: tuple[int, ...] = ()
+    reference: str | None = None
 
     @classmethod
     def of(
@@ -82,9 +107,10 @@ class CoverAnswer:
             table: the performance table that it covers.
             sizes: mean, least and most sources over repeats, for `random`.
         """
-        served = cover.assignment >= 0
 
         def worst(asked: Question) -> float:
+            served = cover.assignment >= 0
+            served[asked.without_reference(table)] = False
             left = asked.left(table, cover.assignment)[served]
             return float(left.max()) if len(left) else math.nan
 
@@ -103,6 +129,8 @@ class CoverAnswer:
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
             standard_error=None if known is None else float(np.nanmax(known)),
+            without_reference=tuple(question.without_reference(table).tolist()),
+            reference=table.attrs.get("best_known_kind"),
         )
 
     @property
@@ -111,6 +139,12 @@ class CoverAnswer:
         if self.question is None or self.question.criterion != "signed":
             return False
         return not self.worst_regret <= self.question.epsilon
+
+    @property
+    def unserved(self) -> list[int]:
+        """Targets that no source serves, though they have a reference."""
+        lacking = set(self.without_reference)
+        return [t for t in self.cover.uncoverable.tolist() if t not in lacking]
 
     @property
     def scope(self) -> str:
@@ -149,6 +183,8 @@ class CoverAnswer:
                 f"{self.provenance} numbers"
                 + error_words(self.standard_error, ", standard error up to {}")
             )
+        if self.without_reference:
+            lines.append(f"  {no_reference_words(len(self.without_reference))}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -164,6 +200,8 @@ class CoverAnswer:
             "worst_regret": self.worst_regret,
             "worst_loss": self.worst_loss,
             "provenance": self.provenance,
+            "without_reference": list(self.without_reference),
+            "reference": self.reference,
         }
         for name in ("contexts", "names", "sizes", "standard_error"):
             if getattr(self, name) is not None:
@@ -193,6 +231,8 @@ class CoverAnswer:
             names=record.get("names"),
             standard_error=record.get("standard_error"),
             sizes=record.get("sizes"),
+            without_reference=tuple(record.get("without_reference", ())),
+            reference=record.get("reference"),
         )
 
 

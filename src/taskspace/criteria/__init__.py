@@ -30,6 +30,7 @@ from taskspace.criteria.losses import (
     loss_rows,
     table_sets,
     tolerance_sets,
+    without_reference,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "loss_rows",
     "table_sets",
     "tolerance_sets",
+    "without_reference",
 ]

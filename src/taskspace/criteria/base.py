@@ -49,12 +49,15 @@ class Criterion(ABC):
 
     @abstractmethod
     def loss(self, performance: Array, reference: Array) -> Array:
-        """Loss of scores against their reference, +inf where a policy failed.
+        """Loss of scores against their reference.
+
+        It is +inf where a policy failed, and where there is no reference: nothing
+        shows that such a target is served.
 
         Args:
             performance: J at targets, −inf for a failure.
             reference: what `self.reference` names, broadcast against it; zeros
-                where it is `"none"`.
+                where it is `"none"`. NaN at targets without a reference.
         """
 
     def check_reference(self, reference: Array) -> None:
@@ -131,16 +134,17 @@ class Criterion(ABC):
 
 
 def difference(performance: Array, reference: Array) -> Array:
-    """Reference − J, +inf for a failure, 0 between equal scores.
+    """Reference − J, +inf for a failure or without reference, 0 between equal scores.
 
     Args:
         performance: J at targets.
-        reference: what it is compared with.
+        reference: what it is compared with, NaN for nothing.
     """
     if np.isfinite(reference).all():  # minus −inf is +inf: one pass is enough
         return reference - performance
+    undefined = (performance == -np.inf) | np.isnan(reference)
     with np.errstate(invalid="ignore"):
-        return np.where(performance == -np.inf, np.inf, reference - performance)
+        return np.where(undefined, np.inf, reference - performance)
 
 
 def judge_named(judge: str) -> str:

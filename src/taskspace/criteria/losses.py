@@ -25,6 +25,7 @@ __all__ = [
     "loss_rows",
     "table_sets",
     "tolerance_sets",
+    "without_reference",
 ]
 
 CRITERIA: dict[str, Criterion] = {
@@ -56,7 +57,8 @@ def loss(table: xr.Dataset, criterion: str, judge: str = "worst") -> xr.DataArra
         judge: `"worst"` for the worst policy of a family, `"best"` for the best.
 
     Returns:
-        Loss with dims `(source, target)`, +inf where a policy fails.
+        Loss with dims `(source, target)`, +inf where a policy fails, and at targets
+        without a reference (see `without_reference`).
     """
     judge = judge_named(judge)
     losses = np.empty((table.sizes["source"], table.sizes["target"]))
@@ -113,6 +115,21 @@ def loss_rows(
     reference = table["best_known"].values
     asked.check_reference(reference)
     return asked.loss(performance, reference)
+
+
+def without_reference(table: xr.Dataset, criterion: str) -> NDArray[np.int64]:
+    """Numbers of the targets at which the loss of a criterion has no reference.
+
+    No source counts as serving them: nobody knows what a policy trained there would
+    reach, so nothing can be said about a regret or a ratio.
+
+    Args:
+        table: a performance table.
+        criterion: one of `CRITERIA`.
+    """
+    if criterion_named(criterion).reference != "best known":
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.isnan(table["best_known"].values))
 
 
 def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets:

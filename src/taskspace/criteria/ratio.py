@@ -26,11 +26,12 @@ class Ratio(Criterion):
 
         Args:
             performance: J at targets.
-            reference: best known J there, negative.
+            reference: best known J there, negative; NaN for none.
         """
         with np.errstate(invalid="ignore"):
             ratio = (performance - reference) / reference
-        return np.where(performance == -np.inf, np.inf, ratio)
+        undefined = (performance == -np.inf) | np.isnan(reference)
+        return np.where(undefined, np.inf, ratio)
 
     def enclose(
         self,
@@ -51,8 +52,9 @@ class Ratio(Criterion):
         """Costs must be positive.
 
         Args:
-            reference: best known J of every target.
+            reference: best known J of every target, NaN for none.
         """
+        reference = np.where(np.isnan(reference), -np.inf, reference)
         if not (reference < 0).all():
             raise InvalidInputError(
                 "criterion='ratio' compares costs, so performance must be negative "

@@ -47,10 +47,17 @@ __all__ = [
     "contiguous",
     "kept_variables",
     "table_notes",
+    "trained_at",
 ]
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
+
+WORKING = ("ok", "not solved")
+"""States of a source whose policies work at home, well or not."""
+
+BEST_OF_TABLE = "best of the table"
+"""What regret is against where nothing better is known."""
 
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made."""
@@ -68,8 +75,10 @@ class Ledger:
         targets: the targets, as the table will show them.
         storage: where it is written; in memory if left out.
         notes: attributes of the table, beside those the ledger knows itself.
-        limit: a stated limit of performance at each target, which regret is against
-            where no optimum is known.
+        limit: a stated limit of performance at each target, which regret is against;
+            NaN at targets for which none is stated.
+        candidates: the contexts that could be trained, where sources are chosen from
+            them one after the other; None where all sources are planned at once.
     """
 
     def __init__(
@@ -81,8 +90,10 @@ class Ledger:
         storage: Storage | None = None,
         notes: dict[str, Any] | None = None,
         limit: NDArray[np.float64] | None = None,
+        candidates: Space | None = None,
     ):
-        self.task, self.target_space, self.limit = task, targets, limit
+        self.task, self.target_space, self.candidates = task, targets, candidates
+        self.limit, self._limit_kind = limit, "stated limit"
         self._sources: Space | None = None
         self._contexts = np.empty((0, len(task.system.axes)))
         self._seeds: list[int | None] = []
@@ -243,22 +254,73 @@ class Ledger:
                     found[rows.start + place] = _state(scores, solved_return)
         return found
 
-    def best_known(self) -> tuple[NDArray[np.float64], str]:
-        """The reference of regret at each target, and where it comes from."""
+    def state_reference(self, limit: NDArray[np.float64], kind: str) -> None:
+        """Judge all targets by a reference that is stated later.
+
+        Args:
+            limit: a reference at each target, NaN where none is stated.
+            kind: where it comes from.
+        """
+        self.version += 1
+        self.limit, self._limit_kind = limit, kind
+
+    def best_seen(self) -> tuple[NDArray[np.float64], str]:
+        """A stated reference, else the best policy seen so far, at each target.
+
+        Against the best policy seen a single one loses nothing. So this is for
+        choosing what to train next, and `best_known` for what is said of it.
+        """
         if self.limit is not None:
-            return np.fmax(self.limit, self.storage.top()), "stated limit"
+            return np.fmax(self.limit, self.storage.top()), self._limit_kind
         return _reference(self._optimum, self.storage.top())
+
+    def best_known(self) -> tuple[NDArray[np.float64], str]:
+        """The reference of regret at each target, and where it comes from.
+
+        NaN at targets that have none, see `without_reference`.
+        """
+        return _leave_out(*self.best_seen(), self.without_reference)
+
+    @property
+    def without_reference(self) -> NDArray[np.bool_]:
+        """Targets at which nobody knows what a policy of their own would reach.
+
+        No reference is stated there and no optimum known, and the training at the
+        target's own context failed. While sources are chosen from candidates, also
+        where no training was tried yet.
+        """
+        stated = self._optimum if self.limit is None else self.limit
+        lacking = np.ones(len(self.task.targets), bool)
+        if stated is not None:
+            lacking = np.isnan(stated)
+        if not lacking.any() or self._sources is None:
+            return lacking
+        own = np.array([kind == TRAINED for kind in self._kinds])
+        works = np.array([state in WORKING for state, _ in self.states])
+        works &= own & self.evaluated
+        lacking &= ~trained_at(self._sources, works, self.target_space)
+        if self.candidates is not None:
+            tried = own & ~self.pending
+            if not trained_at(self._sources, tried, self.candidates).all():
+                return lacking
+        return lacking & trained_at(self._sources, own, self.target_space)
 
     @cached_property
     def _optimum(self) -> NDArray[np.float64] | None:
         return self.task.system.optimum(self.task.targets)
 
-    def table(self) -> xr.Dataset:
-        """The performance table of the sources that are evaluated so far."""
+    def table(self, *, against_seen: bool = False) -> xr.Dataset:
+        """The performance table of the sources that are evaluated so far.
+
+        Args:
+            against_seen: with the reference of `best_seen`, to choose what to train.
+        """
         known = self.evaluated
         if not known.any():
             raise TaskspaceError("The ledger holds no evaluated source yet.")
         reference, kind = self.best_known()
+        if against_seen:
+            reference, kind = self.best_seen()[0], "best policy seen"
         return assemble(
             self.storage,
             self.task.keep,
@@ -288,7 +350,8 @@ def assemble(
         names: variables that are kept by blocks.
         sources: all sources that are planned.
         targets: the targets.
-        best_known: the reference of regret at each target.
+        best_known: the reference of regret at each target. The best of the table is
+            none at a target whose own training failed or is not done.
         notes: attributes.
         known: which sources have their row.
         kinds: where the policies of each planned source come from, if not all are
@@ -304,19 +367,26 @@ def assemble(
     works = ~np.concatenate([block.failed for block in blocks])
     if not works.any():
         raise TaskspaceError("No source could be trained, so there is no table.")
-    n_planned = sources.size
+    n_planned, home = sources.size, np.concatenate([block.home for block in blocks])
+    kind = str(notes["best_known_kind"])
+    if kind.startswith(BEST_OF_TABLE):
+        fits = np.zeros(n_planned, bool)
+        fits[numbers] = works & (home > -np.inf).any(1)
+        lacking = trained_at(sources, np.ones(n_planned, bool), targets)
+        lacking &= ~trained_at(sources, fits, targets)
+        best_known, kind = _leave_out(best_known, kind, lacking)
     if len(numbers) < n_planned:
         sources = Points(sources.names, sources.points[numbers])
     table = make_table(
         {
             **storage.read_rows(names),
-            "home_performance": np.concatenate([block.home for block in blocks]),
+            "home_performance": home,
             "environment_steps": np.concatenate(steps),
             "best_known": best_known,
         },
         sources,
         targets,
-        notes,
+        {**notes, "best_known_kind": kind},
     )
     if set(kinds) - {TRAINED}:
         column = np.array(kinds)[numbers]
@@ -326,6 +396,36 @@ def assemble(
     if table.sizes["source"] < n_planned:
         table = table.assign_attrs(n_planned=n_planned)
     return table
+
+
+def trained_at(
+    sources: Space, which: NDArray[np.bool_], targets: Space
+) -> NDArray[np.bool_]:
+    """Targets that are the very context of one of some sources.
+
+    Args:
+        sources: contexts of sources.
+        which: the sources that count.
+        targets: contexts of targets; over other axes they are no contexts of sources.
+    """
+    if set(sources.names) != set(targets.names):
+        return np.zeros(targets.size, bool)
+    columns = [list(sources.names).index(name) for name in targets.names]
+    own = {tuple(row) for row in sources.points[which][:, columns].tolist()}
+    return np.array([tuple(row) in own for row in targets.points.tolist()])
+
+
+def _leave_out(
+    reference: NDArray[np.float64], kind: str, lacking: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], str]:
+    """A reference without that of some targets, and what to call it.
+
+    Where every policy fails no reference is needed: nothing is served there.
+    """
+    lacking = lacking & (reference > -np.inf)
+    if kind == BEST_OF_TABLE and lacking.any():
+        kind = f"{kind} where a policy was trained"
+    return np.where(lacking, np.nan, reference), kind
 
 
 def contiguous(numbers: NDArray[np.int64]) -> list[slice]:
@@ -403,7 +503,7 @@ def _reference(
     optimum: NDArray[np.float64] | None, top: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], str]:
     if optimum is None or np.isnan(optimum).all():
-        return top, "best of the table"
+        return top, BEST_OF_TABLE
     kind = "optimum where known" if np.isnan(optimum).any() else "optimum"
     return np.fmax(optimum, top), kind
 

@@ -8,7 +8,7 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `worst`, `best` | source, target | smallest and largest J over the family |
 | `gap_worst`, `gap_best` | source, target | largest, smallest J(source) − J(target) |
 | `home_performance` | source, policy | J of each policy at its own source |
-| `best_known` | target | largest J that is known to be possible at the target |
+| `best_known` | target | largest J known to be possible at the target, NaN if none is |
 | `standard_error` | source, policy, target | of J, where J is a mean of episodes |
 | `returns` | source, policy, target, episode | per-episode returns, if simulated |
 

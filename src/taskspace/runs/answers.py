@@ -155,10 +155,11 @@ def _scores(table: xr.Dataset, solved_return: float | None) -> Scores:
     """How good the policies are at home, and what no policy changes."""
     home = table["home_performance"].values
     best = table["best_known"].values
+    best = best[~np.isnan(best)]  # no reference
     failed = home == -np.inf if solved_return is None else home < solved_return
     return Scores(
         home=(float(home.min()), float(home.max())),
-        best=(float(best.min()), float(best.max())),
+        best=(float(best.min()), float(best.max())) if len(best) else (None, None),
         n_policies=int(home.size),
         solved_return=solved_return,
         n_failed=int(failed.sum()),

@@ -355,10 +355,12 @@ class SelectionJournal:
     def _reference(self) -> tuple[np.ndarray, str]:
         if self.ledger.n_sources and self.ledger.evaluated.any():
             return self.ledger.best_known()
+        # Nothing is restored yet: targets without a known optimum wait for it.
         system, top = self.ledger.task.system, self._store.top()
         if self.ledger.limit is not None:
             return np.fmax(self.ledger.limit, top), "stated limit"
-        return best_known(system, self.ledger.task.targets, top)
+        reference, kind = best_known(system, self.ledger.task.targets, top)
+        return np.where(self.ledger.without_reference, np.nan, reference), kind
 
     def finish(self, result: SelectResult) -> None:
         """Everything that a finished run has.

@@ -38,6 +38,8 @@ class Known:
         planned: contexts of all sources whose training is planned, done or not.
         pending: contexts of those that are being trained.
         trained: which of the evaluated sources were trained, not made otherwise.
+        judged: targets whose loss has a reference that counts. At the others `losses`
+            are against the best policy seen, which is enough to choose what to train.
     """
 
     question: Question
@@ -46,6 +48,7 @@ class Known:
     planned: Array
     pending: Array
     trained: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
 
     @cached_property
     def served(self) -> NDArray[np.bool_]:
@@ -54,8 +57,13 @@ class Known:
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
-        """Targets that some evaluated source serves."""
+        """Targets that some evaluated source serves, judged or not."""
         return np.asarray(self.served.any(0))
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Targets that count as covered: served, by a reference that counts."""
+        return self.covered & self.judged
 
 
 def known(ledger: Ledger, question: Question) -> Known:
@@ -87,16 +95,20 @@ def _known(ledger: Ledger, question: Question) -> Known:
     if not ledger.n_sources:
         empty = np.empty((0, n_axes))
         losses = np.empty((0, n_targets))
-        return Known(question, losses, empty, empty, empty, np.empty(0, bool))
+        none, all_ = np.empty(0, bool), np.ones(n_targets, bool)
+        return Known(question, losses, empty, empty, empty, none, all_)
     points, done = ledger.sources.points, ledger.evaluated
+    judged = np.ones(n_targets, bool)
     if not done.any():
         losses = np.empty((0, n_targets))
     else:
-        losses = question.losses(ledger.table()).values
+        losses = question.losses(ledger.table(against_seen=True)).values
+        if question.rule.reference == "best known":
+            judged = ~np.isnan(ledger.best_known()[0])
     trained = np.array([kind == TRAINED for kind in ledger.kinds])
     pending = points[ledger.pending]
     return Known(
-        question, losses, points[done], points[trained], pending, trained[done]
+        question, losses, points[done], points[trained], pending, trained[done], judged
     )
 
 

@@ -228,7 +228,7 @@ class _Problem:
         excess = seen.losses
         if seen.question.rule.reference == "none" and len(excess):
             # The loss is −J: what is above that of the best known policy.
-            best, _ = ledger.best_known()
+            best, _ = ledger.best_seen()
             # Where every policy fails so far, none is known to be better.
             best = np.where(np.isfinite(best), best, 0.0)
             excess, epsilon = excess + best, epsilon + best
@@ -236,7 +236,7 @@ class _Problem:
         if seen.question.rule.reference == "home" and len(excess):
             # J(source) − J(target) is the regret less the difference of the optima,
             # and near home it is the regret that a model can learn.
-            best, kind = ledger.best_known()
+            best, kind = ledger.best_seen()
             if kind == "optimum":
                 self._homes = KDTree(self.targets), best
                 regret = Question("regret", seen.question.judge, epsilon=0.0)

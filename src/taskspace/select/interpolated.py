@@ -146,7 +146,7 @@ class Interpolated(Selector):
         blended = made_policies(
             ledger, numbers, self.candidates.points, self.candidates.units_of
         )
-        reference, kind = ledger.best_known()
+        reference, kind = ledger.best_seen()
         per_row = len(task.targets) * task.trainer.n_policies
         step = max(1, BLOCK_CELLS // per_row)
         parts = []

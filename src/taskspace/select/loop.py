@@ -22,7 +22,7 @@ from taskspace.performance.ledger import (
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.select.base import Array, Known, Offer, Selector, known
-from taskspace.select.result import COVERED, Budget
+from taskspace.select.result import COVERED, UNKNOWN, Budget
 from taskspace.select.uniform import Uniform
 from taskspace.spaces import Points
 
@@ -239,7 +239,9 @@ class Selection:
 
     def _reason(self, seen: Known) -> str | None:
         if len(seen.losses) and seen.covered.all():
-            return COVERED if self._confirmed() else None
+            if seen.judged.all():
+                return COVERED
+            return UNKNOWN if self._confirmed() else None
         if self._running:
             return None
         if self._stuck(seen):
@@ -258,18 +260,20 @@ class Selection:
         return optimum is None or bool(np.isnan(optimum).any())
 
     def _confirmed(self) -> bool:
-        """Whether a moving reference has stood for a while.
+        """Whether trainings elsewhere have found nothing better for a while.
 
-        Against the best policy seen, a single one covers everything; so trainings
-        elsewhere must show that nothing better is near.
+        Against the best policy seen, a single one serves everything. To train at
+        every target would settle it; a run does that.
         """
         planned = known(self.ledger, self.question).planned
-        if not self.moves or not self.selector.candidates.left(planned).any():
+        if not self.selector.candidates.left(planned).any():
             return True
-        last = self.history[-self.options.patience - 1 :]
-        return len(last) > self.options.patience and all(
-            entry["coverage"] == 1.0 for entry in last
-        )
+        last = self._served_shares()[-self.options.patience - 1 :]
+        return len(last) > self.options.patience and all(s == 1.0 for s in last)
+
+    def _served_shares(self) -> list[float]:
+        """After each training the share of the targets served, judged or not."""
+        return [e.get("against_seen", e["coverage"]) for e in self.history]
 
     def _stuck(self, seen: Known) -> bool:
         """Every uncovered target was tried at home, and so were others, in vain."""
@@ -279,7 +283,7 @@ class Selection:
         uncovered = self.ledger.target_space.points[~seen.covered]
         if left[self.selector.homes(uncovered)].any():
             return False
-        shares = [entry["coverage"] for entry in self.history]
+        shares = self._served_shares()
         return max(shares[: -self.options.patience]) >= max(shares)
 
     def _begin(self, seen: Known) -> str | None:
@@ -294,7 +298,7 @@ class Selection:
             if free > len(again):
                 asked = self.selector
                 if len(seen.losses) and seen.covered.all():
-                    # Only a reference that may move is left to be tried.
+                    # Nothing is left but targets that have no reference yet.
                     asked = Uniform(self.selector.candidates.space)
                 rows = asked.propose(self.ledger, self.question, free - len(again))
                 rows = self._fresh(rows, seen, again)[: free - len(again)]
@@ -441,16 +445,18 @@ class Selection:
         seen = known(self.ledger, self.question)
         entry = {
             "trainings": self.trainings - len(self._running),
-            "coverage": float(seen.covered.mean()),
+            "coverage": float(seen.counted.mean()),
             "environment_steps": self.environment_steps,
             "evaluations": self._evaluations,
             "sources": self.ledger.n_sources - len(self._running),
         }
+        if self.moves:
+            entry["against_seen"] = float(seen.covered.mean())
         self.history.append(entry)
         if self.journal:
             self.journal.noted(self.history, self.hours)
         note = f"{entry['trainings']} trainings"
-        self._progress("cover", int(seen.covered.sum()), len(seen.covered), note)
+        self._progress("cover", int(seen.counted.sum()), len(seen.counted), note)
 
     # --- trainings that failed ----------------------------------------------------
 

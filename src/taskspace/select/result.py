@@ -13,10 +13,14 @@ from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.select.saved import Saved
 
-__all__ = ["COVERED", "Budget", "SelectResult"]
+__all__ = ["COVERED", "UNKNOWN", "Budget", "SelectResult"]
 
 COVERED = "covered"
 """The stop reason when every target is served, by evaluation."""
+
+UNKNOWN = "no reference to judge coverage by"
+"""The stop reason when nothing trained is better than the best policy seen, and some
+targets have no other reference: whether they are covered is not known."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,21 @@ class SelectResult:
         trainings: sources trained, failed ones and retries included.
         environment_steps: simulated steps of all trainings.
         evaluations: pairs of a policy and a target that were evaluated.
-        coverage: share of the targets that some source serves, by evaluation.
-        unserved: numbers of the targets that no source serves.
+        coverage: share of the targets that some source serves, by evaluation; None
+            (not known) where some targets have no reference to judge it by.
+        covered_at_least: share of the targets that have a reference, and some source
+            that serves them; equal to `coverage` where that is known.
+        unserved: numbers of the targets that have a reference, and no source that
+            serves them.
+        without_reference: numbers of the targets that have no reference: no optimum
+            is known, no limit stated, and no policy trained there.
         cover: fewest of the sources in the table that serve as much.
         table: the performance table of the sources that exist; None if no training
             gave any.
         history: after each training what was spent and covered: `trainings`,
-            `coverage`, `environment_steps`, `evaluations`.
+            `coverage` (at least), `environment_steps`, `evaluations`; and
+            `against_seen`, the share served by the measure of the best policy seen,
+            where that is what proposals are based on.
         lower_bound_trainings: no selector that serves with policies trained at these
             candidates needs fewer trainings; 1 where the table of all candidates is
             not known, or says nothing about this selection.
@@ -84,8 +96,10 @@ class SelectResult:
     trainings: int
     environment_steps: int
     evaluations: int
-    coverage: float
+    coverage: float | None
+    covered_at_least: float
     unserved: NDArray[np.int64]
+    without_reference: NDArray[np.int64]
     cover: Cover
     table: xr.Dataset | None
     history: list[dict[str, Any]]
@@ -111,7 +125,9 @@ class SelectResult:
             "environment_steps": self.environment_steps,
             "evaluations": self.evaluations,
             "coverage": self.coverage,
+            "covered_at_least": self.covered_at_least,
             "unserved": self.unserved,
+            "without_reference": self.without_reference,
             "lower_bound_trainings": self.lower_bound_trainings,
             "reference": self.reference,
             "history": self.history,

@@ -72,11 +72,12 @@ def select(
             after which it stops; twice the number of axes plus one if left out.
         sparing: evaluate a new policy only where nothing serves yet, for dear
             evaluations.
-        limit: a stated limit of performance, one or one a target, that regret is
-            against; the optimum where it is known, else the best policy seen, if left
-            out.
+        limit: a stated limit of performance, one or one per target, that regret is
+            against. If left out it is the optimum where that is known. Where it is
+            not, a target has a reference only once a policy is trained there.
         full_table: the table of all candidates, where it is known: for the lower
-            bound, and for what others would have spent.
+            bound, and for what others would have spent. Its best policies are the
+            reference of targets that have no other.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
         cover_time_limit: seconds for the cover of what is trained.
@@ -147,7 +148,7 @@ def new_selection_ledger(
     seed: int,
     limit: float | NDArray[np.float64] | None = None,
 ) -> Ledger:
-    """An empty ledger in memory for a selection.
+    """An empty ledger in memory for a selection from candidates.
 
     Args:
         system: the tasks.
@@ -171,7 +172,7 @@ def new_selection_ledger(
         system, 1, trainer.n_policies, len(contexts), [question.judge]
     )
     task = Task(system, trainer, contexts, seed, keep)
-    return Ledger(task, None, targets, limit=limit)
+    return Ledger(task, None, targets, limit=limit, candidates=space)
 
 
 def conclude(
@@ -189,8 +190,12 @@ def conclude(
         cover_time_limit: seconds for the cover of what is trained.
     """
     ledger, question = selection.ledger, selection.question
+    if full_table is not None and selection.moves:
+        kind = str(full_table.attrs.get("best_known_kind", "given"))
+        best = full_table["best_known"].values.astype(np.float64)
+        ledger.state_reference(best, f"{kind} of all candidates")
     seen = known(ledger, question)
-    covered = seen.covered
+    covered, judged = seen.counted, seen.judged
     n_done = len(seen.losses)
     reference = "nothing: no source is evaluated"
     table = None
@@ -229,6 +234,8 @@ def conclude(
         else []
     )
     assert reason != COVERED or covered.all()
+    if saved is not None and covered.all():
+        saved.check(selection.trainings)
     return SelectResult(
         question=question,
         selector=selection.selector.name,
@@ -236,8 +243,10 @@ def conclude(
         trainings=selection.trainings,
         environment_steps=selection.environment_steps,
         evaluations=selection.history[-1]["evaluations"] if selection.history else 0,
-        coverage=float(covered.mean()),
-        unserved=np.flatnonzero(~covered),
+        coverage=float(covered.mean()) if judged.all() else None,
+        covered_at_least=float(covered.mean()),
+        unserved=np.flatnonzero(judged & ~covered),
+        without_reference=np.flatnonzero(~judged),
         cover=find_cover(sets, "minimum", time_limit=cover_time_limit),
         table=table,
         history=selection.history,

@@ -149,14 +149,17 @@ def _diagonal(cells: NDArray[np.float64]) -> NDArray[np.float64] | None:
 def _with_best_known(
     table: xr.Dataset, values: NDArray[np.float64], parts: Parts
 ) -> xr.Dataset:
-    """The table with another reference of regret, which no cell may exceed."""
+    """The table with another reference of regret, which no cell may exceed.
+
+    NaN is no reference: nothing is known of that target.
+    """
     top = table["best_known"].values
     if values.shape != top.shape:
         raise InvalidInputError(
             f"best_known of {parts.origin} must have one value a target ({len(top)}), "
             f"but has shape {values.shape}."
         )
-    wrong = np.flatnonzero(~(values >= top) | (values == np.inf))
+    wrong = np.flatnonzero((values < top) | (values == np.inf))
     if len(wrong):
         t = int(wrong[0])
         raise InvalidInputError(

@@ -66,7 +66,8 @@ def read_wide(frame: Frame, choices: Choices) -> Parts:
     if space is not None:
         check_one_context(frame, families, space, keys)
     order = even_families(families, len(keep), frame.origin)
-    cells = frame.numbers(keep, may_be_empty=choices.may_be_empty)
+    # An empty cell of best_known: nothing is known of that target.
+    cells = frame.numbers(keep, reference, may_be_empty=choices.may_be_empty)
     columns = [frame.names[i] for i in keep]
     text = names or (labels if space is None else None)
     return Parts(

@@ -170,6 +170,7 @@ def _layer(
         "start": layer.start,
         "unit": rule.unit,
         "summary": rule.summary,
+        "n_without_reference": len(layer.question.without_reference(table)),
         "steps": [
             _step(table, layer, rows, number, step, blobs)
             for number, step in enumerate(layer.steps)

@@ -184,8 +184,8 @@ export class Page {
     const formulas = /** @type {Record<string, (j: number, t: number) => number>} */ ({
       gap: (j) => j,
       negative: (j) => -j,
-      regret: (j, t) => (j === -Infinity ? Infinity : best[t] - j),
-      ratio: (j, t) => (j === -Infinity ? Infinity : (j - best[t]) / best[t]),
+      regret: (j, t) => (j === -Infinity || Number.isNaN(best[t]) ? Infinity : best[t] - j),
+      ratio: (j, t) => (j === -Infinity || Number.isNaN(best[t]) ? Infinity : (j - best[t]) / best[t]),
     });
     const one = formulas[formula];
     return (row, target) => one(values[row * n + target], target);

@@ -39,7 +39,10 @@ export function showDetail(element, view, answer, on) {
   const reach = first < steps.length
     ? `Some source serves it from ε = ${number(steps[first].epsilon)} on.`
     : "No source serves it at any tolerance of the slider.";
-  const best = page.bestKnown ? ` Best known performance there: ${number(page.bestKnown[pick], 6)}.` : "";
+  const top = page.bestKnown ? page.bestKnown[pick] : null;
+  const best = top === null ? "" : Number.isNaN(top)
+    ? " It has no reference: no policy was trained there, no optimum is known and no limit stated."
+    : ` Best known performance there: ${number(top, 6)}.`;
   const own = ownSource(view, pick);
   const ownSize = own < 0 ? null : view.setSize(own);
   const isFar = own >= 0 && ownSize === null && page.serve;

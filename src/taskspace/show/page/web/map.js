@@ -478,7 +478,8 @@ export class ContextMap {
       parts.push(h("span", {}, h("span", { class: "hatch" }), " not served by this selection"));
     }
     if (view.about.n_uncoverable) {
-      parts.push(h("span", {}, h("span", { class: "hatch cross" }), " served by no source of the table"));
+      const lacking = view.layer.about.n_without_reference ? ", or without a reference" : "";
+      parts.push(h("span", {}, h("span", { class: "hatch cross" }), ` served by no source of the table${lacking}`));
     }
     const unsure = this.isGrid ? this.uncertain() : null;
     if (unsure) {

@@ -42,7 +42,8 @@ export function claims(view, answer) {
   const { bound, kind: boundKind } = view.bound(answer);
   const size = answer.sources.length;
   const found = [];
-  const lost = view.about.n_uncoverable;
+  const lacking = view.layer.about.n_without_reference ?? 0;
+  const lost = view.about.n_uncoverable - lacking;
   const as = answer.served === view.layer.n ? "all of them" : "as many";
   if (size && bound >= size) {
     found.push({ kind, text: `No selection of fewer sources serves ${as}: the size is optimal on this table.` });
@@ -51,6 +52,9 @@ export function claims(view, answer) {
     found.push({ kind, text: `At least ${count(bound)} ${bound === 1 ? "source is" : "sources are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
   }
   found.push({ kind, text: ground });
+  if (lacking) {
+    found.push({ kind: "warning", text: `${count(lacking)} ${lacking === 1 ? "context has" : "contexts have"} no reference: no policy was trained there, no optimum is known and no limit stated. Whether they are served is not known.` });
+  }
   if (lost) {
     found.push({ kind: "warning", text: `${count(lost)} ${lost === 1 ? "context is" : "contexts are"} served by no source at this tolerance.` });
   }
