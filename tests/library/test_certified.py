@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import box_edges, certify_cover
-from taskspace.certificates.enclosures import MsdEnclosure
+from taskspace.certificates.enclosures import LinearEnclosure, MsdEnclosure
 from taskspace.errors import InvalidInputError
 from taskspace.library import Status
 from taskspace.policies import LinearGain
@@ -116,6 +116,113 @@ def test_open_boxes_are_not_guaranteed(certified):
     nothing = replace(partly, status=np.ones_like(status))
     with pytest.raises(InvalidInputError, match="No box of this cover is certified"):
         ts.library(table, nothing, policies=policies, system=system)
+
+
+def make_again(certified, **given):
+    system, table, policies, _ = msd()
+    given = {"table": table, "policies": policies, "system": system} | given
+    return ts.library(
+        given["table"], certified, policies=given["policies"], system=given["system"]
+    )
+
+
+def test_a_cover_is_not_taken_for_other_policies(certified):
+    """Of other gains nothing was proven: these make the loop unstable."""
+    _, _, policies, _ = msd()
+    for other in (
+        LinearGain(-5 * np.ones_like(policies.gain)),
+        policies[::-1],
+        LinearGain(policies.gain * (1 + 1e-15)),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"had other policies\. Certify anew"
+        ):
+            make_again(certified, policies=other)
+    # What was not selected is not deployed.
+    gain = policies.gain.copy()
+    gain[np.setdiff1d(np.arange(len(gain)), certified.sources)] = np.pi
+    assert make_again(certified, policies=LinearGain(gain)).size == certified.size
+
+
+def test_numbers_of_a_subset_are_not_taken_for_those_of_the_table():
+    system, table, policies, space = msd()
+    enclosure = MsdEnclosure(
+        system, policies, system.contexts(space), criterion="ratio", judge="worst"
+    )
+    few = ts.minimum_cover(ts.Question("ratio", epsilon=0.02).sets(table)).sources
+    axes = [axis.name for axis in system.axes]
+    cover = certify_cover(
+        enclosure.subset(few), np.arange(len(few)), box_edges(system, space, 24), 0.05,
+        axes=axes,
+    )  # fmt: skip
+    with pytest.raises(InvalidInputError, match=r"its numbers count \d+ sources"):
+        make_again(cover)
+    with pytest.raises(InvalidInputError, match="had other policies"):
+        make_again(
+            cover,
+            table=table.isel(source=slice(len(few))),
+            policies=policies[: len(few)],
+        )
+    library = make_again(cover, table=table.isel(source=few), policies=policies[few])
+    assert library.select({"k": 2.0, "c": 3.0}).guaranteed
+    # Of all sources by their own numbers, but as many in another order.
+    swapped = certify_cover(
+        enclosure.subset(np.arange(144)[::-1]), 143 - few, box_edges(system, space, 24),
+        0.05, axes=axes,
+    )  # fmt: skip
+    with pytest.raises(InvalidInputError, match="had other policies"):
+        make_again(swapped)
+
+
+def test_a_cover_is_not_taken_for_another_system(certified):
+    heavier = ts.systems.MassSpringDamper(input_weight=1.0 + 1e-12)
+    with pytest.raises(InvalidInputError, match="other settings and matrices"):
+        make_again(certified, system=heavier)
+    with pytest.raises(InvalidInputError, match="had other settings and time"):
+        make_again(certified, system=ts.systems.MassSpringDamper(horizon=5.0))
+    # The same system, built again, is the same.
+    assert make_again(certified, system=ts.systems.MassSpringDamper()).size
+
+
+def test_plants_with_equal_settings_are_told_apart_by_their_matrices():
+    """Two families whose functions differ between their nodes only."""
+
+    def family(bump=0.0):
+        return ts.systems.LinearFamily(
+            context_axes=[ts.systems.ContextAxis("a", 1.0)],
+            A=lambda a: [[a + bump * a * (1.0 - a)]], B=lambda a: [[1.0]],
+            Q=[[1.0]], R=[[1.0]],
+        )  # fmt: skip
+
+    system, space = family(), ts.Grid(a=(0.0, 1.0, 5))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(system, trainer, space, seed=0)
+    policies = trainer.train(system, system.contexts(space), seed=0).policies
+    enclosure = LinearEnclosure(
+        system, policies, system.contexts(space), criterion="ratio"
+    )
+    cover = certify_cover(enclosure, [2], box_edges(system, space, 8), 0.5, axes=["a"])
+    assert cover.certificate.holds
+    given = {"table": table, "policies": policies}
+    assert make_again(cover, system=family(), **given).size == 1
+    with pytest.raises(InvalidInputError, match="the system had other matrices"):
+        make_again(cover, system=family(1e-9), **given)
+
+
+def test_a_cover_needs_what_it_is_about(certified):
+    for missing in ("policies", "system"):
+        with pytest.raises(InvalidInputError, match=f"there is no {missing}"):
+            make_again(certified, **{missing: None})
+    with pytest.raises(InvalidInputError, match="must say which policies"):
+        make_again(replace(certified, subject=None))
+    with pytest.raises(InvalidInputError, match="was proven for the sources"):
+        make_again(replace(certified, sources=certified.sources[::-1]))
+    values = dict(certified.certificate.values) | {"epsilon": 1e-3}
+    tighter = replace(
+        certified, certificate=replace(certified.certificate, values=values)
+    )
+    with pytest.raises(InvalidInputError, match="the question was"):
+        make_again(tighter)
 
 
 def test_another_question_is_refused(certified):

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.certificates.base import Bound, Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
 from taskspace.certificates.sentences import continuum_sentence
+from taskspace.certificates.subject import Subject, subject_of
 from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
@@ -60,6 +61,8 @@ class ContinuumCover:
         axes: names of the columns of the boxes.
         lower_bound: no fewer of all sources of the enclosure cover the box, nor as
             much of it as can be covered.
+        subject: hashes of the policies, the system and the question that it is about;
+            None where the enclosure does not tell.
     """
 
     certificate: Certificate
@@ -70,6 +73,7 @@ class ContinuumCover:
     loss_bound: NDArray[np.float64]
     axes: tuple[str, ...]
     lower_bound: int = 0
+    subject: Subject | None = None
 
     @property
     def size(self) -> int:
@@ -202,7 +206,14 @@ def certify_cover(
         enclosure, chosen, boxes, status, bound, epsilon, tuple(axes), witnesses
     )
     return ContinuumCover(
-        certificate, chosen, boxes, status, assignment, bound, tuple(axes)
+        certificate,
+        chosen,
+        boxes,
+        status,
+        assignment,
+        bound,
+        tuple(axes),
+        subject=subject_of(enclosure, chosen, boxes, epsilon),
     )
 
 

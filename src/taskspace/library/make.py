@@ -284,6 +284,7 @@ def _of_boxes(
             f"serves a box, and families have {n_members} members here. Certify with "
             "judge='worst', or one policy a source."
         )
+    _check_subject(known, cover, question)
     sources = np.asarray(cover.sources, np.int64)
     low, high = np.asarray(cover.boxes.low), np.asarray(cover.boxes.high)
     live = low.min(0) < high.max(0)
@@ -321,6 +322,33 @@ def _of_boxes(
         known, regions, entries, guarantee, "certified", outside, None, fixed,
         names=tuple(axes[live].tolist()),
     )  # fmt: skip
+
+
+def _check_subject(known: Origin, cover: Any, question: Question) -> None:
+    """Refuse a certified cover that was proven for something else."""
+    if known.policies is None or known.system is None:
+        missing = "policies" if known.policies is None else "system"
+        raise InvalidInputError(
+            "A certified cover is about policies and a system, which a library "
+            f"compares with its own, but there is no {missing}. Give {missing}=…"
+        )
+    if cover.subject is None:
+        raise InvalidInputError(
+            "A certified cover must say which policies and system it is about, but "
+            "this one does not: set `system` and `policies` of its enclosure."
+        )
+    if tuple(np.asarray(cover.sources).tolist()) != cover.subject.sources:
+        other = f"it was proven for the sources {list(cover.subject.sources)}"
+    else:
+        n_sources = known.table.sizes["source"]
+        other = cover.subject.difference(
+            question, known.system, known.policies, n_sources
+        )
+    if other:
+        raise InvalidInputError(
+            "A certified cover holds for what it was proven for, but here something "
+            f"differs: {other}. Certify anew."
+        )
 
 
 def _nearest_served(

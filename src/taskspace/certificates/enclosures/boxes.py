@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import CertificateKind
 from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy
 from taskspace.questions import Question
+from taskspace.systems.base import System
 
 __all__ = ["Boxes", "Enclosure", "NoEnclosureError"]
 
@@ -154,6 +156,10 @@ class Enclosure(ABC):
     """What the losses are, see `taskspace.criteria.CRITERIA`."""
     judge: str
     """Which policy of a family counts: `"worst"` or `"best"`."""
+    system: System | None = None
+    """Whose losses are bounded, if it is known."""
+    policies: Policy | None = None
+    """Of the sources, in their order; a library of a cover compares them."""
 
     @property
     @abstractmethod

@@ -113,6 +113,7 @@ class LinearEnclosure(Enclosure):
         self.kind = "proof"
         self.order = order
         self._system = system
+        self.system, self.policies = system, policies
         self._trace = trace_matrices(system)
         self.basis = (
             "Lyapunov and Riccati inequalities on whole boxes, with rigorous rounding, "
@@ -165,6 +166,8 @@ class LinearEnclosure(Enclosure):
         rows = np.asarray(sources, np.int64)
         part = copy(self)
         part._gains, part._home = self._gains[rows], self._home[rows]
+        assert self.policies is not None
+        part.policies = self.policies[rows]
         return part
 
     def bounds(

@@ -81,6 +81,7 @@ class LipschitzEnclosure(Enclosure):
         self.kind = kind if system.provenance == "exact" else "estimate"
         self.basis = basis
         self._system, self._policies = system, policies
+        self.system, self.policies = system, policies
         self._home = system.home_performance(policies, sources)
 
     @property
@@ -98,6 +99,7 @@ class LipschitzEnclosure(Enclosure):
         rows = np.asarray(sources, np.int64)
         part = copy(self)
         part._policies, part._home = self._policies[rows], self._home[rows]
+        part.policies = part._policies
         return part
 
     def bounds(

@@ -97,6 +97,7 @@ class MsdEnclosure(Enclosure):
             "optimum of msd-v1, over whole boxes"
         )
         self.criterion, self.judge = criterion, judge
+        self.system, self.policies = system, policies
         self._weights = (
             system.position_weight,
             system.velocity_weight,
@@ -129,7 +130,9 @@ class MsdEnclosure(Enclosure):
         """The same bounds for only these sources, in this order."""
         part = copy(self)
         part._gains, part._home = self._rows(sources)
-        part._contexts = self._contexts[np.asarray(sources, np.int64)]
+        rows = np.asarray(sources, np.int64)
+        assert self.policies is not None
+        part._contexts, part.policies = self._contexts[rows], self.policies[rows]
         return part
 
     def bounds(
