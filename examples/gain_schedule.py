@@ -12,8 +12,9 @@ import control
 import numpy as np
 
 import taskspace as ts
+from taskspace.export.control import gain_schedule
 from taskspace.systems import ContextAxis
-from taskspace.systems.control import control_family, gain_schedule
+from taskspace.systems.control import control_family
 
 GRAVITY = 9.81
 STATES = ["position", "speed", "angle", "rate"]

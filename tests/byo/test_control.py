@@ -5,8 +5,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.export.control import gain_schedule
 from taskspace.systems import ContextAxis
-from taskspace.systems.control import control_family, gain_schedule
+from taskspace.systems.control import control_family
 
 ct = pytest.importorskip("control", reason="needs the extra 'control'")
 
