@@ -163,7 +163,7 @@ def test_archive_and_report(run_dir, tmp_path):
     assert "complexity" in taskspace("report", file).stdout
     uniform = taskspace("cover", file, "--epsilon", 1, "--method", "uniform")
     assert uniform.returncode == 0
-    (tmp_path / "m.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "m.csv").write_text("t,u\n1,2\n3,4\n")
     assert "bare matrix" in refused("report", tmp_path / "m.csv")
 
 
@@ -244,9 +244,9 @@ def test_bad_input_of_cover(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1,2\n3,nan\n", "row 2, column 2 holds 'nan'"),
+        ("t,u\n3,nan\n", "row 2, column 2 ('u') holds 'nan'"),
         ("1,2\n3\n", "row 2 has 1"),
-        ("1,2\n3,four\n", "row 2, column 2 holds 'four'"),
+        ("t,u\n3,four\n", "row 2, column 2 ('u') holds 'four'"),
         ("", "is empty"),
     ],
     ids=["nan", "ragged", "word", "empty"],
@@ -314,7 +314,7 @@ def test_a_time_limit_counts_from_before_the_imports(tmp_path, monkeypatch):
         real(self, limit, began=began)
 
     monkeypatch.setattr(Clock, "__init__", spy)
-    (tmp_path / "matrix.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "matrix.csv").write_text("t,u\n1,2\n3,4\n")
     cover = taskspace("cover", tmp_path / "matrix.csv", "--epsilon", "1")
     assert cover.returncode == 0, cover.stderr
     assert seen[0] is not None

@@ -49,7 +49,7 @@ def test_sets_give_way_to_runs_and_then_to_a_sentence(limited):
 
 
 def test_the_command_line_knows_sizes(tmp_path):
-    (tmp_path / "m.csv").write_text("1,2\n2,1\n")
+    (tmp_path / "m.csv").write_text("t,u\n1,2\n2,1\n")
     said = refused("profile", tmp_path / "m.csv", "--memory", "lots")
     assert "such as 4G" in said
 

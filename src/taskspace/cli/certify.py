@@ -15,11 +15,13 @@ from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    HeaderOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
     MemoryOption,
     MissingOption,
+    RowNamesOption,
     SeedOption,
     TargetsOption,
     TrustOption,
@@ -120,11 +122,13 @@ def certify(
         Path | None,
         typer.Option(help="Write figures and their data into this directory."),
     ] = None,
-    lower_is_better: LowerIsBetterOption = False,
+    lower_is_better: LowerIsBetterOption = None,
     contexts: ContextsOption = None,
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    header: HeaderOption = None,
+    row_names: RowNamesOption = None,
     memory: MemoryOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
@@ -152,6 +156,8 @@ def certify(
             targets=targets,
             ignore=ignore,
             missing=missing,
+            header=header,
+            row_names=row_names,
             trust=trust,
         )
     given, left = loaded.setting, clock.left
@@ -192,6 +198,7 @@ def certify(
                 **question.to_dict(),
                 "certificates": [c.to_dict() for c in result.certificates],
                 "figures": [str(file) for file in written],
+                "notes": loaded.notes,
             }
         )
         return

@@ -22,11 +22,13 @@ from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    HeaderOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
     MemoryOption,
     MissingOption,
+    RowNamesOption,
     SeedOption,
     TargetsOption,
     command_options,
@@ -69,11 +71,13 @@ def cover(
         float, typer.Option(help="Seconds until a search ends, loading included.")
     ] = 60.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = False,
+    lower_is_better: LowerIsBetterOption = None,
     contexts: ContextsOption = None,
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    header: HeaderOption = None,
+    row_names: RowNamesOption = None,
     memory: MemoryOption = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
@@ -174,6 +178,8 @@ def cover(
                 targets=targets,
                 ignore=ignore,
                 missing=missing,
+                header=header,
+                row_names=row_names,
             )
             table, shape, notes = loaded.table, loaded.shape, loaded.notes
             sets, of_sources = None, None
@@ -239,11 +245,13 @@ def cover(
             question={
                 "path": str(path),
                 **(question.to_dict() if question else {"epsilon": None}),
-                "lower_is_better": lower_is_better,
+                "lower_is_better": bool(lower_is_better),
                 "contexts": None if contexts is None else str(contexts),
                 "targets": targets,
                 "ignore": ignore,
                 "missing": missing,
+                "header": header,
+                "row_names": row_names,
                 "unicost": unicost,
                 "costs": None if costs is None else str(costs),
                 "weights": None if weights is None else str(weights),
@@ -278,10 +286,13 @@ def cover(
                 path,
                 question,
                 lower_is_better=lower_is_better,
+                higher_is_better=lower_is_better is False,
                 contexts=contexts,
                 targets=targets,
                 ignore=ignore,
                 missing=None if missing == "error" else missing,
+                header=header,
+                row_names=row_names,
                 unicost=unicost,
                 costs=costs,
                 include=include,

@@ -15,8 +15,10 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    HeaderOption,
     JudgeOption,
     LowerIsBetterOption,
+    RowNamesOption,
     SeedOption,
     TrustOption,
 )
@@ -88,8 +90,10 @@ def export(
         float, typer.Option(help="Seconds to look for few sources.")
     ] = 20.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = False,
+    lower_is_better: LowerIsBetterOption = None,
     contexts: ContextsOption = None,
+    header: HeaderOption = None,
+    row_names: RowNamesOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -103,7 +107,12 @@ def export(
     _check_new(to)
     with progress_console.status("load") as status:
         loaded = load_table(
-            path, lower_is_better=lower_is_better, contexts=contexts, trust=trust
+            path,
+            lower_is_better=lower_is_better,
+            contexts=contexts,
+            header=header,
+            row_names=row_names,
+            trust=trust,
         )
         status.update("choose sources")
         if certified:

@@ -69,7 +69,9 @@ class TableInput:
     @property
     def notes(self) -> list[str]:
         """What a person should know of the table before any number of it."""
-        found = list(self.table.attrs.get("notes", ()))
+        read_as = self.table.attrs.get("read_as")
+        found = [f"The matrix is read as {read_as}."] if read_as else []
+        found += self.table.attrs.get("notes", ())
         planned = int(self.table.attrs.get("n_planned", 0))
         if planned:
             found.append(
@@ -82,22 +84,26 @@ class TableInput:
 def load_table(
     path: Path,
     *,
-    lower_is_better: bool = False,
+    lower_is_better: bool | None = None,
     contexts: Path | None = None,
     targets: str | None = None,
     ignore: str | None = None,
     missing: str = "error",
+    header: str | None = None,
+    row_names: str | None = None,
     trust: bool = False,
 ) -> TableInput:
     """The performance table of a run directory, an archive or a matrix file.
 
     Args:
         path: the run, archive or file.
-        lower_is_better: a matrix file holds costs.
+        lower_is_better: whether a matrix file holds costs; None if nobody says.
         contexts: a second file with the contexts of a matrix file.
         targets: names of a matrix file's targets, separated by commas.
         ignore: columns or targets of a matrix file to leave out, likewise.
         missing: empty cells of a matrix file: `"error"` or `"not-served"`.
+        header: whether its first row holds names: `"yes"`, `"no"`, None to find out.
+        row_names: whether its first column holds names, likewise.
         trust: code that a run or archive names may be imported later.
     """
     _check_exists(path)
@@ -110,6 +116,8 @@ def load_table(
         "--targets": targets,
         "--ignore": ignore,
         "--missing": missing != "error",
+        "--header": header,
+        "--row-names": row_names,
     }
     option = next((name for name, value in given.items() if value), None)
     if option is not None and not is_matrix:
@@ -136,6 +144,8 @@ def load_table(
             targets=None if targets is None else _names(targets),
             ignore=_names(ignore or ""),
             missing=_missing(missing),
+            header=_yes_or_no(header, "--header"),
+            row_names=_yes_or_no(row_names, "--row-names"),
         )
     )
 
@@ -154,6 +164,14 @@ def _missing(text: str) -> Missing:
     if text not in known:
         raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
     return known[text]
+
+
+def _yes_or_no(text: str | None, option: str) -> bool | None:
+    if text is None:
+        return None
+    if text not in ("yes", "no"):
+        raise UnknownNameError(f"value of {option}:", text, ["yes", "no"])
+    return text == "yes"
 
 
 def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:

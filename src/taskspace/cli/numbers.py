@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.io.cells import number_of
 from taskspace.performance.io.text import read_text
 
 __all__ = ["load_numbers", "place_of", "source_places"]
@@ -61,7 +62,7 @@ def load_numbers(
     """
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one a {kind}.")
-    frame = read_text(path)
+    frame = read_text(path, n_rows=size)
     if len(frame.columns) not in (1, 2) or len(frame.rows) != size:
         raise InvalidInputError(
             f"{path} must hold one number for each of the {size} {kind}s, or a name "
@@ -73,10 +74,7 @@ def load_numbers(
         place = row
         if len(frame.columns) == 2:
             place = place_of(frame.columns[0][row].strip(), names, size, kind)
-        try:
-            value = float(cell)
-        except ValueError:
-            value = math.nan
+        value = number_of(cell)
         if not math.isfinite(value):
             raise InvalidInputError(
                 f"{path} must hold finite numbers, but {frame.rows[row]} has {cell!r}."

@@ -13,12 +13,14 @@ from taskspace.questions import Question
 __all__ = [
     "ContextsOption",
     "CriterionOption",
+    "HeaderOption",
     "IgnoreOption",
     "JudgeOption",
     "LowerIsBetterOption",
     "MemoryOption",
     "MissingOption",
     "OverridesOption",
+    "RowNamesOption",
     "SchedulerOption",
     "SeedOption",
     "TargetsOption",
@@ -36,7 +38,12 @@ JudgeOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 LowerIsBetterOption = Annotated[
-    bool, typer.Option("--lower-is-better", help="The matrix holds costs.")
+    bool | None,
+    typer.Option(
+        "--lower-is-better/--higher-is-better",
+        help="The matrix holds costs, or scores.",
+        show_default=False,
+    ),
 ]
 ContextsOption = Annotated[
     Path | None,
@@ -57,6 +64,22 @@ IgnoreOption = Annotated[
 ]
 MissingOption = Annotated[
     str, typer.Option(help="Empty cells of a matrix: error, not-served.")
+]
+HeaderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether the first row of a matrix file holds names.",
+        metavar="yes|no",
+        show_default=False,
+    ),
+]
+RowNamesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether the first column of a matrix file holds names.",
+        metavar="yes|no",
+        show_default=False,
+    ),
 ]
 OverridesOption = Annotated[
     list[str] | None,

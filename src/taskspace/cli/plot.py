@@ -9,10 +9,12 @@ from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    HeaderOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
     MissingOption,
+    RowNamesOption,
     SeedOption,
     TargetsOption,
     TrustOption,
@@ -71,11 +73,13 @@ def plot(
         float, typer.Option(help="Seconds for searches and certificates.")
     ] = 20.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = False,
+    lower_is_better: LowerIsBetterOption = None,
     contexts: ContextsOption = None,
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    header: HeaderOption = None,
+    row_names: RowNamesOption = None,
     trust: TrustOption = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -107,6 +111,8 @@ def plot(
             targets=targets,
             ignore=ignore,
             missing=missing,
+            header=header,
+            row_names=row_names,
             trust=trust,
         )
         question = _question(loaded, criterion, judge, epsilon, kind)

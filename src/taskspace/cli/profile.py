@@ -17,11 +17,13 @@ from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    HeaderOption,
     IgnoreOption,
     JudgeOption,
     LowerIsBetterOption,
     MemoryOption,
     MissingOption,
+    RowNamesOption,
     SeedOption,
     TargetsOption,
     command_options,
@@ -65,11 +67,13 @@ def profile(
     judge: JudgeOption = "worst",
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = False,
+    lower_is_better: LowerIsBetterOption = None,
     contexts: ContextsOption = None,
     targets: TargetsOption = None,
     ignore: IgnoreOption = None,
     missing: MissingOption = "error",
+    header: HeaderOption = None,
+    row_names: RowNamesOption = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -102,6 +106,8 @@ def profile(
             targets=targets,
             ignore=ignore,
             missing=missing,
+            header=header,
+            row_names=row_names,
         )
         report("load", 1, 1)
         left = clock.left
@@ -144,10 +150,13 @@ def profile(
             path,
             question.at(float(f"{middle.epsilon:.4g}")),
             lower_is_better=lower_is_better,
+            higher_is_better=lower_is_better is False,
             contexts=contexts,
             targets=targets,
             ignore=ignore,
             missing=None if missing == "error" else missing,
+            header=header,
+            row_names=row_names,
         )
         _print(points, question, again, loaded, least)
     _draw(points, question, path, plot)

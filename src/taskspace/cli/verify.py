@@ -106,6 +106,8 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
                 targets=question.get("targets"),
                 ignore=question.get("ignore"),
                 missing=question.get("missing", "error"),
+                header=question.get("header"),
+                row_names=question.get("row_names"),
             )
             sets = Question.from_dict(question).sets(loaded.table)
             names = source_names(loaded.table), target_names(loaded.table)

@@ -5,6 +5,8 @@
 | `files` | which reader a file's name asks for |
 | `text` | encodings, separators and decimal commas of CSV and TSV |
 | `cells` | what a cell is: a number, a name, nothing |
+| `names` | which row and which column hold names |
+| `direction` | what looks like a cost |
 | `columns` | which columns of a table are targets, and which only notes |
 | `wide`, `long` | one row a policy; one row a cell |
 | `arrays` | npz, NetCDF, Zarr and xarray |

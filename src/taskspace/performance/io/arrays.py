@@ -119,7 +119,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
             f"target) and no empty side, but performance of {origin} has {cells.shape}."
         )
     cells = cells[:, None, :] if cells.ndim == 2 else cells
-    n_sources, n_policies, _ = cells.shape
+    n_sources, n_policies, n_targets = cells.shape
     names = {dim: _names(attrs.get(key), dim, origin) for dim, key in NAMES.items()}
     if names["target"] is not None:
         choices.check_known(names["target"], origin)
@@ -134,6 +134,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
     return Parts(
         performance=cells,
         origin=origin,
+        read_as=f"an array of {n_sources:,} sources and {n_targets:,} targets",
         sources=_space(arrays, "source", origin),
         targets=_space(arrays, "target", origin),
         source_names=names["source"],

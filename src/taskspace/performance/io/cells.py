@@ -1,6 +1,7 @@
 """Tables of cells: columns of anything, read as names, numbers and contexts."""
 
 import math
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,24 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points
 
-__all__ = ["Frame", "as_frame", "is_blank", "is_empty", "is_number", "label"]
+__all__ = [
+    "Frame",
+    "as_frame",
+    "is_blank",
+    "is_empty",
+    "is_number",
+    "label",
+    "number_of",
+]
 
 # Texts that programs write for a cell without a value.
 EMPTY = frozenset({"na", "n/a", "nan", "none", "null", "<na>"})
+
+# A number in a file; what else Python reads as one (`1_5`, `１５`) is none.
+NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,11 @@ class Frame:
             try:
                 out[:, j] = np.asarray(cells, np.float64)
                 wrong = np.isnan(out[:, j])
+                if not isinstance(cells, np.ndarray):
+                    wrong |= np.isinf(out[:, j])
+                    text = "".join(cell for cell in cells if isinstance(cell, str))
+                    # Python reads more as a number than a file means by one.
+                    wrong |= "_" in text or not text.isascii()
             except (TypeError, ValueError, OverflowError):
                 wrong = np.ones(len(cells), bool)
             for i in np.flatnonzero(wrong).tolist():
@@ -102,10 +122,7 @@ class Frame:
 
     def _number(self, row: int, place: int) -> float:
         cell = self.columns[place][row]
-        try:
-            value = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
+        value = number_of(cell)
         if not math.isnan(value):
             return value
         name = f" ({self.names[place]!r})" if self.names[place] else ""
@@ -115,6 +132,10 @@ class Frame:
         elif is_empty(cell):
             advice = (
                 "missing='not served' (--missing not-served) takes it for a failure."
+            )
+        elif place == 0:
+            advice = (
+                "If the first column holds names, say row_names=True (--row-names yes)."
             )
         else:
             advice = "A column that is no target is left out by ignore (--ignore)."
@@ -213,11 +234,28 @@ def is_number(cell: Any) -> bool:
     Args:
         cell: any cell.
     """
+    return not math.isnan(number_of(cell))
+
+
+def number_of(cell: Any) -> float:
+    """The number that a cell holds, NaN where it holds none.
+
+    Digits, a point, an exponent and a sign, or `inf`. Underscores, digits of other
+    scripts and numbers beyond the range of floats are no numbers.
+
+    Args:
+        cell: any cell.
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if not NUMBER.fullmatch(text):
+            return math.nan
+        value = float(text)
+        return math.nan if math.isinf(value) and "n" not in text.lower() else value
     try:
-        float(cell)
+        return float(cell)
     except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+        return math.nan
 
 
 def label(cell: Any) -> str:

@@ -1,8 +1,9 @@
 """Which columns of a table are targets, and which only notes on the training.
 
 `seed`, `run`, `step(s)`, `timestep(s)`, `episode(s)`, `iteration(s)`, also with
-`total_`, `n_` or `num_` in front, hold whole numbers about how a policy was made. Such
-a column is no target unless the user says so, and neither is a level of an index.
+`total_`, `n_` or `num_` in front, hold whole numbers about how a policy was made, and
+`id`, `idx`, `index` and `row` count rows. Such a column is no target unless the user
+says so, and neither is a level of an index.
 """
 
 import re
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io.cells import Frame, is_empty, is_number
+from taskspace.performance.io.cells import Frame, is_empty, is_number, number_of
+from taskspace.performance.io.names import squeezed
 
 __all__ = [
     "STANDARD_ERROR",
@@ -36,6 +38,7 @@ Missing = Literal["error", "not served"]
 
 _NOTE = re.compile(
     r"(total_|n_|num_)?(seed|run|step|timestep|time_step|episode|iteration)s?"
+    r"|id|idx|index|row"
 )
 
 
@@ -44,17 +47,21 @@ class Choices:
     """What a user says about a matrix that the matrix does not say itself.
 
     Args:
-        lower_is_better: the cells are costs; they are negated.
+        lower_is_better: the cells are costs; they are negated. None if nobody says.
         targets: names of the targets; None for all that are found.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses a matrix with empty cells, `"not served"` takes them
             for failures (−inf).
+        header: whether the first row of a text file holds names; None to find out.
+        row_names: whether the first column holds names; None to find out.
     """
 
-    lower_is_better: bool = False
+    lower_is_better: bool | None = None
     targets: Sequence[str] | None = None
     ignore: Sequence[str] = ()
     missing: Missing = "error"
+    header: bool | None = None
+    row_names: bool | None = None
 
     def __post_init__(self):
         if self.missing not in get_args(Missing):
@@ -112,14 +119,13 @@ def is_note(frame: Frame, place: int) -> bool:
         place: which column.
     """
     return _is_note_name(frame.names[place]) and all(
-        not is_number(cell) or is_empty(cell) or float(cell).is_integer()
+        not is_number(cell) or is_empty(cell) or number_of(cell).is_integer()
         for cell in frame.columns[place]
     )
 
 
 def _is_note_name(name: str) -> bool:
-    plain = re.sub(r"[\s\-]+", "_", name.strip().lower())
-    return _NOTE.fullmatch(plain) is not None
+    return _NOTE.fullmatch(squeezed(name)) is not None
 
 
 def note_on(names: Sequence[str]) -> str:

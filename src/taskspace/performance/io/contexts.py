@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.cells import Frame, is_number
+from taskspace.performance.io.cells import Frame, is_number, number_of
 from taskspace.spaces import Points, Space
 
 __all__ = ["contexts_from", "contexts_of_names"]
@@ -104,11 +104,13 @@ def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:
     for name in names:
         pairs = [part.partition("=") for part in name.split(";")]
         if name.startswith("target:") or not all(
-            axis.strip() and equals and is_number(value)
+            axis.strip()
+            and equals
+            and (is_number(value) or value.strip().lower() == "nan")
             for axis, equals, value in pairs
         ):
             return None
-        rows.append({axis.strip(): float(value) for axis, _, value in pairs})
+        rows.append({axis.strip(): number_of(value) for axis, _, value in pairs})
         if not np.isfinite(list(rows[-1].values())).all():
             raise InvalidInputError(
                 f"Contexts must be finite, but {origin} has a target {name!r}."

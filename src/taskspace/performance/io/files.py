@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,36 +52,48 @@ def read_matrix(
     path: str | Path,
     *,
     contexts: str | Path | None = None,
-    lower_is_better: bool = False,
+    lower_is_better: bool | None = None,
     targets: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     missing: Missing = "error",
+    header: bool | None = None,
+    row_names: bool | None = None,
 ) -> xr.Dataset:
     """A performance table from a transfer matrix in a file.
 
     Args:
-        path: a file whose name ends in one of `MATRIX_SUFFIXES`. In a text file a row
-            of column names and a column of row names are recognised; a `.npy` file
-            holds only the array.
+        path: a file whose name ends in one of `MATRIX_SUFFIXES`; a `.npy` file holds
+            only the array.
         contexts: a CSV, TSV or Parquet file with the contexts of the targets, one a
             row: in the order of the targets, or named by a column `target`, `source`,
             `context` or `name`. Sources that have no contexts of their own take them
             from it too: by name, or in order if the matrix is square.
-        lower_is_better: the cells are costs; they are negated.
+        lower_is_better: the cells are costs; they are negated. If left out they are
+            scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
+        header: whether the first row of a text file holds names of columns. Found out
+            if left out; where both readings fit, the file is refused.
+        row_names: whether the first column holds names of rows, likewise.
 
     Returns:
-        The table. Its attribute `notes` has a sentence about every column that was
-        taken for a note on the training, and about empty cells.
+        The table. Its attribute `read_as` says what was taken for names, and `notes`
+        has a sentence about every column that was taken for a note on the training,
+        and about empty cells.
     """
     path = Path(path)
     suffix = matrix_suffix(path)
-    choices = Choices(lower_is_better, targets, ignore, missing)
-    second = None if contexts is None else _read_frame(Path(contexts), "contexts")
+    choices = Choices(lower_is_better, targets, ignore, missing, header, row_names)
+    second = None if contexts is None else _read_contexts(Path(contexts))
     if suffix in FRAME_SUFFIXES:
-        return _table_from_frame(_read_frame(path, "a matrix"), second, choices)
+        frame = _read_frame(path, header=header, may_be_empty=choices.may_be_empty)
+        return _table_from_frame(frame, second, choices)
+    if header is not None or row_names is not None:
+        raise InvalidInputError(
+            "header and row_names (--header, --row-names) are about tables of columns "
+            f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
+        )
     arrays = _reading(path, _ARRAY_READERS[suffix])
     return table_from_parts(
         parts_from_arrays(arrays, str(path), choices), second, choices
@@ -91,10 +104,11 @@ def table_from(
     data: pd.DataFrame | xr.DataArray | xr.Dataset,
     *,
     contexts: pd.DataFrame | None = None,
-    lower_is_better: bool = False,
+    lower_is_better: bool | None = None,
     targets: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     missing: Missing = "error",
+    row_names: bool | None = None,
 ) -> xr.Dataset:
     """A performance table from a pandas or xarray object.
 
@@ -103,17 +117,20 @@ def table_from(
             `long`), a `DataArray` with dims `(source, target)` or `(source, policy,
             target)`, or a `Dataset` that holds it as `performance`.
         contexts: contexts of the targets, one a row.
-        lower_is_better: the cells are costs; they are negated.
+        lower_is_better: the cells are costs; they are negated. If left out they are
+            scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
+        row_names: whether the first column of a data frame holds names of rows. Found
+            out if left out; where both readings fit, the frame is refused.
 
     Example:
         >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
         >>> table_from(frame)["best_known"].values.tolist()
         [9.0, 6.0]
     """
-    choices = Choices(lower_is_better, targets, ignore, missing)
+    choices = Choices(lower_is_better, targets, ignore, missing, None, row_names)
     second = None if contexts is None else as_frame(contexts, "the contexts")
     if isinstance(data, pd.DataFrame):
         return _table_from_frame(as_frame(data), second, choices)
@@ -152,6 +169,8 @@ def _table_from_frame(
         raise InvalidInputError(f"{frame.origin} has column names but no rows.")
     if not frame.names:
         raise InvalidInputError(f"{frame.origin} has no columns.")
+    if choices.row_names is False:
+        frame = replace(frame, n_index=0)
     read = read_long if is_long(frame) else read_wide
     return table_from_parts(read(frame, choices), contexts, choices)
 
@@ -254,14 +273,19 @@ _ARRAY_READERS: dict[str, Callable[[Path], Arrays]] = {
 # --- tables of cells ------------------------------------------------------------
 
 
-def _read_frame(path: Path, what: str) -> Frame:
-    suffix = path.suffix.lower()
-    if suffix not in FRAME_SUFFIXES:
+def _read_frame(path: Path, **options: Any) -> Frame:
+    if path.suffix.lower() == ".parquet":
+        return _reading(path, _read_parquet)
+    return _reading(path, lambda file: read_text(file, **options))
+
+
+def _read_contexts(path: Path) -> Frame:
+    if path.suffix.lower() not in FRAME_SUFFIXES:
         raise InvalidInputError(
-            f"A file of {what} must end in {', '.join(FRAME_SUFFIXES)}, but got "
+            f"A file of contexts must end in {', '.join(FRAME_SUFFIXES)}, but got "
             f"{path.name}."
         )
-    return _reading(path, _read_parquet if suffix == ".parquet" else read_text)
+    return _read_frame(path, advice="Give every axis a name that is no number.")
 
 
 def _read_parquet(path: Path) -> Frame:

@@ -16,6 +16,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import Frame, label
 from taskspace.performance.io.columns import Choices, is_note, note_on
 from taskspace.performance.io.limits import check_cells
+from taskspace.performance.io.names import left_out
 from taskspace.performance.io.parts import Parts, even_families, group
 from taskspace.performance.io.wide import (
     check_one_context,
@@ -89,10 +90,12 @@ def read_long(frame: Frame, choices: Choices) -> Parts:
         frame.origin,
     )
     every = range(len(frame.rows))
+    ignored = [name for name in choices.ignore if name in frame.names]
     errors = _standard_errors(frame)
     return Parts(
         performance=np.where(rows < 0, np.nan, cells[rows])[order],
         origin=frame.origin,
+        read_as="; ".join(["one row per cell", *left_out([*notes, *ignored])]),
         sources=source.space,
         targets=target.space,
         source_names=source.names,

@@ -12,6 +12,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import Frame
 from taskspace.performance.io.columns import Choices
 from taskspace.performance.io.contexts import contexts_from
+from taskspace.performance.io.direction import sounds_like_cost, why_costs
 from taskspace.performance.io.limits import check_cells
 from taskspace.performance.table import table_from_matrix
 from taskspace.spaces import Space
@@ -26,6 +27,7 @@ class Parts:
     Args:
         performance: the cells, dims `(source, policy, target)`; NaN where empty.
         origin: what to call the matrix.
+        read_as: what was taken for names, for targets and for neither, in one line.
         sources: contexts of the sources.
         targets: contexts of the targets.
         source_names: names of the sources.
@@ -41,6 +43,7 @@ class Parts:
 
     performance: NDArray[np.float64]
     origin: str
+    read_as: str
     sources: Space | None = None
     targets: Space | None = None
     source_names: list[str] | None = None
@@ -89,6 +92,9 @@ def table_from_parts(
             some = "1 empty cell is" if n == 1 else f"{n:,} empty cells are"
             notes.append(f"{some} taken for not served.")
     home = _home(parts, spaces)
+    shared = bool(set(names[0] or ()) & set(names[1] or ()))
+    is_known = shared or (spaces[0] is not None and spaces[1] is not None)
+    _check_direction(parts, home if is_known else None, choices, notes)
     if home is not None and np.isnan(home).any():
         home = None
         notes.append("Scores at home are missing, so the signed criterion is too.")
@@ -106,7 +112,46 @@ def table_from_parts(
     if parts.best_known is not None and parts.best_known_kind != "best of the table":
         table = _with_best_known(table, sign * parts.best_known, parts)
     table = _with_names(table, *names)
-    return _selected(table, parts, choices).assign_attrs(notes=notes)
+    table = _selected(table, parts, choices).assign_attrs(notes=notes)
+    better = (
+        "costs, smaller is better" if choices.lower_is_better else "larger is better"
+    )
+    return table.assign_attrs(
+        read_as=f"{parts.read_as}; {better}",
+        quantity="cost" if choices.lower_is_better else "performance",
+    )
+
+
+def _check_direction(
+    parts: Parts,
+    home: NDArray[np.float64] | None,
+    choices: Choices,
+    notes: list[str],
+) -> None:
+    """Refuse costs that nobody called so; a word about those that may be some."""
+    endless = np.argwhere(parts.performance == np.inf)
+    if len(endless) and not choices.lower_is_better:
+        source, _, target = endless[0].tolist()
+        raise InvalidInputError(
+            f"No score may be +inf, but one of source {source} at target {target} of "
+            f"{parts.origin} is. A failure is −inf. If the numbers are costs, say "
+            "lower_is_better=True (--lower-is-better)."
+        )
+    if choices.lower_is_better is not None:
+        return
+    why = why_costs(parts.origin, parts.target_names, parts.performance, home)
+    if why:
+        raise InvalidInputError(
+            f"Larger numbers of {parts.origin} would be taken for better, but they "
+            f"look like costs: {why}. Say lower_is_better=True (--lower-is-better) for "
+            "costs, lower_is_better=False (--higher-is-better) for scores."
+        )
+    called = [name for name in parts.target_names or () if sounds_like_cost(name)]
+    if called:
+        notes.append(
+            f"Target {called[0]!r} sounds like a cost, but larger is taken for better. "
+            "Say lower_is_better=True (--lower-is-better) if that is wrong."
+        )
 
 
 def _told(parts: Parts) -> str:

@@ -8,12 +8,12 @@ are written with an apostrophe in front, which is taken off again here.
 import csv
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import Frame, is_number
 from taskspace.performance.io.limits import check_file
+from taskspace.performance.io.names import judge_first_row
 
 __all__ = ["escaped", "read_text"]
 
@@ -22,7 +22,6 @@ __all__ = ["escaped", "read_text"]
 TEXT_FACTOR = 8
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
-NAMED = ("source", "policy", "target", "performance", "home")
 
 
 def escaped(name: str) -> str:
@@ -40,11 +39,26 @@ def _unescaped(cell: str) -> str:
     return cell
 
 
-def read_text(path: Path) -> Frame:
+ADVICE = "Say which with header=True or header=False (--header yes or --header no)."
+
+
+def read_text(
+    path: Path,
+    *,
+    header: bool | None = None,
+    may_be_empty: bool = False,
+    n_rows: int | None = None,
+    advice: str = ADVICE,
+) -> Frame:
     """The cells of a CSV or TSV file.
 
     Args:
         path: the file; in a `.tsv` file only tabs separate cells.
+        header: whether the first row holds names; None to find out.
+        may_be_empty: whether cells of the matrix may be empty.
+        n_rows: how many rows there must be, where that is known: one more, and the
+            first one holds names.
+        advice: what to do where nobody can tell whether the first row holds names.
     """
     check_file(path, TEXT_FACTOR)
     text = _decoded(path)
@@ -69,18 +83,29 @@ def read_text(path: Path) -> Frame:
                 f"Every row of {path} must have {width} cells, but row {line} has "
                 f"{len(row)}."
             )
-    has_names = _is_header(rows[0])
-    names = [_unescaped(cell.strip()) if has_names else "" for cell in rows[0]]
-    body = rows[1:] if has_names else rows
+    names = [_unescaped(cell.strip()) for cell in rows[0]]
     if mark != ",":
-        body = [[_decimal_point(cell) for cell in row] for row in body]
+        rows = [[_decimal_point(cell) for cell in row] for row in rows]
+    if n_rows is not None:
+        header = len(rows) > n_rows
+    if header is None:
+        verdict = judge_first_row(rows[0], rows[1:], may_be_empty=may_be_empty)
+        if verdict == "unsure":
+            first = ", ".join(cell.strip() for cell in rows[0][:4])
+            raise InvalidInputError(
+                f"Row {lines[0]} of {path} ({first}{', …' if width > 4 else ''}) may "
+                f"hold names of columns or numbers of the matrix. {advice}"
+            )
+        header = verdict == "names"
+    body = rows[1:] if header else rows
     return Frame(
-        columns=[list(map(_unescaped, cells)) for cells in zip(*body, strict=True)],
-        names=names,
+        columns=[list(map(_unescaped, cells)) for cells in zip(*body, strict=True)]
+        or [[] for _ in names],
+        names=names if header else [""] * width,
         rows=[f"row {line}" for line in lines[len(rows) - len(body) :]],
         origin=str(path),
         # pandas writes an index without a name as a first column without one.
-        n_index=int(has_names and width > 1 and names[0] in ("", "Unnamed: 0")),
+        n_index=int(header and width > 1 and names[0] in ("", "Unnamed: 0")),
     )
 
 
@@ -104,17 +129,6 @@ def _decoded(path: Path) -> str:
     if "\0" in text:
         raise InvalidInputError(f"{path} must be text, but holds a zero byte.")
     return text
-
-
-def _is_header(row: Sequence[str]) -> bool:
-    """Whether a first row holds names: words, or numbers where it shows otherwise."""
-    cells = [cell.strip() for cell in row]
-    if not any(is_number(cell) for cell in cells[1:] or cells):
-        return True
-    if any(c in NAMED or c.startswith(("source_", "target_")) for c in cells):
-        return True
-    # pandas numbers columns without names, and leaves the index without one.
-    return cells == ["", *map(str, range(len(cells) - 1))]
 
 
 def _decimal_point(cell: str) -> str:

@@ -27,6 +27,7 @@ from taskspace.performance.io.columns import (
     target_columns,
 )
 from taskspace.performance.io.contexts import contexts_of_names
+from taskspace.performance.io.names import judge_first_column, read_as
 from taskspace.performance.io.parts import Parts, even_families, group
 from taskspace.spaces import Points
 
@@ -51,8 +52,8 @@ def read_wide(frame: Frame, choices: Choices) -> Parts:
     """
     names = frame.labels("source")
     keep, notes = target_columns(frame, choices, names or ())
-    labels, label_column = _row_names(frame, choices)
-    keep = [place for place in keep if place != label_column]
+    labels, name_columns = _row_names(frame, choices)
+    keep = [place for place in keep if place not in name_columns]
     if not keep:
         raise InvalidInputError(f"{frame.origin} has no column of a target.")
     reference = _reference_row(frame, names)
@@ -73,6 +74,7 @@ def read_wide(frame: Frame, choices: Choices) -> Parts:
     return Parts(
         performance=cells[order],
         origin=frame.origin,
+        read_as=_read_as(frame, keep, name_columns, notes, choices),
         sources=space and Points(space.names, space.points[order[:, 0]]),
         targets=contexts_of_names(columns, frame.origin),
         source_names=text and [text[row] for row in order[:, 0]],
@@ -88,11 +90,37 @@ def read_wide(frame: Frame, choices: Choices) -> Parts:
     )
 
 
-def _row_names(frame: Frame, choices: Choices) -> tuple[list[str] | None, int | None]:
-    """Names of the rows, and the column they are in if it is no known one."""
+def _read_as(
+    frame: Frame,
+    keep: Sequence[int],
+    name_columns: Sequence[int],
+    notes: Sequence[str],
+    choices: Choices,
+) -> str:
+    """What was taken for names, for targets and for neither, as one line."""
+    columns = [frame.names[place] for place in keep]
+    known = (*SPECIAL, *notes, *choices.ignore)
+    lost = [
+        name
+        for place, name in enumerate(frame.names)
+        if place not in keep and place not in name_columns and name not in known
+        if name and not name.startswith(("source_", STANDARD_ERROR))
+    ]
+    ignored = [name for name in choices.ignore if name in frame.names]
+    return read_as(
+        targets=columns if any(frame.names) else None,
+        n_targets=len(keep),
+        name_columns=[(place, frame.names[place]) for place in name_columns],
+        others=[*notes, *ignored, *lost],
+    )
+
+
+def _row_names(frame: Frame, choices: Choices) -> tuple[list[str] | None, list[int]]:
+    """Names of the rows, and the columns that they are in."""
     labels = frame.labels("policy")
     if labels is not None or "source" in frame.names:
-        return labels, None
+        places = [i for i, n in enumerate(frame.names) if n in ("source", "policy")]
+        return labels, places
     levels = [
         place
         for place, name in enumerate(frame.names[: frame.n_index])
@@ -102,15 +130,31 @@ def _row_names(frame: Frame, choices: Choices) -> tuple[list[str] | None, int | 
         rows = zip(*(frame.columns[place] for place in levels), strict=True)
         labels = [" ".join(label(cell) for cell in row) for row in rows]
         numbered = all(is_number(text) for text in labels)
-        return (None if numbered and len(set(labels)) < len(labels) else labels), None
+        if numbered and len(set(labels)) < len(labels):
+            return None, []
+        return labels, levels
+    if not _first_column_has_names(frame, choices):
+        return None, []
+    return [label(cell) for cell in frame.columns[0]], [0]
+
+
+def _first_column_has_names(frame: Frame, choices: Choices) -> bool:
+    """Whether the first column names the rows; refuses where nobody can tell."""
     first = frame.names[0].removeprefix(TARGET)
     taken = first in (*(choices.targets or ()), *choices.ignore, *SPECIAL)
-    if taken or first.startswith("source_"):
-        return None, None
-    # A first column of words is the name of each row.
-    if any(is_number(cell) for cell in frame.columns[0]):
-        return None, None
-    return [label(cell) for cell in frame.columns[0]], 0
+    if taken or frame.names[0].startswith(("source_", TARGET)):
+        return False
+    if choices.row_names is not None:
+        return choices.row_names
+    verdict = judge_first_column(frame.names, frame.columns)
+    if verdict == "unsure" and choices.targets is None:
+        called = f" ({frame.names[0]!r})" if frame.names[0] else ""
+        raise InvalidInputError(
+            f"Column 1{called} of {frame.origin} may hold names of rows or be a "
+            "target. Say which with row_names=True or row_names=False (--row-names yes "
+            "or --row-names no)."
+        )
+    return verdict == "names"
 
 
 def _reference_row(frame: Frame, names: Sequence[str] | None) -> list[int]:
