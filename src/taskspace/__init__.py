@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from taskspace.library import PolicyLibrary as PolicyLibrary
     from taskspace.library import hand_library as hand_library
     from taskspace.library import library as library
+    from taskspace.performance import add_scores as add_scores
     from taskspace.performance import evaluate as evaluate
     from taskspace.performance import evaluate_policies as evaluate_policies
     from taskspace.performance import read_matrix as read_matrix
@@ -91,6 +92,7 @@ _HOMES = {
     "taskspace.errors": ("TaskspaceError",),
     "taskspace.library": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (
+        "add_scores",
         "evaluate",
         "evaluate_policies",
         "read_matrix",

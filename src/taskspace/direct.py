@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Task, Work, best_known
-from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS
+from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS, reduced_name
 from taskspace.performance.work import TrainedBlock
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -66,6 +66,8 @@ def direct_sets(
     contexts = system.contexts(sources)
     at = system.contexts(sources if targets is None else targets)
     names = REDUCTIONS[question.judge]
+    if question.rule.measure != "performance":
+        names = (reduced_name(question.rule.measure, question.judge),)
     task = Task(system, trainer, at, seed, names)
     reference = _reference(task, question)
 
@@ -135,7 +137,8 @@ def _served(
 def _losses(
     task: Task, trained: TrainedBlock, question: Question, reference: NDArray
 ) -> NDArray[np.float64]:
-    at_target, gap = REDUCTIONS[question.judge]
+    _, gap = REDUCTIONS[question.judge]
+    at_target = reduced_name(question.rule.measure, question.judge)
     rows = task.rows(trained).variables
     if question.rule.reference == "home":
         return rows[gap]

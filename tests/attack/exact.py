@@ -57,23 +57,28 @@ def is_stable(a, continuous: bool) -> bool:
     return bool((roots.real < 0).all() if continuous else (abs(roots) < 1).all())
 
 
-def cost(system: LinearFamily, gain, context):
-    """tr(P X₀) of u = −gain x, infinite where the loop is unstable."""
+def cost_matrix(system: LinearFamily, gain, context):
+    """P of u = −gain x, None where the loop is unstable."""
     A, B, Q, R = matrices(system, context)
     K = gain if isinstance(gain, mp.matrix) else mp.matrix(gain.tolist())
     a = A - B * K
     if not is_stable(a, system.is_continuous):
-        return mp.inf
-    p = lyapunov(a, Q + K.T * R * K, system.is_continuous)
-    return _trace(p, system.initial_covariance)
+        return None
+    return lyapunov(a, Q + K.T * R * K, system.is_continuous)
 
 
-def optimal_cost(system: LinearFamily, context):
-    """The least cost, by Newton's method from the floating-point optimum."""
+def cost(system: LinearFamily, gain, context):
+    """tr(P X₀) of u = −gain x, infinite where the loop is unstable."""
+    p = cost_matrix(system, gain, context)
+    return mp.inf if p is None else _trace(p, system.initial_covariance)
+
+
+def least_matrix(system: LinearFamily, context):
+    """P*, by Newton's method from the floating-point optimum; None if there is none."""
     A, B, Q, R = matrices(system, context)
     found, solved = system.optimal_gain(np.asarray(context, float)[None])
     if not solved[0]:
-        return mp.inf
+        return None
     K = mp.matrix(found[0].tolist())
     p = mp.zeros(A.rows)
     for _ in range(4):
@@ -83,7 +88,23 @@ def optimal_cost(system: LinearFamily, context):
             K = mp.inverse(R) * (B.T * p)
         else:
             K = mp.inverse(R + B.T * p * B) * (B.T * p * A)
-    return _trace(p, system.initial_covariance)
+    return p
+
+
+def optimal_cost(system: LinearFamily, context):
+    """The least cost, infinite where no gain stabilises."""
+    p = least_matrix(system, context)
+    return mp.inf if p is None else _trace(p, system.initial_covariance)
+
+
+def every_start(system: LinearFamily, gain, context):
+    """The least ε with P_K ⪯ (1 + ε) P*: an eigenvalue of L⁻¹ P_K L⁻ᵀ, P* = L Lᵀ."""
+    p, least = cost_matrix(system, gain, context), least_matrix(system, context)
+    if p is None or least is None:
+        return mp.inf
+    inverse = mp.inverse(mp.cholesky((least + least.T) / 2))
+    scaled = inverse * p * inverse.T
+    return max(mp.eigsy((scaled + scaled.T) / 2, eigvals_only=True)) - 1
 
 
 def _trace(p, sigma):
@@ -95,6 +116,8 @@ def _trace(p, sigma):
 
 def loss(system: LinearFamily, criterion: str, gain, source, context):
     """Loss of one gain at one context."""
+    if criterion == "every_start":
+        return every_start(system, gain, context)
     here = cost(system, gain, context)
     if criterion == "floor":
         return here

@@ -383,7 +383,8 @@ class Deployed:
         """J, or the return of one fresh episode, dims `(policy, context)`."""
         system = self._system
         if not isinstance(system, EpisodicSystem):
-            return system.performance(stack, contexts[mine])[0]
+            measure = self._question.rule.measure
+            return system.scores(measure, stack, contexts[mine])[0]
         # Draws are independent: each has an episode of its own.
         played = [
             system.returns(

@@ -159,7 +159,7 @@ def certify(
             header=header,
             row_names=row_names,
             trust=trust,
-        )
+        ).asked(question)
     given, left = loaded.setting, clock.left
     needed = ["greedy", "search", *box_kernels(given.get("system"))]
     with stage_progress() as report:

@@ -180,7 +180,7 @@ def cover(
                 missing=missing,
                 header=header,
                 row_names=row_names,
-            )
+            ).asked(question)
             table, shape, notes = loaded.table, loaded.shape, loaded.notes
             sets, of_sources = None, None
         report("load", 1, 1)

@@ -113,7 +113,7 @@ def export(
             header=header,
             row_names=row_names,
             trust=trust,
-        )
+        ).asked(question)
         status.update("choose sources")
         if certified:
             if sources is not None or cover is not None:

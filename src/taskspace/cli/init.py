@@ -36,7 +36,7 @@ n_policies = 3                  # members of the family of each source
 noise = 0.1                     # further keys are settings of the trainer
 
 [[criteria]]
-criterion = "regret"            # signed, regret, ratio or floor
+criterion = "regret"            # signed, regret, ratio, floor, every_start
 judge = "worst"                 # or "best": which policy of a source counts
 epsilon = [0.1, 0.2]            # one cover each
 

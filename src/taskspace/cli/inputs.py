@@ -8,8 +8,9 @@ import xarray as xr
 
 from taskspace.cover.files import SetCoverProblem, read_set_cover_file
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance import source_space
+from taskspace.performance import add_scores, holds_score, source_space
 from taskspace.performance.io import MATRIX_SUFFIXES, Missing, read_matrix
+from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import Archive, is_archive, read_archive
 from taskspace.runs.manifest import is_run
@@ -65,6 +66,20 @@ class TableInput:
             "policies": policies,
             "targets": experiment.target_space,
         }
+
+    def asked(self, question: Question) -> "TableInput":
+        """The same with the score that a criterion reads, computed if it is missing.
+
+        Args:
+            question: what will be asked of the table.
+        """
+        measure = question.rule.measure
+        if holds_score(self.table, measure, question.judge):
+            return self
+        given = self.setting
+        if not given:
+            return self  # reading the score says what is missing
+        return replace(self, table=add_scores(self.table, measure, **given))
 
     @property
     def notes(self) -> list[str]:

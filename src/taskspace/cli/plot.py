@@ -116,6 +116,7 @@ def plot(
             trust=trust,
         )
         question = _question(loaded, criterion, judge, epsilon, kind)
+        loaded = loaded.asked(question)
         status.update(f"draw {kind}")
         figure = _draw(loaded, kind, question, method, source, time_limit, seed)
         figure.savefig(file, dpi=200)

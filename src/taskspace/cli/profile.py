@@ -108,7 +108,7 @@ def profile(
             missing=missing,
             header=header,
             row_names=row_names,
-        )
+        ).asked(question)
         report("load", 1, 1)
         left = clock.left
         if compile_kernels(report, ["greedy", "search"]):

@@ -109,7 +109,8 @@ def _sets(path: Path, question: dict[str, Any]) -> Any:
                 header=question.get("header"),
                 row_names=question.get("row_names"),
             )
-            sets = Question.from_dict(question).sets(loaded.table)
+            asked = Question.from_dict(question)
+            sets = asked.sets(loaded.asked(asked).table)
             names = source_names(loaded.table), target_names(loaded.table)
         of_sources, of_targets = names or (None, None)
         if file := question.get("costs"):

@@ -9,6 +9,7 @@ source serves a target within ε iff `loss <= epsilon`.
 | `regret` | best known J at t − J(t, π) |
 | `ratio` | cost at t / best known cost at t − 1, for J = −cost < 0 |
 | `floor` | −J(t, π): "at least this good" |
+| `every_start` | cost / least cost − 1 at t from the worst initial state |
 
 `judge="worst"` takes the worst policy of the source's family (the paper's sup),
 `judge="best"` the best one. See docs/theory.md, "Criteria".

@@ -37,6 +37,10 @@ class Criterion(ABC):
     """The loss as a formula, for help and tables."""
     reference: ClassVar[Reference]
     """What J at the target is compared with."""
+    measure: ClassVar[str] = "performance"
+    """The score of the table that it reads: J, or another that the system gives."""
+    averages_starts: ClassVar[bool] = True
+    """Whether a cost is a mean over initial states, where J is one."""
     is_relative: ClassVar[bool] = False
     """Whether the loss is a share of the reference, not in units of performance."""
     allows_negative_epsilon: ClassVar[bool] = False

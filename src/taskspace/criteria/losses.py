@@ -7,12 +7,18 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.criteria.base import Criterion, judge_named
+from taskspace.criteria.every_start import EveryStart
 from taskspace.criteria.floor import Floor
 from taskspace.criteria.ratio import Ratio
 from taskspace.criteria.regret import Regret
 from taskspace.criteria.signed import Signed
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.table import REDUCTIONS, family_rows, row_blocks
+from taskspace.performance.table import (
+    REDUCTIONS,
+    family_rows,
+    reduced_name,
+    row_blocks,
+)
 from taskspace.sets import TargetSets, pack
 
 __all__ = [
@@ -29,7 +35,8 @@ __all__ = [
 ]
 
 CRITERIA: dict[str, Criterion] = {
-    criterion.name: criterion for criterion in (Signed(), Regret(), Ratio(), Floor())
+    criterion.name: criterion
+    for criterion in (Signed(), Regret(), Ratio(), Floor(), EveryStart())
 }
 """All criteria by name; a new one is a file beside these and a name here."""
 
@@ -104,11 +111,12 @@ def loss_rows(
         rows: the sources.
     """
     asked = criterion_named(criterion)
-    at_target, gap = REDUCTIONS[judge_named(judge)]
+    _, gap = REDUCTIONS[judge_named(judge)]
     if asked.reference == "home":
         # The reduction over the family must know each policy's own score, so the
         # table keeps the gap itself, reduced: J(home) − J(target).
         return family_rows(table, gap, rows)
+    at_target = reduced_name(asked.measure, judge_named(judge))
     performance = family_rows(table, at_target, rows)
     if asked.reference == "none":
         return asked.loss(performance, np.zeros(1))

@@ -16,7 +16,7 @@ from taskspace.library.base import PolicyLibrary
 from taskspace.library.origin import Origin, origin_of, stack_size
 from taskspace.library.records import Entry, Guarantee, Outside
 from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
-from taskspace.performance import source_space
+from taskspace.performance import add_scores, holds_score, source_space
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -152,7 +152,13 @@ def hand_library(
 def _of_targets(
     known: Origin, cover: Any, question: Question, rule: str, outside: Outside
 ) -> PolicyLibrary:
-    table = known.table
+    measure, table = question.rule.measure, known.table
+    missing = not holds_score(table, measure, question.judge)
+    if missing and known.policies is not None and known.system is not None:
+        table = add_scores(
+            table, measure, known.system, known.policies, targets=known.targets
+        )
+        known = replace(known, table=table)
     sources = _sources(cover, table.sizes["source"])
     members = [_members(known, question, int(s), cover) for s in sources]
     entries, losses, scores = [], [], []
@@ -224,7 +230,8 @@ def _members(
     score = family_rows(table, reduced, rows)
     if n_members == 1:
         return [0], judged, score
-    away = _family(known, source)
+    asked = question.rule
+    away = _family(known, source, asked.measure)
     if away is None:
         if question.judge == "best":
             raise InvalidInputError(
@@ -234,7 +241,6 @@ def _members(
             )
         home = table["home_performance"][source].values
         return [int(home.argmax())], judged, score
-    asked = question.rule
     if asked.reference == "home":
         home = table["home_performance"][source].values
         loss = asked.loss(away, home[:, None])
@@ -253,14 +259,15 @@ def _members(
     return [best], loss[best : best + 1], away[best : best + 1]
 
 
-def _family(known: Origin, source: int) -> NDArray[np.float64] | None:
-    """J of every member of a source at every target, None if it cannot be had."""
-    if "performance" in known.table:
-        return known.table["performance"][source].values.astype(np.float64)
+def _family(known: Origin, source: int, measure: str) -> NDArray[np.float64] | None:
+    """A score of every member of a source at every target, None if not to be had."""
+    if measure in known.table:
+        return known.table[measure][source].values.astype(np.float64)
     if known.policies is None or known.system is None or known.targets is None:
         return None
     contexts = known.system.contexts(known.targets)
-    return known.system.performance(known.policies[source : source + 1], contexts)[0]
+    stack = known.policies[source : source + 1]
+    return known.system.scores(measure, stack, contexts)[0]
 
 
 # --- of a box ---------------------------------------------------------------------

@@ -227,7 +227,8 @@ def try_library(
         notes.append("The optimum of a context is not known for this system.")
 
     def within(name: str, score: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        return _within(library, system, own, name, score, reference, chosen.policy)
+        policy = chosen.policy
+        return _within(library, system, contexts, name, score, reference, policy)
 
     contenders = tuple(
         _middle(
@@ -356,9 +357,16 @@ def _performance(
     system: System, policies: Policy, contexts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """J of every policy of a stack with one leading dim, `(policy, context)`."""
+    return _scores(system, "performance", policies, contexts)
+
+
+def _scores(
+    system: System, measure: str, policies: Policy, contexts: NDArray[np.float64]
+) -> NDArray[np.float64]:
     arrays = {name: array[:, None] for name, array in policies.arrays().items()}
     settings = {} if policies.kind == "python" else policies.settings()
-    return system.performance(policies.from_arrays(arrays, settings), contexts)[:, 0]
+    stack = policies.from_arrays(arrays, settings)
+    return system.scores(measure, stack, contexts)[:, 0]
 
 
 def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
@@ -376,7 +384,7 @@ def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def _within(
     library: PolicyLibrary,
     system: System,
-    own: NDArray[np.float64],
+    contexts: NDArray[np.float64],
     name: str,
     score: NDArray[np.float64],
     reference: NDArray[np.float64],
@@ -402,6 +410,13 @@ def _within(
         home = system.home_performance(stack, rows)[:, 0]
         loss = rule.loss(score, home[np.maximum(policy, 0)])
         return np.where(policy < 0, np.inf, loss) <= question.epsilon
+    if rule.measure != "performance":
+        # Only of the library's own policies is another score than J at hand.
+        if name != "library" or library.policies is None:
+            return None
+        found = _scores(system, rule.measure, library.policies, contexts)
+        score = _taken(found, np.asarray(policy))
+        score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
     against = np.zeros(1) if rule.reference == "none" else reference
     with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
         return rule.loss(score, against) <= question.epsilon

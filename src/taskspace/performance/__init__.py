@@ -1,14 +1,16 @@
 """J of every policy at every target."""
 
-from taskspace.performance.evaluation import evaluate, new_ledger
+from taskspace.performance.evaluation import add_scores, evaluate, new_ledger
 from taskspace.performance.given import evaluate_policies
 from taskspace.performance.io import read_matrix, table_from, write_matrix
 from taskspace.performance.ledger import Ledger, Task, best_known, kept_variables
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
+    holds_score,
     make_table,
     provenance_of,
+    reduced_name,
     row_blocks,
     source_space,
     table_from_matrix,
@@ -19,15 +21,18 @@ __all__ = [
     "REDUCTIONS",
     "Ledger",
     "Task",
+    "add_scores",
     "best_known",
     "evaluate",
     "evaluate_policies",
     "family_rows",
+    "holds_score",
     "kept_variables",
     "make_table",
     "new_ledger",
     "provenance_of",
     "read_matrix",
+    "reduced_name",
     "row_blocks",
     "source_space",
     "table_from",

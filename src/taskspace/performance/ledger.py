@@ -17,7 +17,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
-from taskspace.performance.table import BLOCK_CELLS, REDUCTIONS, make_table
+from taskspace.performance.table import (
+    BLOCK_CELLS,
+    REDUCTIONS,
+    make_table,
+    reduced_name,
+)
 from taskspace.performance.work import (
     MemoryStorage,
     Rows,
@@ -29,7 +34,7 @@ from taskspace.performance.work import (
 )
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
-from taskspace.systems.base import System
+from taskspace.systems.base import MEASURES, System
 
 __all__ = [
     "STATES",
@@ -463,6 +468,7 @@ def kept_variables(
     n_policies: int,
     n_targets: int,
     judges: Sequence[str],
+    measures: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """What to keep of an evaluation: J itself if it fits, else reductions.
 
@@ -472,13 +478,18 @@ def kept_variables(
         n_policies: members of each family.
         n_targets: number of targets.
         judges: `"worst"`, `"best"` or both.
+        measures: scores beside J, of `taskspace.systems.base.MEASURES`.
     """
+    for measure in measures:
+        if measure not in MEASURES:
+            raise UnknownNameError("measure", measure, MEASURES)
     for judge in judges:
         if judge not in REDUCTIONS:
             raise UnknownNameError("judge", judge, REDUCTIONS)
     if n_sources * n_policies * n_targets <= FULL_TABLE_CELLS:
-        return tuple(name for name in system.measures if name != "returns")
-    return tuple(name for judge in judges for name in REDUCTIONS[judge])
+        return (*(name for name in system.measures if name != "returns"), *measures)
+    more = [reduced_name(measure, judge) for measure in measures for judge in judges]
+    return (*(name for judge in judges for name in REDUCTIONS[judge]), *more)
 
 
 def best_known(

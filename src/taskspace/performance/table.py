@@ -7,6 +7,8 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `performance` | source, policy, target | J itself, where it fits |
 | `worst`, `best` | source, target | smallest and largest J over the family |
 | `gap_worst`, `gap_best` | source, target | largest, smallest J(source) − J(target) |
+| `every_start` | source, policy, target | score of that criterion, if it is asked |
+| `every_start_worst`, `every_start_best` | source, target | its reductions |
 | `home_performance` | source, policy | J of each policy at its own source |
 | `best_known` | target | largest J known to be possible at the target, NaN if none is |
 | `standard_error` | source, policy, target | of J, where J is a mean of episodes |
@@ -27,13 +29,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid, Points, Space, grid_of
-from taskspace.systems.base import Provenance, reduce_family
+from taskspace.systems.base import MEASURES, Provenance, reduce_family
 
 __all__ = [
     "REDUCTIONS",
     "family_rows",
+    "holds_score",
     "make_table",
     "provenance_of",
+    "reduced_name",
     "row_blocks",
     "source_space",
     "table_from_matrix",
@@ -58,6 +62,9 @@ DIMS: dict[str, tuple[str, ...]] = {
     "standard_error": ("source", "policy", "target"),
     "returns": ("source", "policy", "target", "episode"),
 }
+for _measure in MEASURES:
+    DIMS[_measure] = DIMS["performance"]
+    DIMS |= {f"{_measure}_{judge}": DIMS["worst"] for judge in REDUCTIONS}
 
 # Rows are read and reduced in blocks of about this many numbers (64 MB).
 BLOCK_CELLS = 8_000_000
@@ -234,12 +241,35 @@ def row_blocks(table: xr.Dataset) -> Iterator[slice]:
         yield slice(first, min(first + step, n_sources))
 
 
+def reduced_name(measure: str, judge: str) -> str:
+    """The variable with a score reduced over the family.
+
+    Args:
+        measure: `"performance"`, or one of `taskspace.systems.base.MEASURES`.
+        judge: `"worst"` or `"best"`.
+    """
+    return judge if measure == "performance" else f"{measure}_{judge}"
+
+
+def holds_score(table: xr.Dataset, measure: str, judge: str) -> bool:
+    """Whether a table holds a score, itself or reduced; J is in every table.
+
+    Args:
+        table: a performance table.
+        measure: the score.
+        judge: `"worst"` or `"best"`.
+    """
+    names = (measure, reduced_name(measure, judge))
+    return measure == "performance" or any(name in table for name in names)
+
+
 def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64]:
     """One reduction over the family, for a stretch of sources.
 
     Args:
         table: a performance table.
-        name: `worst`, `best`, `gap_worst` or `gap_best`.
+        name: `worst`, `best`, `gap_worst` or `gap_best`; or what `reduced_name` gives
+            for another score than J.
         rows: which sources.
 
     Returns:
@@ -247,6 +277,16 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
     """
     if name in table:
         return table[name][rows].values
+    measure, _, judge = name.rpartition("_")
+    if measure in MEASURES:
+        if measure not in table:
+            raise InvalidInputError(
+                f"The criterion {measure!r} reads the score {measure!r}, which this "
+                f"table does not hold. Evaluate with measures=[{measure!r}], or add it "
+                f"with add_scores(table, {measure!r}, system, policies)."
+            )
+        scores = table[measure][rows].values
+        return scores.min(1) if judge == "worst" else scores.max(1)
     if name.startswith("gap") and "home_performance" not in table:
         raise InvalidInputError(
             "The signed criterion compares with each policy's own score, which this "

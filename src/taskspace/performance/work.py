@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.performance.table import DIMS
-from taskspace.systems.base import REDUCED, System
+from taskspace.systems.base import MEASURES, REDUCED, System
 from taskspace.trainers.base import Trained, Trainer
 
 __all__ = [
@@ -184,7 +184,18 @@ class Task:
             variables = system.measure(policies, self.targets)
         else:
             wanted = [name for name in REDUCED if name in names]
-            variables = system.reduce_family(policies, block.home, self.targets, wanted)
+            variables = {}
+            if wanted:
+                variables = system.reduce_family(
+                    policies, block.home, self.targets, wanted
+                )
+        for measure in MEASURES:
+            worst, best = f"{measure}_worst", f"{measure}_best"
+            if {measure, worst, best}.isdisjoint(names):
+                continue
+            scores = system.scores(measure, policies, self.targets)
+            every = {measure: scores, worst: scores.min(1), best: scores.max(1)}
+            variables |= {name: every[name] for name in every if name in names}
         if block.failed.any():
             for name, values in variables.items():
                 values[block.failed] = FAILED.get(name, -np.inf)

@@ -50,7 +50,7 @@ class CriterionSpec:
     """One criterion and the tolerances to cover for.
 
     Args:
-        criterion: `signed`, `regret`, `ratio` or `floor`.
+        criterion: one of `taskspace.criteria.CRITERIA`.
         epsilon: tolerances.
         judge: `worst` or `best`.
     """
@@ -187,6 +187,12 @@ class Experiment:
     def judges(self) -> tuple[str, ...]:
         """The judges that the criteria ask for."""
         return tuple(dict.fromkeys(spec.judge for spec in self.criteria))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The scores beside J that the criteria read."""
+        found = dict.fromkeys(q.rule.measure for q in self.questions)
+        return tuple(name for name in found if name != "performance")
 
     def resolved(self) -> "Experiment":
         """The same experiment with every default written out."""

@@ -53,7 +53,12 @@ class Layout:
         system, trainer = experiment.built_system, experiment.built_trainer
         n_sources, n_targets = experiment.sources.size, experiment.target_space.size
         variables = kept_variables(
-            system, n_sources, trainer.n_policies, n_targets, experiment.judges
+            system,
+            n_sources,
+            trainer.n_policies,
+            n_targets,
+            experiment.judges,
+            experiment.measures,
         )
         cells, per_source = BLOCK_CELLS, n_targets
         if "performance" in variables:
@@ -73,7 +78,7 @@ class Layout:
             and n_cells > STORED_CELLS
         )
         if is_computed and trainer.n_policies == 1:
-            variables = ("performance",)
+            variables = ("performance", *experiment.measures)
         return cls(
             n_sources=n_sources,
             n_policies=trainer.n_policies,

@@ -226,7 +226,8 @@ class _Problem:
         self.targets = selector.candidates.units_of(ledger.target_space.points)
         epsilon = np.full(len(self.targets), seen.question.epsilon)
         excess = seen.losses
-        if seen.question.rule.reference == "none" and len(excess):
+        rule = seen.question.rule
+        if rule.reference == "none" and rule.measure == "performance" and len(excess):
             # The loss is −J: what is above that of the best known policy.
             best, _ = ledger.best_seen()
             # Where every policy fails so far, none is known to be better.

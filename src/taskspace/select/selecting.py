@@ -168,8 +168,14 @@ def new_selection_ledger(
                 f"A limit of performance must be finite, but got {limit}."
             )
     # The rows of a cover are few, whatever the number of candidates.
+    measures = [question.rule.measure]
     keep = kept_variables(
-        system, 1, trainer.n_policies, len(contexts), [question.judge]
+        system,
+        1,
+        trainer.n_policies,
+        len(contexts),
+        [question.judge],
+        [name for name in measures if name != "performance"],
     )
     task = Task(system, trainer, contexts, seed, keep)
     return Ledger(task, None, targets, limit=limit, candidates=space)

@@ -12,7 +12,14 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
 
-__all__ = ["REDUCED", "ContextAxis", "Provenance", "System", "reduce_family"]
+__all__ = [
+    "MEASURES",
+    "REDUCED",
+    "ContextAxis",
+    "Provenance",
+    "System",
+    "reduce_family",
+]
 
 Provenance = Literal["exact", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""
@@ -75,6 +82,10 @@ REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 `gap_best` the largest and smallest J(source, π) − J(target, π)."""
 
 
+MEASURES: tuple[str, ...] = ("every_start",)
+"""Scores beside J that a criterion may read; see `System.scores`."""
+
+
 class System(ABC):
     """A family of tasks indexed by a context, with its performance J.
 
@@ -118,6 +129,28 @@ class System(ABC):
         Returns:
             J with dims `(source, policy, target)`.
         """
+
+    def scores(
+        self, measure: str, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """A score of every policy at every context: J, or one that a criterion asks.
+
+        Args:
+            measure: `"performance"`, or the `measure` of a criterion.
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            Scores with dims `(source, policy, target)`; larger is better, −inf for a
+            failure, NaN where the score is not known.
+        """
+        if measure == "performance":
+            return self.performance(policies, contexts)
+        raise InvalidInputError(
+            f"The score {measure!r} is known of linear systems with a quadratic cost, "
+            f"but the system is {self.id}. Use the criterion regret, ratio, floor or "
+            "signed."
+        )
 
     def measure(
         self, policies: Policy, contexts: NDArray[np.float64]

@@ -13,6 +13,7 @@ from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import ContextAxis, Provenance, System
 from taskspace.systems.lyapunov import closed_loop_cost
 from taskspace.systems.riccati import riccati_gain, stabilisable
+from taskspace.systems.starts import worst_start_excess
 
 __all__ = ["LinearFamily", "LinearMatrices", "LinearSystem"]
 
@@ -75,6 +76,36 @@ class LinearSystem(System):
     ) -> NDArray[np.float64]:
         """J of every gain at its own source, dims `(source, policy)`."""
         return super().home_performance(self.gains(policies), contexts)
+
+    def scores(
+        self, measure: str, policies: Policy, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        r"""`performance`, or `every_start`: minus what the worst initial state loses.
+
+        The second is minus the least ε with $P_K \preceq (1 + \epsilon) P_*$: from no
+        initial state does the gain cost more than 1 + ε times the optimum from there.
+        NaN where $P_*$ is not known or singular.
+        """
+        if measure != "every_start":
+            return super().scores(measure, policies, contexts)
+        if np.isfinite(self.horizon):
+            raise InvalidInputError(
+                "every_start compares with the optimum of the infinite horizon, but "
+                f"got horizon={self.horizon:g}. Use horizon=inf, or another criterion."
+            )
+        gain = self.gains(policies).gain
+        best, solved = self.optimal_gain(contexts)
+        excess = worst_start_excess(
+            np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
+            best,
+            solved,
+            *self.matrices(contexts),
+            continuous=self.is_continuous,
+        )
+        optimum = self.optimum(contexts)
+        assert optimum is not None
+        excess[:, np.isneginf(optimum)] = np.inf  # no gain stabilises
+        return -excess.reshape(*gain.shape[:2], len(contexts))
 
     def gains(self, policies: Policy | Sequence[Any] | NDArray[Any]) -> LinearGain:
         """Gains as a stack with dims `(source, policy, n_inputs, n_states)`.

@@ -18,7 +18,7 @@ from taskspace.certificates.enclosures.boxes import (
     Enclosure,
     NoEnclosureError,
 )
-from taskspace.certificates.rigor.losses import COST, RATIO, REGRET, bound_boxes
+from taskspace.certificates.rigor.losses import COST, RATIO, REGRET, START, bound_boxes
 from taskspace.certificates.rigor.monomials import monomials
 from taskspace.criteria import criterion_named, judge_named
 from taskspace.errors import InvalidInputError
@@ -29,7 +29,13 @@ from taskspace.systems.traced import UntraceableError, check_trace, trace_matric
 
 __all__ = ["LinearEnclosure", "linear_enclosure"]
 
-KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
+KINDS = {
+    "regret": REGRET,
+    "ratio": RATIO,
+    "floor": COST,
+    "signed": COST,
+    "every_start": START,
+}
 # Boxes of each call in which a trace is compared with the family: one of so many, but
 # not fewer than so many.
 CHECK_EVERY, LEAST_CHECKS = 32, 32

@@ -162,7 +162,8 @@ class LipschitzEnclosure(Enclosure):
         self, rows: NDArray[np.int64], contexts: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Losses `(source, context)`, and what rounding may have done to them."""
-        performance = self._system.performance(self._policies[rows], contexts)
+        measure, stack = self._rule.measure, self._policies[rows]
+        performance = self._system.scores(measure, stack, contexts)
         reference = np.zeros(1)
         if self._rule.reference == "home":
             reference = self._home[rows][:, :, None]
@@ -173,7 +174,9 @@ class LipschitzEnclosure(Enclosure):
         losses = self._rule.loss(performance, reference)
         # Losses are differences: they err by a share of what they are made of.
         size = np.abs(performance) + np.abs(reference)
-        if self._rule.is_relative:
+        if self._rule.measure != "performance":
+            size = 1 + size  # an excess over 1
+        elif self._rule.is_relative:
             size = size / np.abs(reference)
         known = np.isfinite(losses) & np.isfinite(size)
         slack = np.where(known, EVALUATION_SLACK * size, 0.0).max(1)

@@ -18,6 +18,8 @@ $E = L(P) + W$ (`taskspace.certificates.rigor.residual`).
   is connected; so all loops have as many unstable eigenvalues as the one at the
   centre, as many as $X(0)$ has negative ones. $X(0) \succ 0$ proves stability, a vector
   with $v^\top X(0) v < 0$ instability, of the whole box.
+- *As matrices*: all this holds for P itself, in the order of symmetric matrices: from
+  every initial state, not only for the trace with Σ.
 - *The least cost*: for $K(s)$ near the optimal gain and its candidate $S$, with
   $D = S B - K^\top R$ (discrete: $A^\top S B - K^\top R$) the Riccati residual is
   $F(S) = E - D \tilde R^{-1} D^\top$, $\tilde R = R$ (discrete:
@@ -67,7 +69,7 @@ SURE = 0.999
 
 
 @njit(cache=True, error_model="numpy")
-def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
+def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, matrices):
     """Fill polynomials below and above the cost of a gain, or of the best, on a box.
 
     Args:
@@ -82,6 +84,8 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
         low: coefficients to fill. Below the cost of a gain whatever the status is;
             below the least cost if that is `STABLE`.
         high: coefficients to fill; above the cost if the status is `STABLE`.
+        matrices: of `empty_matrices`, to fill with the same bounds on P itself, whose
+            trace with Σ is the cost; of no length where they are not needed.
 
     Returns:
         Status of the loop on the whole box: `STABLE`, `UNSTABLE` or `UNKNOWN`.
@@ -94,6 +98,7 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
     for g in range(n_p):
         low[g] = 0.0
         high[g] = 0.0
+    clear_matrices(matrices)
     gain = np.zeros((n_linear if least else 1, m, n))
     for i in range(m):
         for j in range(n):
@@ -146,13 +151,16 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
         if not (nu < np.inf and nu_x < np.inf):
             continue
         below, above = np.zeros(n_p), np.zeros(n_p)
+        # Both bounds are factor · P + part · X.
+        low_factor, low_part, high_factor, high_part = 1.0, 0.0, 1.0, 0.0
         if attempt == 0 and not least:
             # Holds for unstable loops too: they cost infinity.
-            factor = (1.0 - 1e-15) / (1.0 + nu_x)
-            scale_polynomial(value, slop, factor, -1.0, below)
+            low_factor = (1.0 - 1e-15) / (1.0 + nu_x)
+            scale_polynomial(value, slop, low_factor, -1.0, below)
             if status == UNKNOWN:
                 for g in range(n_p):
                     low[g] = below[g]
+                combine(p, low_factor, x, 0.0, matrices[0], matrices[1])
         sign = definite(x[0]) if nu_x < SURE else 0
         if sign < 0:
             return UNSTABLE
@@ -163,10 +171,11 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
         x_slop = trace_polynomial(x, sigma, gamma, x_value)
         shift = nu / (1.0 - nu_x) * SLACK
         if attempt == 0:
-            factor = (1.0 + 1e-15) / (1.0 - nu_x)
-            scale_polynomial(value, slop, factor, 1.0, above)
+            high_factor = (1.0 + 1e-15) / (1.0 - nu_x)
+            scale_polynomial(value, slop, high_factor, 1.0, above)
         else:
             error = 2.0 * shift * abs(x_value[0]) / (abs(value[0]) + TINY)
+            high_part = shift
             shift_polynomial(value, slop, x_value, x_slop, shift, 1.0, above)
         if least:
             d_norm, r_phi = gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma)
@@ -176,25 +185,65 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
                 share = riccati_share(nu, phi, d_norm, r_phi)
                 if not share < SURE:
                     continue
-                factor = (1.0 - share) * (1.0 - 1e-15)
-                scale_polynomial(value, slop, factor, -1.0, below)
+                low_factor = (1.0 - share) * (1.0 - 1e-15)
+                scale_polynomial(value, slop, low_factor, -1.0, below)
                 error += share
             else:
                 x_norm, inside = input_norms(plant, yx, x, tables, gamma, continuous)
                 beta = riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, shift)
                 if not beta < np.inf:
                     continue
+                low_part = -beta
                 shift_polynomial(value, slop, x_value, x_slop, beta, -1.0, below)
         elif attempt == 1:
+            low_part = -shift
             shift_polynomial(value, slop, x_value, x_slop, shift, -1.0, below)
         if status != STABLE or error < best:
             status, best = STABLE, error
             for g in range(n_p):
                 low[g] = below[g]
                 high[g] = above[g]
+            combine(p, low_factor, x, low_part, matrices[0], matrices[1])
+            combine(p, high_factor, x, high_part, matrices[2], matrices[3])
         if error < LOOSE:
             break
     return status
+
+
+@njit(cache=True, error_model="numpy")
+def empty_matrices(n_p, n):
+    """Room for polynomials below and above P, each with an entrywise remainder."""
+    return (
+        np.zeros((n_p, n, n)),
+        np.zeros((n, n)),
+        np.zeros((n_p, n, n)),
+        np.zeros((n, n)),
+    )
+
+
+@njit(cache=True, error_model="numpy")
+def clear_matrices(matrices):
+    """Fill with zeros: below every cost."""
+    matrices[0][:] = 0.0
+    matrices[1][:] = 0.0
+    matrices[2][:] = 0.0
+    matrices[3][:] = 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def combine(p, factor, x, part, out, rest):
+    """Fill factor · P_α + part · X_α, and the rounding of all of them together."""
+    n = rest.shape[0]
+    rest[:] = 0.0
+    for g in range(out.shape[0]):
+        for i in range(n):
+            for j in range(n):
+                a, b = factor * p[g, i, j], part * x[g, i, j]
+                out[g, i, j] = a + b
+                rest[i, j] += abs(a) + abs(b)
+    for i in range(n):
+        for j in range(n):
+            rest[i, j] = 6e-16 * rest[i, j] * SLACK + TINY
 
 
 @njit(cache=True, error_model="numpy")

@@ -13,71 +13,19 @@ from taskspace.certificates.rigor.costs import (
     UNKNOWN,
     UNSTABLE,
     box_costs,
+    empty_matrices,
 )
-from taskspace.certificates.rigor.taylor import SLACK, TINY, evaluate_tape, gather
+from taskspace.certificates.rigor.ranges import (
+    largest_difference,
+    largest_ratio,
+    minus,
+    most,
+)
+from taskspace.certificates.rigor.residual import rounding
+from taskspace.certificates.rigor.starts import start_range
+from taskspace.certificates.rigor.taylor import evaluate_tape, gather
 
-COST, REGRET, RATIO = 0, 1, 2
-
-
-@njit(cache=True, error_model="numpy")
-def _most(p, even):
-    """A bound above on the polynomial over the box."""
-    total, rest = p[0], 0.0
-    for g in range(1, len(p)):
-        if even[g]:
-            rest += max(0.0, p[g])
-        else:
-            rest += abs(p[g])
-    total += rest * SLACK
-    return total + 4e-16 * (abs(p[0]) + rest) + TINY
-
-
-@njit(cache=True, error_model="numpy")
-def _minus(p):
-    out = np.empty(len(p))
-    for g in range(len(p)):
-        out[g] = -p[g]
-    return out
-
-
-@njit(cache=True, error_model="numpy")
-def _difference(p, q, factor):
-    """A polynomial above p − factor · q: all rounding is added to its constant."""
-    out = np.empty(len(p))
-    slop = 0.0
-    for g in range(len(p)):
-        x = factor * q[g]
-        out[g] = p[g] - x
-        slop += abs(x) + abs(p[g])
-    out[0] += 4e-16 * slop + TINY
-    return out
-
-
-@njit(cache=True, error_model="numpy")
-def _largest_difference(p, q, factor, even):
-    """A bound above on p(s) − factor · q(s) over the box."""
-    return _most(_difference(p, q, factor), even)
-
-
-@njit(cache=True, error_model="numpy")
-def _largest_ratio(p, q, even):
-    """A bound above on p(s) / q(s) over the box, for p >= 0; inf unless q > 0."""
-    least = -_most(_minus(q), even)
-    if not least > 0.0:
-        return np.inf
-    most = _most(q, even)
-    factor = max(0.0, p[0] / q[0])
-    best = np.inf
-    for _ in range(3):
-        # p <= factor q + excess.
-        excess = _largest_difference(p, q, factor, even)
-        found = factor + excess / (least if excess > 0.0 else most)
-        found += 4e-16 * (abs(factor) + abs(found)) + TINY
-        best = min(best, found)
-        if not found < np.inf:
-            return np.inf
-        factor = max(0.0, found)
-    return best
+COST, REGRET, RATIO, START = 0, 1, 2, 3
 
 
 @njit(cache=True, error_model="numpy")
@@ -100,35 +48,35 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
         # Not known whether the loop is stable at home; if not, there is no gap.
         at_most = np.inf
         if stable:
-            at_most = max(0.0, _most(high, even))
+            at_most = max(0.0, most(high, even))
         return -np.inf, at_most
     if status == UNSTABLE:
         return np.inf, np.inf
     if kind == COST:
-        at_least = max(0.0, -_most(_minus(low), even))
+        at_least = max(0.0, -most(minus(low), even))
         at_least -= home[1]
         at_least -= 2e-16 * abs(at_least)
         at_most = np.inf
         if stable:
-            at_most = _most(high, even) - home[0]
+            at_most = most(high, even) - home[0]
             at_most += 2e-16 * abs(at_most)
         return at_least, at_most
     at_least, at_most = 0.0, np.inf
     if not known:
         if stable and kind == REGRET:
-            at_most = _most(high, even)
+            at_most = most(high, even)
         return at_least, at_most
     if kind == REGRET:
-        at_least = max(0.0, -_largest_difference(least_high, low, 1.0, even))
+        at_least = max(0.0, -largest_difference(least_high, low, 1.0, even))
         if stable:
-            at_most = max(0.0, _largest_difference(high, least_low, 1.0, even))
+            at_most = max(0.0, largest_difference(high, least_low, 1.0, even))
         return at_least, at_most
-    if -_most(_minus(low), even) > 0.0:
-        inverse = _largest_ratio(least_high, low, even)
+    if -most(minus(low), even) > 0.0:
+        inverse = largest_ratio(least_high, low, even)
         if inverse > 0.0:
             at_least = max(0.0, (1.0 / inverse - 1.0) - 1e-15 / inverse)
     if stable:
-        ratio = _largest_ratio(high, least_low, even)
+        ratio = largest_ratio(high, least_low, even)
         at_most = max(0.0, ratio - 1.0 + 4e-16 * ratio)
     return at_least, at_most
 
@@ -208,6 +156,11 @@ def bound_boxes(
     plant = _empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
     gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
+    # Matrices are needed where every initial state counts.
+    n_kept = n_p if kind == START else 0
+    least_matrices = empty_matrices(n_kept, n)
+    gain_matrices = empty_matrices(n_kept, n)
+    gamma = rounding(n, m, len(tables[1]))
     # Not literals: the compiler would make a copy of everything for each.
     of_gain, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
@@ -229,7 +182,7 @@ def bound_boxes(
                 else:
                     status = box_costs(
                         plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
-                        gain_low, gain_high,
+                        gain_low, gain_high, gain_matrices,
                     )  # fmt: skip
                     # A loop that is not known to be stable has no bound above, and
                     # only at a point one below that is worth the least cost.
@@ -238,13 +191,19 @@ def bound_boxes(
                         asked = True
                         best = box_costs(
                             plant, gains[s, p], of_all, sigma, tables, continuous, n_p,
-                            least_low, least_high,
+                            least_low, least_high, least_matrices,
                         )  # fmt: skip
                         known = best == STABLE
-                    one_low, one_high = loss_range(
-                        kind, status, gain_low, gain_high, home[s, p],
-                        known, least_low, least_high, even,
-                    )  # fmt: skip
+                    if kind == START:
+                        one_low, one_high = start_range(
+                            status == STABLE, status == UNSTABLE, known,
+                            gain_matrices, least_matrices, even, gamma,
+                        )  # fmt: skip
+                    else:
+                        one_low, one_high = loss_range(
+                            kind, status, gain_low, gain_high, home[s, p],
+                            known, least_low, least_high, even,
+                        )  # fmt: skip
                 if worst:
                     at_least, at_most = max(at_least, one_low), max(at_most, one_high)
                     if at_least > epsilon:

@@ -18,6 +18,7 @@ from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
     provenance_of,
+    reduced_name,
     source_space,
     target_space,
 )
@@ -187,9 +188,9 @@ def _exact_losses(
     table: xr.Dataset, question: Question, rows: NDArray[np.int64], blobs: Blobs
 ) -> dict[str, Any]:
     """What the page computes losses from, by the same operations: J, or the gap."""
-    kind = CRITERIA[question.criterion].reference
-    at_target, gap = REDUCTIONS[question.judge]
-    name = gap if kind == "home" else at_target
+    rule = CRITERIA[question.criterion]
+    kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
+    name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
     values = family_rows(table, name, stretch)[rows - rows[0]]
     return {
