@@ -8,7 +8,6 @@ table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
 
 from typing import TYPE_CHECKING
 
-from taskspace._cache import keep_kernels_somewhere
 from taskspace._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
-
-keep_kernels_somewhere()
 
 _HOMES = {
     "taskspace.certificates": (

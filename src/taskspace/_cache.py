@@ -1,4 +1,8 @@
-"""Where compiled kernels are kept when the usual places cannot be written."""
+"""Where compiled kernels are kept when the usual places cannot be written.
+
+Importing this module sees to it. Every package with kernels does so before anything
+else; `import taskspace` alone changes nothing.
+"""
 
 import os
 import stat
@@ -58,3 +62,6 @@ def _private_folder() -> Path:
     ):
         return folder
     return Path(tempfile.mkdtemp(prefix="taskspace-kernels-"))
+
+
+keep_kernels_somewhere()

@@ -38,8 +38,9 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
     code = (
         "import os, taskspace as ts, numpy as np\n"
         "print(ts.__file__)\n"
-        "print(os.environ.get('NUMBA_CACHE_DIR'))\n"
+        "assert 'NUMBA_CACHE_DIR' not in os.environ\n"
         "import taskspace.sets as sets\n"
+        "print(os.environ.get('NUMBA_CACHE_DIR'))\n"
         "print(sets.pack(np.eye(3, dtype=bool)).sizes.tolist())\n"
     )
     done = subprocess.run(
@@ -67,6 +68,17 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
         check=False,
     )
     assert "no locator available" in done.stderr
+
+
+def test_every_package_with_kernels_names_a_place_for_them_first():
+    root = Path(ts.__file__).parent
+    users = [p for p in root.rglob("*.py") if "njit(" in p.read_text()]
+    packages = {p.parent for p in users} - {root}
+    assert len(packages) > 5
+    for package in packages:
+        above = [package, *package.parents][: len(package.relative_to(root).parts)]
+        texts = [(folder / "__init__.py").read_text() for folder in above]
+        assert any("from taskspace import _cache" in text for text in texts), package
 
 
 def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Certificates: what is proven about the space between and around grid points."""
 
+from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace.certificates.balls import check_balls as check_balls
 from taskspace.certificates.balls import inner_radius as inner_radius
 from taskspace.certificates.balls import outer_radius as outer_radius

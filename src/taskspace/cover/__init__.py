@@ -1,5 +1,6 @@
 """Covers of tolerance sets: methods, lower bounds, verification."""
 
+from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace.cover.answer import CoverAnswer as CoverAnswer
 from taskspace.cover.base import Cover as Cover
 from taskspace.cover.baselines import random_cover as random_cover

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace._lazy import callable_package
 from taskspace.library.assign import ASSIGN_RULES as ASSIGN_RULES
 from taskspace.library.assign import count_regions as count_regions

@@ -5,6 +5,7 @@ A new system is one file beside these and one line in `SYSTEMS`.
 
 from typing import TYPE_CHECKING
 
+from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace._lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, System
 

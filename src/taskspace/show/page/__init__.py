@@ -1,5 +1,6 @@
 """The page: one HTML file that explains, explores and travels."""
 
+from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace.show.page.build import build_page, collect
 from taskspace.show.page.html import render
 from taskspace.show.page.serve import run_server
