@@ -36,6 +36,37 @@ def test_it_is_brute_force(seed, budget):
         assert loss[list(found.sources)].min(0).max() <= best
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_infinite_losses_are_brute_force(seed):
+    """Losses of −inf (a policy that fails at home, signed) and of +inf."""
+    rng = np.random.default_rng(seed)
+    loss = rng.choice([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf], (5, 4))
+    loss[:, 0] = -np.inf if seed % 3 == 0 else loss[:, 0]
+    for budget, limits in [(1, {}), (2, {"include": [1]}), (2, {"exclude": [0, 3]})]:
+        found = smallest_epsilon(loss, budget, **limits)
+        best = brute_force(loss, budget, **limits)
+        assert (found.lower, found.upper) == (best, best)
+        assert found.optimal == (best < np.inf)
+        assert found.is_impossible == (best == np.inf)
+        if best < np.inf:
+            assert loss[list(found.sources)].min(0).max() == best
+            assert "can serve every target" in found.statement
+        else:
+            assert found.sources == ()
+            assert found.statement.startswith("No ")
+            assert found.statement.endswith("within any tolerance: proven.")
+
+
+def test_a_source_that_never_loses_serves_within_any_tolerance():
+    found = smallest_epsilon(np.array([[0.5], [-np.inf]]), 1, exclude=[0])
+    assert (found.lower, found.upper, found.sources) == (-np.inf, -np.inf, (1,))
+    assert found.optimal
+    assert (
+        found.statement
+        == "1 source can serve every target within any tolerance: proven."
+    )
+
+
 def test_more_sources_need_no_larger_tolerance():
     loss = np.random.default_rng(0).exponential(size=(12, 16))
     found = [smallest_epsilon(loss, k, time_limit=20).upper for k in range(1, 6)]
@@ -62,6 +93,7 @@ def test_a_budget_that_serves_nowhere_has_no_tolerance():
     loss = np.where(np.eye(3, dtype=bool), 0.0, np.inf)
     found = smallest_epsilon(loss, 2)
     assert (found.lower, found.upper, found.sources) == (np.inf, np.inf, ())
+    assert not found.optimal
     assert smallest_epsilon(loss, 3).upper == 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from cover_problems import blobs, random_problem
 from taskspace.cover import (
     Cover,
     CoverRefutedError,
+    PriceProof,
     greedy_cover,
     local_cover,
     minimum_cover,
@@ -19,6 +21,7 @@ from taskspace.cover import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
+from tests.byo.helpers import taskspace
 
 MATRIX = blobs(10, radius=0.2)
 MATRIX[:, 7] = False  # uncoverable
@@ -122,6 +125,135 @@ def test_a_false_bound_below_the_cost_is_refuted_by_a_cheaper_cover():
         replace(false, prices=None),
     ):
         assert "refuted" in verify_cover(hidden, SETS).failures[0]
+
+
+def test_prices_of_a_full_cover_prove_nothing_of_a_partial_one():
+    """Sources 1 and 7 serve as many targets as the three that are claimed least."""
+    rows = [
+        "01111001100000", "10100001000001", "00010000101000", "00101110010000",
+        "00000000001100", "11010100100010", "11010100100001", "01011000111000",
+    ]  # fmt: skip
+    matrix = np.array([[x == "1" for x in row] for row in rows])
+    sets = pack(matrix)
+    full = minimum_cover(sets)
+    chosen = np.array([0, 1, 4])
+    claim = replace(
+        full,
+        sources=chosen,
+        assignment=np.where(
+            matrix[chosen].any(0), chosen[matrix[chosen].argmax(0)], -1
+        ),
+        coverage=10 / 14,
+        size=3,
+        cost=3.0,
+        lower_bound=3.0,
+        optimal=True,
+    )
+    assert matrix[[1, 7]].any(0).sum() == 10
+    found = verify_cover(claim, sets)
+    assert not found.holds
+    assert "prove nothing" in found.failures[0]
+    assert verify_cover(full, sets).holds
+
+
+def test_a_false_bound_of_any_partial_cover_is_not_proven():
+    """Any two sources as a "least" partial cover, with the prices of the full one."""
+    for seed in range(40):
+        matrix = random_problem(seed)
+        sets = pack(matrix)
+        full = minimum_cover(sets)
+        chosen = np.sort(full.sources)[:-1]
+        served = matrix[chosen].any(0)
+        if not full.size or not (matrix.any(0) & ~served).any():
+            continue
+        claim = replace(
+            full,
+            sources=chosen,
+            assignment=np.where(
+                served, chosen[matrix[chosen].argmax(0)] if len(chosen) else -1, -1
+            ),
+            coverage=float(served.mean()),
+            size=len(chosen),
+            cost=float(len(chosen)),
+            lower_bound=float(len(chosen)),
+            lower_bound_kind="reductions",
+            optimal=True,
+        )
+        assert not any("prices" in s for s in verify_cover(claim, sets).proven), seed
+
+
+def test_restrictions_of_a_claim_are_said():
+    """A surplus source is optimal if every source "must be in": that has to show."""
+    every, none = np.arange(3), np.zeros(0, np.int64)
+    sets = pack(np.eye(3, dtype=bool) | np.eye(3, k=1, dtype=bool))
+    honest = minimum_cover(sets)
+    assert (honest.size, verify_cover(honest, sets).conditions) == (2, ())
+    padded = replace(
+        honest,
+        sources=every,
+        include=every,
+        size=3,
+        cost=3.0,
+        lower_bound=3.0,
+        lower_bound_kind="reductions",
+        prices=PriceProof(Fraction(1), 0, True, none, none),
+    )
+    (condition,) = verify_cover(padded, sets).conditions
+    assert "sources 0, 1, 2 must be in" in condition
+
+
+def verified(*arguments):
+    done = taskspace("verify", *arguments, "--format", "json")
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_question_is_named_and_can_be_demanded(tmp_path):
+    matrix, file = tmp_path / "m.csv", tmp_path / "cover.json"
+    matrix.write_text("source,t,u,v,note\na,5,2,2,7\nb,2,5,4,7\nc,0,1,5,7\n")
+    weights = tmp_path / "weights.txt"
+    weights.write_text("1\n2\n1\n")
+    taskspace(
+        "cover", matrix, "--epsilon", 1, "--ignore", "note", "--include", "c",
+        "--weights", weights, "--save", file,
+    )  # fmt: skip
+    code, record = verified(file, matrix)
+    assert code == 0
+    asked = record["question"]
+    assert (asked["criterion"], asked["judge"], asked["epsilon"]) == (
+        "regret",
+        "worst",
+        1.0,
+    )
+    assert (asked["include"], asked["exclude"]) == (["c"], [])
+    assert (asked["ignore"], asked["weights"]) == ("note", str(weights))
+    text = " ".join(taskspace("verify", file, matrix).stdout.split())
+    for words in ("regret ≤ 1 by the worst policy", "c must be in", "ignore note"):
+        assert words in text
+    same = (
+        "--epsilon", 1, "--criterion", "regret", "--judge", "worst", "--include", "c",
+        "--exclude", "", "--ignore", "note", "--costs", "", "--weights", weights,
+        "--higher-is-better", "--targets", "",
+    )  # fmt: skip
+    assert verified(file, matrix, *same)[0] == 0
+    for name, value in [
+        ("--epsilon", 0.5), ("--criterion", "ratio"), ("--judge", "best"),
+        ("--include", ""), ("--exclude", "a"), ("--ignore", ""), ("--costs", "x"),
+        ("--weights", ""), ("--targets", "t"),
+    ]:  # fmt: skip
+        code, record = verified(file, matrix, name, value)
+        assert code == 1
+        assert not record["holds"]
+        assert f"{name[2:]}=" in record["failures"][0]
+    code, record = verified(file, matrix, "--lower-is-better")
+    assert (code, record["holds"]) == (1, False)
+    # A file that was given another tolerance is true of that one, and says so.
+    values = json.loads(file.read_text())
+    values["question"]["epsilon"] = 1.5
+    file.write_text(json.dumps(values))
+    code, record = verified(file, matrix)
+    assert record["question"]["epsilon"] == 1.5
+    assert verified(file, matrix, "--epsilon", 1)[0] == 1
+    assert taskspace("verify", tmp_path, "--epsilon", 1).returncode == 2
 
 
 def test_costs_are_part_of_the_claim():

@@ -1,6 +1,5 @@
 """`--budget` without `--epsilon`: the smallest tolerance that so many sources meet."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,12 +54,11 @@ def smallest(
         seed=seed,
         progress=search_progress(report, time_limit, "ε in [{:.4g}, {:.4g}]"),
     )
-    if math.isfinite(found.upper):
+    if found.upper < np.inf:
         return found
-    if math.isfinite(found.lower):
+    if not found.is_impossible:
         raise InvalidInputError(
-            f"No {budget} sources that serve every target were found within "
-            f"{time_limit:g} s. Give more time with --time-limit."
+            f"{found.statement} Give more time than {time_limit:g} s with --time-limit."
         )
     allowed = np.delete(losses.values, list(exclude), axis=0)
     alone = np.flatnonzero(~np.isfinite(allowed).any(0))
@@ -72,7 +70,7 @@ def smallest(
         else ""
     )
     raise InvalidInputError(
-        f"No {budget} sources serve every target within any tolerance{why}. "
+        f"{found.statement.removesuffix('.')}{why}. "
         "With --epsilon a budget serves as many targets as it can."
     )
 
@@ -127,14 +125,6 @@ def smallest_sentence(found: SmallestEpsilon, scope: str = "") -> str:
         found: the smallest tolerance.
         scope: what must be said beside "proven".
     """
-    many = "1 source" if found.budget == 1 else f"{found.budget} sources"
     beside = f" {shown(scope)}" if scope else ""
-    if found.optimal:
-        return (
-            f"ε = {found.upper} is the smallest tolerance within which {many} can "
-            f"serve every target: proven{beside}."
-        )
-    return (
-        f"{many} can serve every target within ε = {found.upper}, and not within less "
-        f"than {found.lower}{beside}; what lies between is open."
-    )
+    sentence = shown(found.statement)
+    return sentence.replace(": proven.", f": proven{beside}.")

@@ -16,7 +16,13 @@ from taskspace.runs.archive import Archive, is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.spaces import Grid
 
-__all__ = ["TableInput", "is_set_cover", "load_set_cover", "load_table"]
+__all__ = [
+    "TableInput",
+    "is_set_cover",
+    "load_set_cover",
+    "load_table",
+    "split_names",
+]
 
 
 @dataclass(frozen=True)
@@ -156,8 +162,8 @@ def load_table(
             path,
             contexts=contexts,
             lower_is_better=lower_is_better,
-            targets=None if targets is None else _names(targets),
-            ignore=_names(ignore or ""),
+            targets=None if targets is None else split_names(targets),
+            ignore=split_names(ignore or ""),
             missing=_missing(missing),
             header=_yes_or_no(header, "--header"),
             row_names=_yes_or_no(row_names, "--row-names"),
@@ -165,8 +171,12 @@ def load_table(
     )
 
 
-def _names(text: str) -> list[str]:
-    """The names of `a,b,c`; names with a comma are for the library."""
+def split_names(text: str) -> list[str]:
+    """The names of `a,b,c`; names with a comma are for the library.
+
+    Args:
+        text: what an option holds.
+    """
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

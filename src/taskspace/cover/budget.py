@@ -23,10 +23,12 @@ class SmallestEpsilon:
 
     Args:
         budget: number of sources.
-        lower: no `budget` sources serve every target within less.
-        upper: `sources` do within this; inf where no budget of this size does.
+        lower: no `budget` sources serve every target within less; −inf where they do
+            within any tolerance.
+        upper: `sources` do within this; inf where no selection of this size was found.
         sources: the selection, `len(sources) <= budget`, ascending.
-        optimal: whether lower and upper are equal, so that the answer is proven.
+        optimal: whether there is a selection and lower and upper are equal, so that
+            the answer is proven.
         cover: the cover at `upper`, None where nothing serves all.
         seconds: wall-clock time.
     """
@@ -38,6 +40,34 @@ class SmallestEpsilon:
     optimal: bool
     cover: Cover | None
     seconds: float
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is proven that no such selection serves every target."""
+        return self.lower == np.inf
+
+    @property
+    def statement(self) -> str:
+        """The answer as a sentence."""
+        many = "1 source" if self.budget == 1 else f"{self.budget} sources"
+        if self.is_impossible:
+            return f"No {many} serve every target within any tolerance: proven."
+        if self.upper == np.inf:
+            return (
+                f"No {many} that serve every target were found in time; within less "
+                f"than ε = {self.lower} there are none."
+            )
+        if not self.optimal:
+            return (
+                f"{many} can serve every target within ε = {self.upper}, and not "
+                f"within less than {self.lower}; what lies between is open."
+            )
+        if self.upper == -np.inf:
+            return f"{many} can serve every target within any tolerance: proven."
+        return (
+            f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
+            "every target: proven."
+        )
 
 
 def smallest_epsilon(
@@ -81,7 +111,7 @@ def smallest_epsilon(
     search = _Search(matrix, limits, budget)
     allowed = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
     values = np.unique(matrix[allowed])
-    values = values[(values >= search.least) & np.isfinite(values)]
+    values = values[(values >= search.least) & (values < np.inf)]  # −inf may be one
     no, yes = -1, len(values)  # indices of tolerances that are known to be ...
     best: Cover | None = None
     open_: list[int] = []
@@ -110,7 +140,7 @@ def smallest_epsilon(
         lower=low,
         upper=high,
         sources=() if best is None else tuple(np.sort(best.sources).tolist()),
-        optimal=low == high,
+        optimal=low == high < np.inf,
         cover=best,
         seconds=clock.seconds,
     )

@@ -35,12 +35,16 @@ class Verification:
         failures: one sentence for each claim that does not hold.
         not_checked: claims that could be neither shown nor refuted.
         proven: one sentence for each bound that was proven again.
+        conditions: one sentence for each restriction that the cover states itself.
+            Bounds are about selections that keep to them; whether they were asked for
+            is not in the sets.
     """
 
     holds: bool
     failures: tuple[str, ...]
     not_checked: tuple[str, ...] = ()
     proven: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.holds
@@ -112,7 +116,24 @@ def verify_cover(
             failures = _search_failures(cover, asked, effort, proven, open_)
     if failures and raise_on_failure:
         raise CoverRefutedError(tuple(failures))
-    return Verification(not failures, tuple(failures), tuple(open_), tuple(proven))
+    return Verification(
+        not failures, tuple(failures), tuple(open_), tuple(proven), _conditions(cover)
+    )
+
+
+def _conditions(cover: Cover) -> tuple[str, ...]:
+    """Which selections the bounds are about, where not about all."""
+    held = (("must be in", cover.include), ("must not be in", cover.exclude))
+    return tuple(
+        f"bounds are about selections in which {_sources(sources)} {what}"
+        for what, sources in held
+        if len(sources)
+    )
+
+
+def _sources(numbers: NDArray[np.int64]) -> str:
+    first = ", ".join(map(str, numbers[:8].tolist()))
+    return f"source{'s' * (len(numbers) > 1)} {first}{', ...' * (len(numbers) > 8)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +305,11 @@ def _price_failures(
     elif cover.prices is None:
         open_.append(f"{what} was not refuted, and was not proven again: no prices")
         return []
+    elif unserved := _unserved(asked):
+        return [
+            f"the prices of {what} prove nothing: they bound covers of all targets "
+            f"that can be served, and this one leaves {unserved} of them"
+        ]
     else:
         found, fault = price_bound(cover.prices, asked.rest)
         if fault:
@@ -298,6 +324,13 @@ def _price_failures(
     else:
         open_.append(f"{what} was not proven again; {float(found):.10g} is, by {how}")
     return []
+
+
+def _unserved(asked: _Asked) -> int:
+    """Targets that count, could be served and are not."""
+    rest = asked.rest
+    must = rest.needed & (rest.weights > 0)
+    return int((must & ~rest.sets.union(asked.chosen)).sum())
 
 
 def _cheaper_failures(cover: Cover, asked: _Asked) -> list[str]:
@@ -337,9 +370,10 @@ def _search_failures(
     """Settle an open lower bound of a full cover by exhaustive search, if small."""
     problem = asked.rest
     sets = problem.sets
-    is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
     at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
     max_nodes = effort // max(1, int(sets.sizes.sum()))
+    # The search is for covers of all targets, those without weight too.
+    is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
     if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
         return []
     room = Fraction(cover.lower_bound) - asked.spent
