@@ -95,8 +95,8 @@ def covers(table: xr.Dataset) -> None:
             if judge == "worst":
                 even = uniform_cover(sets, (20, 20))
                 sizes = [random_cover(sets, seed).size for seed in range(100)]
-                said += f", even sub-grid {even.size}, random {np.mean(sizes):.0f}"
-                said += f" ± {np.std(sizes, ddof=1) / 10:.0f}"
+                said += f", even sub-grid {even.size}, random {np.mean(sizes):.3g}"
+                said += f" ± {np.std(sizes, ddof=1) / 10:.2g}"
                 said += f" ({min(sizes)} to {max(sizes)}): {names(table, best.sources)}"
             print(said)
 

@@ -1,10 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cover_problems import blobs
 
-from taskspace.cover import coverage_curve, greedy_cover, random_cover, uniform_grids
+import taskspace as ts
+from taskspace.cli.summary import _cells
+from taskspace.cover import (
+    CoverAnswer,
+    coverage_curve,
+    greedy_cover,
+    random_cover,
+    uniform_cover,
+    uniform_grids,
+)
+from taskspace.cover.baselines import subgrid_counts
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.runs.results import Spent
 from taskspace.sets import pack
+from taskspace.spaces import subgrid_indices
 
 MATRIX = blobs(10)
 ENCODINGS = ["bits", "runs"]
@@ -41,6 +55,64 @@ def test_random_curve(encoding):
     assert abs(curve.coverage[0] - MATRIX.mean()) < 4 * MATRIX.mean(1).std() / 30**0.5
     again = coverage_curve(sets, method="random", n_repeats=30, seed=4)
     np.testing.assert_array_equal(curve.coverage, again.coverage)
+
+
+def test_means_over_repeats_have_a_standard_error():
+    sets = pack(MATRIX)
+    curve = coverage_curve(sets, method="random", n_repeats=30, seed=4)
+    orders = [np.random.default_rng([4, k]).permutation(len(MATRIX)) for k in range(30)]
+    first = np.array([MATRIX[order[0]].mean() for order in orders])
+    assert curve.standard_error[0] == pytest.approx(first.std(ddof=1) / 30**0.5)
+    assert curve.standard_error[-1] == 0  # all are served in every repeat
+    size = curve.size_spread
+    assert size["mean"] == curve.sizes.mean()
+    assert size["standard_error"] == pytest.approx(curve.sizes.std(ddof=1) / 30**0.5)
+    assert (size["least"], size["most"]) == (curve.sizes.min(), curve.sizes.max())
+    said = f"takes {size['mean']:.4g} ± {size['standard_error']:.2g} sources on average"
+    assert said in repr(curve)
+    assert curve.to_frame()["standard_error"].tolist() == curve.standard_error.tolist()
+    # Of many sets of 30 repeats, the means spread as the standard error says.
+    means = [
+        coverage_curve(sets, method="random", n_repeats=30, seed=seed).sizes.mean()
+        for seed in range(60)
+    ]
+    assert 0.6 < np.std(means, ddof=1) / size["standard_error"] < 1.6
+    alone = coverage_curve(sets, method="random", n_repeats=1)
+    assert np.isnan(alone.size_spread["standard_error"])
+    greedy = coverage_curve(sets)
+    assert not greedy.standard_error.any()
+    assert "±" not in repr(greedy)
+
+
+def test_a_uniform_cover_says_which_sub_grid():
+    shape, counts = (20, 10), [7, 4]
+    chosen = subgrid_indices(shape, counts)
+    assert subgrid_counts(chosen, shape) == counts
+    space = ts.Grid(k=(0.5, 4.0, 6), c=(0.5, 4.0, 6))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    question = ts.Question("regret", epsilon=0.2)
+    sets = question.sets(table)
+    cover = uniform_cover(sets, space.shape)
+    answer = CoverAnswer.of(cover, question, table)
+    assert answer.subgrid is not None
+    assert 1 < np.prod(answer.subgrid) == cover.size < 36
+    assert answer.record()["subgrid"] == answer.subgrid
+    assert CoverAnswer.from_record(answer.record()).subgrid == answer.subgrid
+    assert CoverAnswer.of(greedy_cover(sets), question, table).subgrid is None
+    spent = Spent((), 36, 36, 0, 1, 36, 0.0)
+    a, b = answer.subgrid
+    assert _cells(question, answer, spent)[1] == f"{cover.size} ({a} × {b})"
+    curve = coverage_curve(sets, method="random", n_repeats=20)
+    drawn = CoverAnswer.of(random_cover(sets, 0), question, table, curve.size_spread)
+    size = curve.size_spread
+    said = f"{size['mean']:.0f} ± {size['standard_error']:.2g}"
+    assert _cells(question, drawn, spent)[1] == said
+    many = {"mean": 5904.4, "standard_error": 219.6, "least": 1, "most": 9903}
+    assert _cells(question, replace(drawn, sizes=many), spent)[1] == "5904 ± 220"
+    alone = {"mean": 7.0, "standard_error": np.nan, "least": 7, "most": 7}
+    assert _cells(question, replace(drawn, sizes=alone), spent)[1] == "7"
+    assert drawn.record()["sizes"]["standard_error"] == size["standard_error"]
 
 
 def test_greedy_beats_random_and_uniform():

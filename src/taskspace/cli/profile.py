@@ -1,6 +1,5 @@
 """`taskspace profile`: complexity against the tolerance."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -40,11 +39,10 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
-from taskspace.cover import ProfilePoint, SmallestEpsilon, table_profile
-from taskspace.cover.answer import SCOPES
+from taskspace.cover import SmallestEpsilon, table_profile
 from taskspace.cover.base import Clock
+from taskspace.cover.profile import Profile
 from taskspace.cover.thresholds import TableLosses, default_epsilons
-from taskspace.performance import provenance_of
 from taskspace.questions import Question
 
 SHOWN = 40
@@ -141,6 +139,7 @@ def profile(
     if output == Format.JSON:
         records = [asdict(point) for point in points]
         for record in records:
+            record["provenance"] = points.provenance
             if least is not None and record["epsilon"] == least.upper:
                 record["smallest_epsilon"] = smallest_record(least)
         print_json(records)
@@ -162,9 +161,7 @@ def profile(
     _draw(points, question, path, plot)
 
 
-def _draw(
-    points: Sequence[ProfilePoint], question: Question, path: Path, plot: Path | None
-) -> None:
+def _draw(points: Profile, question: Question, path: Path, plot: Path | None) -> None:
     """The picture; a run that cannot be written gets none, and the result is there."""
     if plot is not None:
         folder = plot.parent
@@ -188,7 +185,7 @@ def _draw(
 
 
 def _print(
-    points: Sequence[ProfilePoint],
+    points: Profile,
     question: Question,
     again: str,
     loaded: TableInput,
@@ -197,11 +194,11 @@ def _print(
     for note in loaded.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:
-        scope = SCOPES[provenance_of(loaded.table)]
-        console.print(smallest_sentence(least, scope))
+        console.print(smallest_sentence(least, points.scope))
+    where = f" {points.scope}" if points.scope else ""
     table = Table(
-        title=f"Complexity by {question.criterion}, the {question.judge} policy of "
-        f"each source",
+        title=f"Complexity{where} by {question.criterion}, the {question.judge} "
+        "policy of each source",
         title_justify="left",
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):

@@ -1,5 +1,6 @@
 """What a run found, for people."""
 
+import math
 from pathlib import Path
 
 from rich.table import Table
@@ -48,6 +49,7 @@ def print_summary(
     for question, answers in results.by_question:
         _print_covers(question, answers, results)
         last = question
+    _explain_baselines(results)
     console.print(
         "worst regret: what the cover really leaves, in units of performance. trained: "
         "policies that had to be trained before it could be chosen."
@@ -122,6 +124,21 @@ def _print_covers(
         )
 
 
+def _explain_baselines(results: Results) -> None:
+    """Say what uniform and random selections are, where there are some."""
+    says = []
+    if any(answer.subgrid is not None for answer in results.covers):
+        says.append(
+            "uniform: the coarsest sub-grid that serves all, with its points at the "
+            "middles of equal cells."
+        )
+    repeats = int(results.settings.get("n_repeats", 0))
+    if repeats > 1 and any(answer.sizes is not None for answer in results.covers):
+        says.append(f"random: mean of {repeats:,} draws ± its standard error.")
+    if says:
+        console.print(" ".join(says))
+
+
 def _is_full(answer: CoverAnswer, coverage: float) -> bool:
     n_targets = answer.cover.n_targets
     return round(coverage * n_targets) == n_targets - len(answer.cover.uncoverable)
@@ -131,8 +148,13 @@ def _cells(question: Question, answer: CoverAnswer, spent: Spent) -> list[str]:
     cover, sizes = answer.cover, answer.sizes
     size, n_selected = str(cover.size), float(cover.size)
     if sizes is not None:
-        size = f"{sizes['mean']:.0f} ({sizes['least']}–{sizes['most']})"
+        error = sizes.get("standard_error")
+        size = f"{sizes['mean']:.0f}"
+        if error is not None and not math.isnan(error):
+            size += f" ± {round(error)}" if error >= 10 else f" ± {error:.2g}"
         n_selected = sizes["mean"]
+    elif answer.subgrid is not None:
+        size = f"{size} ({' × '.join(map(str, answer.subgrid))})"
     regret = number(answer.worst_regret)
     if answer.misleads:
         regret = f"[red]{regret} ![/red]"

@@ -10,10 +10,12 @@ import xarray as xr
 
 from taskspace._files import plain
 from taskspace.cover.base import Cover
+from taskspace.cover.baselines import subgrid_counts
 from taskspace.cover.views import html_view, listed
 from taskspace.criteria import assigned_errors
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
+from taskspace.spaces import Grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +73,9 @@ class CoverAnswer:
         provenance: where the table's numbers come from.
         contexts: context of each selected source, where sources have contexts.
         names: name of each selected source, where sources have names.
-        sizes: mean, least and most sources over repeats, for `random`.
+        sizes: mean, its standard error, least and most sources over repeats, for
+            `random`.
+        subgrid: points on each axis, for `uniform`; at the middles of equal cells.
         standard_error: largest standard error of the scores at the targets that are
             served, where the table has some.
         without_reference: numbers of the targets at which the loss has no reference;
@@ -87,6 +91,7 @@ class CoverAnswer:
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
     sizes: dict[str, float] | None = None
+    subgrid: list[int] | None = None
     standard_error: float | None = None
     without_reference: tuple[int, ...] = ()
     reference: str | None = None
@@ -105,7 +110,8 @@ class CoverAnswer:
             cover: the cover.
             question: what it answers.
             table: the performance table that it covers.
-            sizes: mean, least and most sources over repeats, for `random`.
+            sizes: mean, its standard error, least and most sources over repeats, for
+                `random`.
         """
 
         def worst(asked: Question) -> float:
@@ -119,6 +125,9 @@ class CoverAnswer:
         regret = Question("regret", question.judge, epsilon=0.0)
         errors = assigned_errors(table, question.judge, cover.assignment)
         known = None if errors is None or np.isnan(errors).all() else errors
+        subgrid = None
+        if cover.method == "uniform" and isinstance(space, Grid):
+            subgrid = subgrid_counts(cover.sources, space.shape)
         return cls(
             cover=cover,
             question=question,
@@ -128,6 +137,7 @@ class CoverAnswer:
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
+            subgrid=subgrid,
             standard_error=None if known is None else float(np.nanmax(known)),
             without_reference=tuple(question.without_reference(table).tolist()),
             reference=table.attrs.get("best_known_kind"),
@@ -203,7 +213,7 @@ class CoverAnswer:
             "without_reference": list(self.without_reference),
             "reference": self.reference,
         }
-        for name in ("contexts", "names", "sizes", "standard_error"):
+        for name in ("contexts", "names", "sizes", "subgrid", "standard_error"):
             if getattr(self, name) is not None:
                 record[name] = getattr(self, name)
         return plain(record)
@@ -233,6 +243,7 @@ class CoverAnswer:
             sizes=record.get("sizes"),
             without_reference=tuple(record.get("without_reference", ())),
             reference=record.get("reference"),
+            subgrid=record.get("subgrid"),
         )
 
 

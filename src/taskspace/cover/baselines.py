@@ -19,6 +19,9 @@ from taskspace.spaces import subgrid_indices
 def uniform_cover(sets: TargetSets, shape: Sequence[int]) -> Cover:
     """The coarsest uniform sub-grid of the sources that serves all it can.
 
+    Its points are at the middles of equal cells. Other sub-grids of the same kind, for
+    instance from end to end, may do with fewer points or need more.
+
     Args:
         sets: the targets that each source serves.
         shape: points on each axis of the source grid, last axis fastest.
@@ -63,6 +66,17 @@ def uniform_grids(
     for resolution in range(1, longest + 1):
         counts = [-(-n * resolution // longest) for n in shape]
         yield subgrid_indices(shape, counts).astype(np.int64)
+
+
+def subgrid_counts(sources: NDArray[np.int64], shape: Sequence[int]) -> list[int]:
+    """Points on each axis of a sub-grid, e.g. `[17, 17]`.
+
+    Args:
+        sources: its points, as indices of the grid.
+        shape: points on each axis of the grid, last axis fastest.
+    """
+    places = np.unravel_index(np.asarray(sources, np.int64), tuple(shape))
+    return [len(np.unique(place)) for place in places]
 
 
 def random_cover(sets: TargetSets, seed: int) -> Cover:

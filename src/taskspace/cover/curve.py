@@ -34,6 +34,7 @@ class CoverageCurve:
         high: 95 % quantile.
         minimum: smallest coverage of any repeat.
         maximum: largest coverage of any repeat.
+        standard_error: of the mean coverage, 0 where the selection is not random.
         sizes: for each repeat the sources needed to serve all coverable targets.
         n_repeats: number of repeats.
         max_coverage: share of targets that any source serves.
@@ -46,15 +47,32 @@ class CoverageCurve:
     high: NDArray[np.float64]
     minimum: NDArray[np.float64]
     maximum: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
     sizes: NDArray[np.int64]
     n_repeats: int
     max_coverage: float
+
+    @property
+    def size_spread(self) -> dict[str, float]:
+        """Sources that it takes: mean, its standard error, least and most.
+
+        The standard error is NaN where there is one repeat only.
+        """
+        n = self.n_repeats
+        spread = float(self.sizes.std(ddof=1)) if n > 1 else np.nan
+        return {
+            "mean": float(self.sizes.mean()),
+            "standard_error": spread / np.sqrt(n),
+            "least": int(self.sizes.min()),
+            "most": int(self.sizes.max()),
+        }
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a number of sources, with all coverages."""
         import pandas as pd  # loads slowly
 
         names = ("n_sources", "coverage", "low", "high", "minimum", "maximum")
+        names += ("standard_error",) if self.n_repeats > 1 else ()
         return pd.DataFrame({name: getattr(self, name) for name in names})
 
     def __repr__(self) -> str:
@@ -67,6 +85,13 @@ class CoverageCurve:
             what = f"{100 * wanted:.4g} % of the targets"
             lines.append(
                 f"  {what}: {met[0]:,} sources" if len(met) else f"  {what}: not met"
+            )
+        if self.n_repeats > 1:
+            size = self.size_spread
+            lines.append(
+                f"  a selection takes {size['mean']:.4g} ± "
+                f"{size['standard_error']:.2g} sources on average, "
+                f"{size['least']:,} to {size['most']:,}"
             )
         return "\n".join(lines)
 
@@ -136,6 +161,8 @@ def _curve(
     first = np.where(full.any(1), full.argmax(1), -1) if full.size else full.sum(1) - 1
     sizes = np.where(first >= 0, n_sources[first], 0) if full.size else first * 0
     low, high = np.quantile(coverage, [0.05, 0.95], axis=0)
+    n_repeats = len(counts)
+    spread = coverage.std(0, ddof=1) if n_repeats > 1 else np.zeros(len(n_sources))
     return CoverageCurve(
         method=method,
         n_sources=n_sources,
@@ -144,7 +171,8 @@ def _curve(
         high=high,
         minimum=coverage.min(0),
         maximum=coverage.max(0),
+        standard_error=spread / np.sqrt(n_repeats),
         sizes=sizes.astype(np.int64),
-        n_repeats=len(counts),
+        n_repeats=n_repeats,
         max_coverage=n_servable / sets.n_targets if sets.n_targets else 1.0,
     )

@@ -1,6 +1,6 @@
 """Complexity against tolerance: how many policies as epsilon grows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace.cover.answer import SCOPES
 from taskspace.cover.base import Clock
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
@@ -21,6 +22,7 @@ from taskspace.cover.thresholds import (
 from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
+from taskspace.performance.table import provenance_of
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
@@ -61,7 +63,22 @@ class ProfilePoint:
 
 
 class Profile(list[ProfilePoint]):
-    """The points of a complexity profile, ascending in epsilon: a list."""
+    """The points of a complexity profile, ascending in epsilon: a list.
+
+    Args:
+        points: the points.
+        provenance: where the losses come from: `"exact"`, `"sampled"` or `"given"`.
+            Bounds of losses that are not exact are proven of these numbers only.
+    """
+
+    def __init__(self, points: Iterable[ProfilePoint] = (), provenance: str = "given"):
+        super().__init__(points)
+        self.provenance = provenance
+
+    @property
+    def scope(self) -> str:
+        """What must be said beside "proven": nothing for exact numbers."""
+        return SCOPES[self.provenance]
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a tolerance; sizes are missing where there is no cover."""
@@ -74,7 +91,8 @@ class Profile(list[ProfilePoint]):
 
     def __repr__(self) -> str:
         n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
-        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven"
+        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven {self.scope}"
+        title = title.rstrip()
         table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
         return f"{title}\n{table}" if self else title
 
@@ -118,7 +136,8 @@ def complexity_profile(
     )
     clock = Clock(time_limit)
     losses = MatrixLosses(loss)
-    return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+    points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+    return Profile(points, getattr(loss, "attrs", {}).get("provenance", "given"))
 
 
 def table_profile(
@@ -147,7 +166,8 @@ def table_profile(
     """
     signed = question.rule.allows_negative_epsilon
     clock, losses = Clock(time_limit), TableLosses(table, question)
-    return _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+    points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+    return Profile(points, provenance_of(table))
 
 
 def _profile(

@@ -16,6 +16,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
+    provenance_of,
     reduced_name,
     row_blocks,
 )
@@ -76,7 +77,11 @@ def loss(table: xr.Dataset, criterion: str, judge: str = "worst") -> xr.DataArra
         dims=("source", "target"),
         coords={n: c for n, c in table.coords.items() if c.dims != ("policy",)},
         name="loss",
-        attrs={"criterion": criterion, "judge": judge},
+        attrs={
+            "criterion": criterion,
+            "judge": judge,
+            "provenance": provenance_of(table),
+        },
     )
 
 

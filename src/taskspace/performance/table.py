@@ -17,7 +17,9 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`; a text
 `source_kind` says where policies come from if not all are trained. The
 attribute `provenance` says where the numbers come from (`exact`, `sampled`, `given`),
-`n_episodes` how many episodes a sampled one is the mean of.
+`n_episodes` how many episodes a sampled one is the mean of. Every row, every column
+and every variable says it too (`provenance_source`, `provenance_target`), so that
+tables which are joined or patched do not pass for exact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -66,6 +68,15 @@ for _measure in MEASURES:
     DIMS[_measure] = DIMS["performance"]
     DIMS |= {f"{_measure}_{judge}": DIMS["worst"] for judge in REDUCTIONS}
 
+ORIGINS = {"provenance_source": "source", "provenance_target": "target"}
+"""Coordinates that say where rows and columns come from, and their dims."""
+
+SCORES = tuple(name for name in DIMS if name not in ("best_known", "environment_steps"))
+"""Variables that make a table exact, if all of them are."""
+
+WEAKER: dict[Provenance, int] = {"exact": 0, "sampled": 1, "given": 2}
+"""What a mixed table is called: the one with the larger number."""
+
 # Rows are read and reduced in blocks of about this many numbers (64 MB).
 BLOCK_CELLS = 8_000_000
 
@@ -85,32 +96,65 @@ def make_table(
         targets: contexts of the columns, or None if they have none.
         attrs: notes to keep with it.
     """
-    coords: dict[str, tuple[str, NDArray[np.float64]]] = {}
+    coords: dict[str, Any] = {}
     for dim, space in (("source", sources), ("target", targets)):
         if space is not None:
             for name, column in zip(space.names, space.points.T, strict=True):
                 coords[f"{dim}_{name}"] = (dim, column)
-    return xr.Dataset(
+    notes = dict(attrs or {})
+    provenance = str(notes.get("provenance", "given"))
+    table = xr.Dataset(
         {
             name: array if isinstance(array, xr.Variable) else (DIMS[name], array)
             for name, array in variables.items()
         },
         coords=coords,
-        attrs=dict(attrs or {}),
+        attrs=notes,
     )
+    for name in table.data_vars:
+        table[name].attrs["provenance"] = provenance
+    words = {
+        name: (dim, np.full(table.sizes[dim], provenance))
+        for name, dim in ORIGINS.items()
+        if dim in table.sizes
+    }
+    return table.assign_coords(words)
 
 
 def provenance_of(table: xr.Dataset) -> Provenance:
-    """Where the numbers of a table come from; unknown ones are `given`.
+    """Where the numbers of a table come from: the weakest that any part of it says.
+
+    A table is `exact` only if all of it was made so: the attribute, every row, every
+    column and the scores say it, and nothing in it comes from episodes. Tables that
+    `xr.concat`, `xr.merge`, `where` or `assign` made of several are as weak as the
+    weakest of them. Arithmetic on a table is not seen: who changes numbers says so, by
+    `table.assign_attrs(provenance="given")`.
 
     Args:
         table: a performance table.
     """
-    found = table.attrs.get("provenance", "given")
-    for known in get_args(Provenance):
-        if found == known:
-            return known
-    raise UnknownNameError("provenance", found, get_args(Provenance))
+    said = {str(table.attrs.get("provenance", "given"))}
+    for name in ORIGINS:
+        if name in table.coords:
+            said |= {str(word) for word in np.unique(table.coords[name])}
+    unknown = sorted(said - set(get_args(Provenance)))
+    if unknown:
+        raise UnknownNameError("provenance", unknown[0], get_args(Provenance))
+    if {"standard_error", "returns"} & set(table.data_vars):
+        said.add("sampled")
+    if table.attrs.get("n_episodes"):
+        said.add("sampled")
+    if said == {"exact"} and not _is_whole(table):
+        return "given"
+    return max(get_args(Provenance), key=lambda word: (word in said, WEAKER[word]))
+
+
+def _is_whole(table: xr.Dataset) -> bool:
+    """Whether rows, columns and all scores of a table say where they come from."""
+    scores = [name for name in SCORES if name in table]
+    return all(name in table.coords for name in ORIGINS) and all(
+        table[name].attrs.get("provenance") == "exact" for name in scores
+    )
 
 
 def source_space(table: xr.Dataset) -> Grid | Points | None:

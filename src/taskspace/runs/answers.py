@@ -90,7 +90,7 @@ def answer(
                 )
                 curves.append(_thinned(curve, question))
                 if method.name == "random":
-                    sizes = _spread(curve)
+                    sizes = curve.size_spread
             covers.append(CoverAnswer.of(cover, question, table, sizes))
     report("cover", steps, steps, "")
     return Results(
@@ -141,14 +141,6 @@ def _thinned(curve: CoverageCurve, question: Question) -> Curve:
         tuple(curve.n_sources[kept].tolist()),
         *(tuple(share[kept].round(6).tolist()) for share in shares),
     )
-
-
-def _spread(curve: CoverageCurve) -> dict[str, float]:
-    return {
-        "mean": float(curve.sizes.mean()),
-        "least": int(curve.sizes.min()),
-        "most": int(curve.sizes.max()),
-    }
 
 
 def _scores(table: xr.Dataset, solved_return: float | None) -> Scores:

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from taskspace._files import write_atomically
 from taskspace.cover import ProfilePoint, table_profile
+from taskspace.cover.profile import Profile
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
@@ -49,7 +50,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         for name, label, colour in (
             ("greedy", "greedy", METHOD_COLOURS["greedy"]),
             ("upper", "best found", METHOD_COLOURS["minimum"]),
-            ("lower", "proven lower bound", "black"),
+            ("lower", f"lower bound, proven{_where(points)}", "black"),
         ):
             # A cover at ε is one at every larger ε, so sizes hold to the right; a
             # lower bound at ε is one at every smaller ε, so bounds hold to the left.
@@ -116,6 +117,12 @@ def save_profile(
     write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
     figure = draw_profile(points, _title(question))
     return save(figure, path)[0]
+
+
+def _where(points: Sequence[ProfilePoint]) -> str:
+    """What must be said beside "proven"; points of unknown origin say nothing."""
+    scope = points.scope if isinstance(points, Profile) else ""
+    return f" {scope}" if scope else ""
 
 
 def _title(question: Question) -> str:

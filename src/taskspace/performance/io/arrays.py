@@ -22,6 +22,7 @@ from taskspace.performance.io.columns import Choices
 from taskspace.performance.io.limits import check_cells
 from taskspace.performance.io.parts import Parts
 from taskspace.performance.io.seal import check_seal
+from taskspace.performance.table import ORIGINS, provenance_of
 from taskspace.spaces import Points
 from taskspace.systems.base import Provenance
 
@@ -77,6 +78,9 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
     attrs = {str(k): v for k, v in dataset.attrs.items()}
     if attrs.get("provenance") not in get_args(Provenance):
         attrs.pop("provenance", None)  # a free text, as some conventions have it
+    elif set(ORIGINS) & set(dataset.coords):  # of ours, perhaps joined of several
+        attrs["provenance"] = provenance_of(dataset)
+        dataset = dataset.drop_vars(ORIGINS, errors="ignore")
     rows, columns = (cells.dims[0], cells.dims[-1]) if cells.ndim else ("", "")
     order: list[Any] = json.loads(str(attrs.pop("order_of_variables", "[]")))
     names = [name for name in order if name in dataset.variables]
