@@ -15,9 +15,9 @@ import time
 import numpy as np
 
 import taskspace as ts
-from taskspace.select import SELECTORS
-from taskspace.select.saved import replay
-from taskspace.select.selecting import new_selection_ledger
+from taskspace.selection import SELECTORS
+from taskspace.selection.saved import replay
+from taskspace.selection.selecting import new_selection_ledger
 
 REPEATED = ("random", "uncovered", "coverage")
 BLIND = ("random", "uniform", "mbtl")  # to ε

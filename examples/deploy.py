@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import taskspace as ts
+from taskspace.deploy import try_library
 from taskspace.export import export_c99
-from taskspace.library import try_library
 from taskspace.systems import ContextAxis, LinearFamily
 
 GRAVITY, TROLLEY = 9.81, 2.0

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from taskspace.deploy import library, load_library
 from taskspace.errors import InvalidInputError
-from taskspace.library import library, load_library
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore, run_experiment
 from taskspace.runs import archive as archive_module

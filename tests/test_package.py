@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import taskspace as ts
 
 ROOT = Path(__file__).parents[1]
@@ -100,3 +102,16 @@ def test_the_lowest_versions_are_those_of_the_project():
         assert name in lowest, name
         parts = version.split(".")
         assert lowest[name].split(".")[: len(parts)] == parts, bound
+
+
+@pytest.mark.parametrize(
+    "first", ["taskspace.selection", "taskspace.deploy", "taskspace.cli.select"]
+)
+def test_select_and_library_are_plain_functions(first):
+    """Whatever was imported before them: no package has the name of a function."""
+    code = (
+        f"import {first}, types, taskspace as ts\n"
+        "assert type(ts.select) is type(ts.library) is types.FunctionType\n"
+        "assert ts.selection.Selector and ts.deploy.PolicyLibrary is ts.PolicyLibrary\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

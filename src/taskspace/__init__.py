@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from taskspace import certificates as certificates
     from taskspace import cover as cover
     from taskspace import criteria as criteria
+    from taskspace import deploy as deploy
     from taskspace import performance as performance
     from taskspace import runs as runs
+    from taskspace import selection as selection
     from taskspace import show as show
     from taskspace import spaces as spaces
     from taskspace import systems as systems
@@ -39,11 +41,11 @@ if TYPE_CHECKING:
     from taskspace.criteria import loss as loss
     from taskspace.criteria import table_sets as table_sets
     from taskspace.criteria import tolerance_sets as tolerance_sets
+    from taskspace.deploy import PolicyLibrary as PolicyLibrary
+    from taskspace.deploy import hand_library as hand_library
+    from taskspace.deploy import library as library
     from taskspace.direct import direct_sets as direct_sets
     from taskspace.errors import TaskspaceError as TaskspaceError
-    from taskspace.library import PolicyLibrary as PolicyLibrary
-    from taskspace.library import hand_library as hand_library
-    from taskspace.library import library as library
     from taskspace.performance import add_scores as add_scores
     from taskspace.performance import evaluate as evaluate
     from taskspace.performance import evaluate_policies as evaluate_policies
@@ -53,9 +55,9 @@ if TYPE_CHECKING:
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
     from taskspace.runs import open_run as open_run
-    from taskspace.select import Budget as Budget
-    from taskspace.select import SelectResult as SelectResult
-    from taskspace.select import select as select
+    from taskspace.selection import Budget as Budget
+    from taskspace.selection import SelectResult as SelectResult
+    from taskspace.selection import select as select
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
@@ -87,7 +89,7 @@ _HOMES = {
     ),
     "taskspace.direct": ("direct_sets",),
     "taskspace.errors": ("TaskspaceError",),
-    "taskspace.library": ("PolicyLibrary", "hand_library", "library"),
+    "taskspace.deploy": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (
         "add_scores",
         "evaluate",
@@ -99,7 +101,7 @@ _HOMES = {
     ),
     "taskspace.questions": ("Question",),
     "taskspace.runs": ("open_run",),
-    "taskspace.select": ("Budget", "SelectResult", "select"),
+    "taskspace.selection": ("Budget", "SelectResult", "select"),
     "taskspace.spaces": (
         "Axis",
         "Grid",
@@ -110,8 +112,10 @@ _ROOMS = (
     "certificates",
     "cover",
     "criteria",
+    "deploy",
     "performance",
     "runs",
+    "selection",
     "show",
     "spaces",
     "systems",

@@ -6,11 +6,10 @@ longer to load than a small matrix takes to cover.
 
 import importlib
 import sys
-import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Registry", "callable_package", "lazy_names"]
+__all__ = ["Registry", "lazy_names"]
 
 T = TypeVar("T")
 
@@ -39,27 +38,6 @@ def lazy_names(
         return sorted(set(vars(sys.modules[package])) | set(homes))
 
     return __getattr__, __dir__
-
-
-def callable_package(package: str, function: str) -> None:
-    """Let a package be called like the function of its name.
-
-    `ts.select(...)` is a function and `taskspace.select` the room it lives in; which
-    of them the attribute holds depends on who imported what first, so both can be
-    called.
-
-    Args:
-        package: `__name__` of the package.
-        function: name of the function in it.
-    """
-
-    class CallablePackage(types.ModuleType):
-        """A package that is also its main function."""
-
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            return getattr(self, function)(*args, **kwargs)
-
-    sys.modules[package].__class__ = CallablePackage
 
 
 class Registry(Mapping[str, T], Generic[T]):

@@ -15,9 +15,9 @@ import pytest
 
 from taskspace._files import checksum, read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
+from taskspace.deploy import load_library
+from taskspace.deploy.files import _digest
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
-from taskspace.library import load_library
-from taskspace.library.files import _digest
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.archive import write_archive

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import LinearGain
-from taskspace.select import SELECTORS, Budget, Selector
+from taskspace.selection import SELECTORS, Budget, Selector
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer
 
@@ -403,7 +403,7 @@ def test_steps_are_kept_to_the_unit(room, n_at_once):
 def test_the_clock_stops_it_between_trainings(monkeypatch):
     """A clock that gains an hour a look: two trainings begin within five hours."""
     ticks = iter(range(10_000))
-    from taskspace.select import loop
+    from taskspace.selection import loop
 
     monkeypatch.setattr(loop.time, "monotonic", lambda: 3600.0 * next(ticks))
     result = ts.select(

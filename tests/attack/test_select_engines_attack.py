@@ -6,7 +6,7 @@ import pytest
 
 from taskspace.errors import RunStoreError
 from taskspace.runs import engines, run_selection
-from taskspace.select import loop
+from taskspace.selection import loop
 from tests.attack.test_engines_attack import scheduler, start, worker
 from tests.select.test_disk import experiment, files, planned
 

@@ -10,8 +10,8 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.certificates.enclosures import Boxes, LinearEnclosure, enclosure_for
+from taskspace.deploy.trial import try_library
 from taskspace.errors import InvalidInputError
-from taskspace.library.trial import try_library
 from taskspace.policies import LinearGain
 from taskspace.show.page.build import collect
 from taskspace.systems import LinearFamily, MassSpringDamper, Pendulum, ScalarLqr

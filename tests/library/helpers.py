@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.export.c99 import export_c99
-from taskspace.library import (
+from taskspace.deploy import (
     BoxRegions,
     Entry,
     Guarantee,
@@ -19,6 +18,7 @@ from taskspace.library import (
     Status,
     regions_of,
 )
+from taskspace.export.c99 import export_c99
 from taskspace.policies import LinearGain, Mlp, TabularPolicy
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import Status
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.c99 import c99_files, export_c99
 from taskspace.export.c99_text import Real, comment
-from taskspace.library import Status
 from taskspace.policies import TabularPolicy
 
 from .helpers import (

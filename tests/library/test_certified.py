@@ -8,8 +8,8 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import box_edges, certify_cover
 from taskspace.certificates.enclosures import LinearEnclosure, MsdEnclosure
+from taskspace.deploy import Status
 from taskspace.errors import InvalidInputError
-from taskspace.library import Status
 from taskspace.policies import LinearGain
 
 from .helpers import msd, needs_cc, run_c

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.library import load_library
+from taskspace.deploy import load_library
 from taskspace.policies import LinearGain
 
 from ..test_cli import refused, taskspace

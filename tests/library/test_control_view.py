@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import OutsideError
 from taskspace.errors import InvalidInputError
 from taskspace.export.control import library_schedule
-from taskspace.library import OutsideError
 from taskspace.policies import LinearGain
 from taskspace.systems import PythonPolicies
 

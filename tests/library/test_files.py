@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import PolicyLibrary
+from taskspace.deploy.files import _digest
 from taskspace.errors import InvalidInputError
 from taskspace.export.tables import export_tables
-from taskspace.library import PolicyLibrary
-from taskspace.library.files import _digest
 from taskspace.policies import Mlp
 from taskspace.systems import PythonPolicies
 

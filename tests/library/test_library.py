@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import Guarantee, OutsideError, Status, count_regions
+from taskspace.deploy.assign import assign, neighbours
+from taskspace.deploy.regions import regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library import Guarantee, OutsideError, Status, count_regions
-from taskspace.library.assign import assign, neighbours
-from taskspace.library.regions import regions_of
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
 

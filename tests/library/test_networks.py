@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import conditioned_networks, try_library
+from taskspace.deploy.networks import training_steps
 from taskspace.errors import InvalidInputError
-from taskspace.library import conditioned_networks, try_library
-from taskspace.library.networks import training_steps
 from taskspace.policies import Mlp
 from taskspace.systems import Pendulum
 from taskspace.trainers import Ppo

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
+from taskspace.deploy import BoxRegions, Status, regions_of
+from taskspace.deploy.regions import GridRegions, NamedRegions, PointRegions
+from taskspace.deploy.tree import build_tree, descend
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library import BoxRegions, Status, regions_of
-from taskspace.library.regions import GridRegions, NamedRegions, PointRegions
-from taskspace.library.tree import build_tree, descend
 
 from .helpers import MAKERS, random_boxes, tricky_contexts
 

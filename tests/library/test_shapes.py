@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import BoxRegions, Entry, Guarantee, PolicyLibrary, regions_of
 from taskspace.export.tables import export_tables
-from taskspace.library import BoxRegions, Entry, Guarantee, PolicyLibrary, regions_of
 
 from .helpers import gains, in_float, needs_cc, random_boxes, run_c, tricky_contexts
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.io import loadmat
 
 import taskspace as ts
+from taskspace.deploy import OutsideError
 from taskspace.errors import InvalidInputError
 from taskspace.export.agent import LibraryAgent
 from taskspace.export.tables import export_tables
-from taskspace.library import OutsideError
 from taskspace.policies import LinearGain
 
 from .helpers import MAKERS, box_library, gains, grid_library, networks, tables

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import try_library
+from taskspace.deploy.contenders import _counts, _least_worst, uniform_design
+from taskspace.deploy.drift import drift_returns
 from taskspace.errors import InvalidInputError
-from taskspace.library import try_library
-from taskspace.library.contenders import _counts, _least_worst, uniform_design
-from taskspace.library.drift import drift_returns
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis
 
@@ -103,7 +103,7 @@ def test_drift_of_nothing_is_the_frozen_system(library):
     rng.choice([-1.0, 1.0], start.shape)
     rows = 0.1 + 7.9 * start
     # same draws as in the simulation
-    from taskspace.library.drift import _steps
+    from taskspace.deploy.drift import _steps
 
     n_steps, _ = _steps(library, system)
     rng.standard_normal((n_steps, 64, 2))

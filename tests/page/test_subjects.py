@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.cli import app
 from taskspace.cli.inputs import load_table
+from taskspace.deploy import Status
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
-from taskspace.library import Status
-from taskspace.library.regions import BoxRegions, GridRegions
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.show.page import Reader, Subject, render
 from taskspace.show.page.certified import certify_path

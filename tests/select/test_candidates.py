@@ -6,9 +6,9 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.runs import Experiment, run_selection
-from taskspace.select import Candidates
-from taskspace.select.candidates import Scattered, candidate_space
-from taskspace.select.line import Reaches, plan_line, sweep
+from taskspace.selection import Candidates
+from taskspace.selection.candidates import Scattered, candidate_space
+from taskspace.selection.line import Reaches, plan_line, sweep
 from taskspace.spaces import Points
 from tests.select.test_disk import Killed, experiment, files, planned
 from tests.select.worlds import Copy, Line

@@ -8,9 +8,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
-from taskspace.select import SELECTORS
-from taskspace.select.saved import replay
-from taskspace.select.selecting import new_selection_ledger
+from taskspace.selection import SELECTORS
+from taskspace.selection.saved import replay
+from taskspace.selection.selecting import new_selection_ledger
 from taskspace.show.selection import draw_selection, save_selection, selection_plot
 from tests.select.worlds import Copy, Line
 

@@ -18,17 +18,17 @@ from taskspace.cli.output import (
     progress_console,
     shown,
 )
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library import (
+from taskspace.deploy import (
     PolicyLibrary,
     Trial,
     conditioned_networks,
     load_library,
     try_library,
 )
-from taskspace.library.networks import training_steps
-from taskspace.library.origin import run_policies
-from taskspace.library.trial import Contender
+from taskspace.deploy.networks import training_steps
+from taskspace.deploy.origin import run_policies
+from taskspace.deploy.trial import Contender
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.policies import Mlp, Policy
 from taskspace.runs import Experiment, RunStore, builtin_experiments, load_experiment

@@ -32,9 +32,9 @@ from taskspace.cli.output import (
     shown,
 )
 from taskspace.cover import METHODS, Cover, find_cover
+from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
-from taskspace.library import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.questions import Question
 
 SHOWN_POLICIES = 12

@@ -27,7 +27,7 @@ from taskspace.cli.output import (
 )
 from taskspace.runs import SelectionRun, load_experiment, run_selection
 from taskspace.runs.select_spec import SelectSpec
-from taskspace.select import SELECTORS, SelectResult
+from taskspace.selection import SELECTORS, SelectResult
 
 SHOWN_STEPS = 12
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.records import OutsideError, Status
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.records import OutsideError, Status
 
 __all__ = ["LibraryAgent"]
 

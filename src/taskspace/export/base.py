@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.files import contract
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.files import contract
 
 __all__ = ["contract_bytes"]
 

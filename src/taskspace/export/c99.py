@@ -19,16 +19,16 @@ from typing import Literal
 
 import numpy as np
 
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.files import write_new
+from taskspace.deploy.records import Status
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import contract_bytes
 from taskspace.export.c99_policies import act_source, action_sizes, policy_tables
 from taskspace.export.c99_regions import region_source
 from taskspace.export.c99_selftest import selftest_source
 from taskspace.export.c99_text import Real, comment, integers, reals
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.files import write_new
-from taskspace.library.records import Status
-from taskspace.library.regions import NamedRegions
 
 __all__ = ["Precision", "c99_files", "export_c99"]
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.deploy.regions import BoxRegions, GridRegions, PointRegions, Regions
 from taskspace.export.c99_text import Real, integers, reals
-from taskspace.library.regions import BoxRegions, GridRegions, PointRegions, Regions
 
 __all__ = ["region_source"]
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.deploy.base import PolicyLibrary
 from taskspace.export.c99_policies import action_sizes
 from taskspace.export.c99_text import Real, integers, reals
-from taskspace.library.base import PolicyLibrary
 
 __all__ = ["selftest_source"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.records import OutsideError
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.records import OutsideError
-from taskspace.library.regions import NamedRegions
 from taskspace.policies import LinearGain
 from taskspace.spaces import Space
 from taskspace.systems.control import import_control

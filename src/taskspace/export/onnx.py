@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.base import contract_bytes
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.files import write_new
-from taskspace.library.records import Status
-from taskspace.library.regions import (
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.files import write_new
+from taskspace.deploy.records import Status
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     NamedRegions,
     PointRegions,
 )
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.export.base import contract_bytes
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 __all__ = ["export_onnx", "library_model", "policy_model"]

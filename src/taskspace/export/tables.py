@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import savemat
 
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.files import csv_text, map_table, policy_table, write_new
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.export.base import contract_bytes
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.files import csv_text, map_table, policy_table, write_new
-from taskspace.library.regions import BoxRegions, GridRegions
 from taskspace.policies import POLICY_KINDS, LinearGain
 
 __all__ = ["export_tables", "mat_variables"]

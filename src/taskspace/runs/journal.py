@@ -38,9 +38,9 @@ from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import about, as_text, difference, usable_manifest
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
-from taskspace.select import Candidates, SelectResult
-from taskspace.select.interpolated import blend
-from taskspace.select.loop import Done, Past, do_source
+from taskspace.selection import Candidates, SelectResult
+from taskspace.selection.interpolated import blend
+from taskspace.selection.loop import Done, Past, do_source
 from taskspace.spaces import Points, Space
 from taskspace.trainers import Trained
 

@@ -40,8 +40,8 @@ class SelectSpec:
     limit: float | None = None
 
     def __post_init__(self):
-        from taskspace.select import SELECTORS, Budget, Options
-        from taskspace.select.candidates import BOX
+        from taskspace.selection import SELECTORS, Budget, Options
+        from taskspace.selection.candidates import BOX
 
         if self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)

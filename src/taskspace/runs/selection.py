@@ -22,11 +22,11 @@ from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
-from taskspace.select import Budget, Options, Selection, SelectResult
-from taskspace.select.candidates import BOX, CandidatesOption, candidate_space
-from taskspace.select.loop import Done, do_source
-from taskspace.select.saved import check_full_table
-from taskspace.select.selecting import conclude, make_selector, new_selection_ledger
+from taskspace.selection import Budget, Options, Selection, SelectResult
+from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.selection.loop import Done, do_source
+from taskspace.selection.saved import check_full_table
+from taskspace.selection.selecting import conclude, make_selector, new_selection_ledger
 from taskspace.spaces import Space
 
 __all__ = ["SelectionRun", "do_selected", "run_selection"]

@@ -19,7 +19,7 @@ from taskspace._files import write_atomically
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs.selected import read_selection
-from taskspace.select import SelectResult
+from taskspace.selection import SelectResult
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from taskspace.library import PolicyLibrary, Status
-from taskspace.library.files import MANIFEST, contract, policy_table
-from taskspace.library.regions import (
+from taskspace.deploy import PolicyLibrary, Status
+from taskspace.deploy.files import MANIFEST, contract, policy_table
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     NamedRegions,

@@ -10,7 +10,7 @@ import xarray as xr
 
 from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
-from taskspace.library import PolicyLibrary
+from taskspace.deploy import PolicyLibrary
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.deploy.boxes import BoxRegions
+from taskspace.deploy.nodes import GridRegions, PointRegions, regions_of
+from taskspace.deploy.region import Regions
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library.boxes import BoxRegions
-from taskspace.library.nodes import GridRegions, PointRegions, regions_of
-from taskspace.library.region import Regions
 
 __all__ = [
     "REGION_KINDS",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.deploy.base import PolicyLibrary
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
 from taskspace.progress import Progress
 from taskspace.spaces import Points
 from taskspace.systems.base import System

@@ -11,13 +11,13 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.select.base import Selector, known
-from taskspace.select.candidates import BOX, CandidatesOption, candidate_space
-from taskspace.select.coverage import Coverage
-from taskspace.select.loop import Options, Selection, do_source
-from taskspace.select.result import COVERED, Budget, SelectResult
-from taskspace.select.saved import check_full_table, what_it_saved
-from taskspace.select.selectors import SELECTORS
+from taskspace.selection.base import Selector, known
+from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.selection.coverage import Coverage
+from taskspace.selection.loop import Options, Selection, do_source
+from taskspace.selection.result import COVERED, Budget, SelectResult
+from taskspace.selection.saved import check_full_table, what_it_saved
+from taskspace.selection.selectors import SELECTORS
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.library.region import Regions, require
+from taskspace.deploy.region import Regions, require
 
 __all__ = ["GridRegions", "PointRegions", "regions_of"]
 

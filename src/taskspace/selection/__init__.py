@@ -1,18 +1,15 @@
-"""What to train next: selectors, and the loop that asks them until all is covered.
-
-The package can be called: `taskspace.select(...)` is `taskspace.select.select(...)`.
-"""
+"""What to train next: selectors, and the loop that asks them until all is covered."""
 
 from typing import TYPE_CHECKING
 
-from taskspace._lazy import callable_package, lazy_names
+from taskspace._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from taskspace.select.base import Candidates, Known, Offer, Selector, known
-    from taskspace.select.loop import Journal, Options, Selection
-    from taskspace.select.result import Budget, SelectResult
-    from taskspace.select.selecting import select
-    from taskspace.select.selectors import SELECTORS
+    from taskspace.selection.base import Candidates, Known, Offer, Selector, known
+    from taskspace.selection.loop import Journal, Options, Selection
+    from taskspace.selection.result import Budget, SelectResult
+    from taskspace.selection.selecting import select
+    from taskspace.selection.selectors import SELECTORS
 
 _HOMES = {
     "base": ("Candidates", "Known", "Offer", "Selector", "known"),
@@ -44,5 +41,3 @@ __all__ = [
     "known",
     "select",
 ]
-
-callable_package(__name__, "select")

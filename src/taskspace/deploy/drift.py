@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.contenders import Designer, Pool
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.contenders import Designer, Pool
 from taskspace.policies import LinearGain
 from taskspace.spaces import Points
 from taskspace.systems.base import System

@@ -11,7 +11,7 @@ from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.base import Cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.select.saved import Saved
+from taskspace.selection.saved import Saved
 
 __all__ = ["COVERED", "UNKNOWN", "Budget", "SelectResult"]
 

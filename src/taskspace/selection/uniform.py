@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.performance.ledger import Ledger
-from taskspace.select.base import Known, OneByOne
+from taskspace.selection.base import Known, OneByOne
 
 __all__ = ["Uniform"]
 

@@ -21,8 +21,8 @@ from taskspace.performance.ledger import Ledger, Rows, TrainedBlock, Work
 from taskspace.performance.table import REDUCTIONS
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
-from taskspace.select.base import Array, Candidates, Selector, known
-from taskspace.select.selectors import SELECTORS
+from taskspace.selection.base import Array, Candidates, Selector, known
+from taskspace.selection.selectors import SELECTORS
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
 

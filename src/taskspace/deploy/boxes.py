@@ -6,8 +6,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.library.region import Regions, require
-from taskspace.library.tree import BoxTree, build_tree, descend
+from taskspace.deploy.region import Regions, require
+from taskspace.deploy.tree import BoxTree, build_tree, descend
 
 __all__ = ["BoxRegions"]
 

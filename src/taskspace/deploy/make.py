@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from taskspace.certificates.claims import claim
+from taskspace.deploy.assign import ASSIGN_RULES, assign
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.origin import Origin, origin_of, stack_size
+from taskspace.deploy.records import Entry, Guarantee, Outside
+from taskspace.deploy.regions import BoxRegions, NamedRegions, Regions, regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library.assign import ASSIGN_RULES, assign
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.origin import Origin, origin_of, stack_size
-from taskspace.library.records import Entry, Guarantee, Outside
-from taskspace.library.regions import BoxRegions, NamedRegions, Regions, regions_of
 from taskspace.performance import add_scores, holds_score, source_space
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.contenders import (
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.contenders import (
     Designer,
     Pool,
     best_few,
@@ -22,10 +21,11 @@ from taskspace.library.contenders import (
     nearest_design,
     uniform_design,
 )
-from taskspace.library.drift import drift_returns
-from taskspace.library.networks import network_scores, training_steps
-from taskspace.library.records import Status
-from taskspace.library.regions import NamedRegions
+from taskspace.deploy.drift import drift_returns
+from taskspace.deploy.networks import network_scores, training_steps
+from taskspace.deploy.records import Status
+from taskspace.deploy.regions import NamedRegions
+from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.spaces import Points
 from taskspace.systems.base import System

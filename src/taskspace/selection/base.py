@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
 from taskspace.questions import Question
-from taskspace.select.candidates import Array, Candidates, distances
+from taskspace.selection.candidates import Array, Candidates, distances
 from taskspace.spaces import Space
 
 __all__ = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.select.base import Array
+from taskspace.selection.base import Array
 
 __all__ = ["TransferModel", "fit_transfer"]
 

@@ -17,10 +17,10 @@ from scipy.spatial import KDTree
 
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.select.base import Array, Known, Selector, distances
-from taskspace.select.farthest import Farthest
-from taskspace.select.line import FIRST, Reaches, plan_line
-from taskspace.select.transfer import fit_transfer
+from taskspace.selection.base import Array, Known, Selector, distances
+from taskspace.selection.farthest import Farthest
+from taskspace.selection.line import FIRST, Reaches, plan_line
+from taskspace.selection.transfer import fit_transfer
 from taskspace.spaces import Space
 
 __all__ = ["Coverage", "plan_cover"]

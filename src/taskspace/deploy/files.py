@@ -27,15 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._typed import check_fields
-from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.records import Entry, Guarantee, Status
-from taskspace.library.regions import (
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.records import Entry, Guarantee, Status
+from taskspace.deploy.regions import (
     REGION_KINDS,
     BoxRegions,
     GridRegions,
     NamedRegions,
 )
+from taskspace.errors import InvalidInputError
 from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
 
 __all__ = [

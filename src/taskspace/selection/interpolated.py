@@ -21,7 +21,7 @@ from taskspace.performance import make_table
 from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
 from taskspace.policies import Policy
 from taskspace.questions import Question
-from taskspace.select.base import Array, Offer, Selector, distances
+from taskspace.selection.base import Array, Offer, Selector, distances
 from taskspace.sets import PackedSets
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained

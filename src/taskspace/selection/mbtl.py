@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace.performance import family_rows
 from taskspace.performance.ledger import Ledger
-from taskspace.select.base import Array, Known, OneByOne, distances
+from taskspace.selection.base import Array, Known, OneByOne, distances
 from taskspace.spaces import Space
 
 __all__ = ["Mbtl", "acquisition", "gaussian_process"]

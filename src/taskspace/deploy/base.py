@@ -13,8 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.library.records import (
+from taskspace.deploy.records import (
     Entry,
     Guarantee,
     Outside,
@@ -22,7 +21,8 @@ from taskspace.library.records import (
     Selection,
     Status,
 )
-from taskspace.library.regions import NamedRegions, Regions
+from taskspace.deploy.regions import NamedRegions, Regions
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
 
@@ -332,7 +332,7 @@ class PolicyLibrary:
             hysteresis: how far a context may leave the region of the present policy
                 before it is changed, as a share of the width of each axis.
         """
-        from taskspace.library.tracker import Tracker
+        from taskspace.deploy.tracker import Tracker
 
         return Tracker(self, hysteresis)
 
@@ -349,7 +349,7 @@ class PolicyLibrary:
         return replace(self, policies=None)
 
     def save(self, folder: str | Path, *, command: str | None = None) -> Path:
-        """Write the library as a folder, see `taskspace.library.files`.
+        """Write the library as a folder, see `taskspace.deploy.files`.
 
         Policies that cannot be written are refused; `without_policies` leaves them
         out.
@@ -358,7 +358,7 @@ class PolicyLibrary:
             folder: a folder that does not exist or is empty.
             command: what was typed to make it, kept in the contract.
         """
-        from taskspace.library.files import save_library
+        from taskspace.deploy.files import save_library
 
         return save_library(self, folder, command=command)
 
@@ -369,7 +369,7 @@ class PolicyLibrary:
         Args:
             folder: the folder.
         """
-        from taskspace.library.files import load_library
+        from taskspace.deploy.files import load_library
 
         return load_library(folder)
 

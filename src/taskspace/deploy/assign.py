@@ -8,8 +8,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
+from taskspace.deploy.regions import GridRegions, Regions
 from taskspace.errors import UnknownNameError
-from taskspace.library.regions import GridRegions, Regions
 
 __all__ = ["ASSIGN_RULES", "assign", "count_regions", "neighbours"]
 

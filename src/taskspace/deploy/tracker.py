@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.records import Selection, Status
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
-from taskspace.library.base import PolicyLibrary
-from taskspace.library.records import Selection, Status
-from taskspace.library.regions import NamedRegions
 
 __all__ = ["Tracker"]
 

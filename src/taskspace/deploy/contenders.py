@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
 from taskspace.cover import minimum_cover
-from taskspace.library.base import PolicyLibrary
+from taskspace.deploy.base import PolicyLibrary
 from taskspace.policies import LinearGain, Policy
 from taskspace.sets import pack
 from taskspace.spaces import Points
