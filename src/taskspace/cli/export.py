@@ -114,6 +114,8 @@ def export(
             row_names=row_names,
             trust=trust,
         ).asked(question)
+        if trust:
+            loaded.check_plant()
         status.update("choose sources")
         if certified:
             if sources is not None or cover is not None:

@@ -14,6 +14,7 @@ from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore
 from taskspace.runs.archive import Archive, is_archive, read_archive
 from taskspace.runs.manifest import is_run
+from taskspace.runs.recheck import check_archived_plant, check_plant
 from taskspace.spaces import Grid
 
 __all__ = [
@@ -67,6 +68,7 @@ class TableInput:
             policies = None if untrusted or found is None else found.all_policies
             if policies is None:
                 return {}
+        self.check_plant()
         return {
             "system": experiment.built_system,
             "policies": policies,
@@ -86,6 +88,15 @@ class TableInput:
         if not given:
             return self  # reading the score says what is missing
         return replace(self, table=add_scores(self.table, measure, **given))
+
+    def check_plant(self) -> None:
+        """Refuse a system that was edited since the table was made of it."""
+        if self.run is not None:
+            check_plant(self.run)
+        elif self.archive is not None and self.archive.all_policies is not None:
+            archive, policies = self.archive, self.archive.all_policies
+            named = "This archive"
+            check_archived_plant(named, self.table, policies, archive.experiment)
 
     @property
     def notes(self) -> list[str]:

@@ -23,6 +23,7 @@ from taskspace.performance.table import DIMS
 from taskspace.runs.kept import Kept, key_of, not_there, set_aside
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import difference
+from taskspace.runs.recheck import check_plant
 
 if TYPE_CHECKING:
     from taskspace.runs.store import RunStore
@@ -56,6 +57,7 @@ def take_over(store: "RunStore", there: dict[str, Any]) -> None:
         )
     layout = Layout.from_dict(there["layout"])
     before = type(store)(store.path, old, layout, store.notes, store.system)
+    check_plant(before)
     contexts = old.built_system.contexts(old.sources)
     whole = set_aside(store.path, before.trainings, contexts)
     _keep_table(before, whole)

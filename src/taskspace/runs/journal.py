@@ -36,6 +36,7 @@ from taskspace.runs.answers import answer
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import about, as_text, difference, usable_manifest
+from taskspace.runs.recheck import check_plant
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.selection import Candidates, SelectResult
@@ -114,8 +115,10 @@ class SelectionJournal:
             self._check(record["asked"])
             self._sources, self._history = record["sources"], record["history"]
             self._hours = record["hours"]
-        write_atomically(self.path / "selection.toml", self.experiment.to_toml())
         places = sum("place" in entry for entry in self._sources)
+        self._grow(places)
+        self._check_plant()
+        write_atomically(self.path / "selection.toml", self.experiment.to_toml())
         self._find_orphans(places)
         self._grow(places)
         found: list[Past] = []
@@ -126,6 +129,16 @@ class SelectionJournal:
         else:
             self._write_run()
         return found, list(self._history), self._hours
+
+    def _check_plant(self) -> None:
+        """Refuse to go on with a system that was edited since."""
+        stored = sorted(
+            (e for e in self._sources if "place" in e), key=lambda e: e["place"]
+        )
+        if stored:
+            names = self.ledger.target_space.names
+            space = Points(names, [entry["context"] for entry in stored])
+            check_plant(self._store, self.ledger.task.system.contexts(space))
 
     def _record(self) -> dict[str, Any] | None:
         """The journal; None for a new selection, and one whose journal was lost."""

@@ -67,6 +67,7 @@ from taskspace.runs.manifest import (
     usable_manifest,
 )
 from taskspace.runs.objects import Code
+from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
 from taskspace.runs.selected import is_selection, stored_kinds
 from taskspace.runs.trainings import Trainings
@@ -131,6 +132,7 @@ class RunStore:
         stored = None if there is None else Layout.from_dict(there["layout"])
         if stored is not None and stored.serves(store.layout):
             store = cls(path, experiment, stored, store.notes, store.system)
+            check_plant(store)
         else:
             # Other reductions are wanted, or the manifest was lost: policies stay.
             for block in (path / "blocks").glob("table-*.json"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.table import source_space, target_space
 from taskspace.policies import Policy
+from taskspace.runs.recheck import check_plant
 from taskspace.show.page.data import PageData
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem
@@ -153,6 +154,8 @@ class Stage:
             return ""
         try:
             system = experiment.built_system
+            if run is not None:
+                check_plant(run)
         except TaskspaceError as error:
             return f"The policies cannot be played: {error}"
         from taskspace.show.play import can_play  # JAX loads slowly

@@ -1,0 +1,264 @@
+"""Is the plant still the one that a run was made with?
+
+Code of one's own is no part of a run: a file may be edited while the run stays. What
+the run holds are policies and their scores, so its own numbers are the fingerprint of
+the plant. Some are computed again whenever the code is used together with them. If
+they differ, the plant is another one, and its numbers must not join those of the run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import RunStoreError
+from taskspace.performance.ledger import TrainedBlock
+from taskspace.performance.table import DIMS
+from taskspace.policies import Policy
+from taskspace.systems.base import System
+from taskspace.trainers.base import Trained
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from taskspace.runs.experiment import Experiment
+    from taskspace.runs.store import RunStore
+
+__all__ = ["check_archived_plant", "check_plant"]
+
+# Sources at home, and of the first four of them targets away: exact numbers take next
+# to no time, others may be simulations of minutes each.
+EXACT_CHECKED = 256, 16
+OTHER_CHECKED = 4, 2
+N_AWAY = 4
+# Machines round differently, and simulations in float32 more than solved equations.
+ROUNDING = 1e-6
+SAMPLED_ROUNDING = 1e-3
+# Of a simulation, means over episodes; the other variables follow from them.
+COMPARED = ("performance", "worst", "best")
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some numbers of a run, with all that is needed to compute them again.
+
+    Args:
+        block: policies, and their scores at home.
+        contexts: full context rows of their sources.
+        targets: full context rows of some targets.
+        cells: variables of the table for the first of the sources at these targets.
+    """
+
+    block: TrainedBlock
+    contexts: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    cells: dict[str, NDArray[np.float64]]
+
+
+def check_plant(store: "RunStore", contexts: NDArray[np.float64] | None = None) -> None:
+    """Refuse a run whose numbers its system does not give any more.
+
+    Built-in systems are not compared: their id says which version they are.
+
+    Args:
+        store: the run; what is damaged in it is not compared.
+        contexts: full context rows of its sources, where they are not those of its
+            experiment.
+    """
+    experiment = store.experiment
+    if not _is_code(experiment):
+        return
+    system = experiment.built_system
+    if contexts is None:
+        contexts = system.contexts(experiment.sources)
+    sample = _stored_sample(store, system, contexts)
+    if sample is not None and (what := _difference(system, sample)):
+        _refuse(str(store.path), what)
+
+
+def check_archived_plant(
+    path: str, table: "xr.Dataset", policies: Policy, experiment: "Experiment"
+) -> None:
+    """Refuse an archive whose numbers its system does not give any more.
+
+    Args:
+        path: where the archive is.
+        table: its table.
+        policies: the policies of all its sources.
+        experiment: what it is of.
+    """
+    if not _is_code(experiment):
+        return
+    system = experiment.built_system
+    n_sources, n_columns = _sizes(system)
+    rows = _spread(np.arange(table.sizes["source"]), n_sources)
+    columns = _spread(np.arange(table.sizes["target"]), n_columns)
+    names = [name for name in COMPARED if name in table]
+    sample = Sample(
+        _block(policies[rows], table["home_performance"].values[rows]),
+        system.contexts(experiment.sources)[rows],
+        system.contexts(experiment.target_space)[columns],
+        {n: table[n].values[rows[:N_AWAY]][..., columns] for n in names},
+    )
+    if what := _difference(system, sample):
+        _refuse(path, what)
+
+
+def _is_code(experiment: "Experiment") -> bool:
+    """Whether the system is code of one's own, or an environment that is."""
+    return ":" in str(experiment.system.get("id"))
+
+
+def _refuse(path: str, what: str) -> None:
+    raise RunStoreError(
+        f"{path} holds another experiment: its system was edited since, for {what}. "
+        "Nothing was changed. Choose another directory with --out, or bring back the "
+        "code that it was made with."
+    )
+
+
+def _stored_sample(
+    store: "RunStore", system: System, contexts: NDArray[np.float64]
+) -> Sample | None:
+    """Some of the sources that are trained; None where none is."""
+    n_sources, n_columns = _sizes(system)
+    trained = [
+        number
+        for block, rows in enumerate(store.layout.blocks("train"))
+        if store.has("train", block)
+        for number in range(rows.start, rows.stop)
+    ]
+    picked, blocks = [], []
+    for number in _spread(np.array(trained, np.int64), n_sources).tolist():
+        try:
+            block = store.read_policies(slice(number, number + 1))
+        except RunStoreError:
+            continue  # damaged: it is computed again
+        if not block.failed[0]:
+            picked.append(number)
+            blocks.append(block)
+    if not picked:
+        return None
+    targets = system.contexts(store.experiment.target_space)
+    columns = _spread(np.arange(len(targets)), n_columns)
+    return Sample(
+        TrainedBlock.concatenate(blocks),
+        contexts[picked],
+        targets[columns],
+        _stored_cells(store, picked[:N_AWAY], columns),
+    )
+
+
+def _stored_cells(
+    store: "RunStore", picked: Sequence[int], columns: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Cells of the table, NaN where they are not evaluated or damaged."""
+    names = [name for name in COMPARED if name in store.layout.variables]
+    cells: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
+    stretches = store.blocks("evaluate")
+    for name in names:
+        for number in picked:
+            shape = [store.layout.n_policies] if "policy" in DIMS[name] else []
+            row = np.full((*shape, len(columns)), np.nan)
+            for block, rows in enumerate(stretches):
+                if rows.start <= number < rows.stop and store.has("evaluate", block):
+                    try:
+                        chunk = store.read_chunk(name, block)
+                    except RunStoreError:
+                        continue
+                    row = chunk[number - rows.start][..., columns].astype(np.float64)
+            cells[name].append(row)
+    return {name: np.stack(rows) for name, rows in cells.items()}
+
+
+def _difference(system: System, sample: Sample) -> str:
+    """The first number that the system does not give any more, as a clause."""
+    what = _compare(system, sample, *_compute(system, sample))
+    if not what:
+        return ""
+    # Numbers that differ from call to call are no fingerprint of anything.
+    home, cells = _compute(system, sample)
+    again = Sample(
+        TrainedBlock(sample.block.trained, home, sample.block.failed),
+        sample.contexts,
+        sample.targets,
+        cells,
+    )
+    return "" if _compare(system, again, *_compute(system, again)) else what
+
+
+def _compute(
+    system: System, sample: Sample
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """The scores at home, and the cells, as the system gives them now."""
+    block = sample.block
+    home = system.home_performance(block.trained.policies, sample.contexts)
+    if not sample.cells:
+        return home, {}
+    first = block[slice(0, len(next(iter(sample.cells.values()))))]
+    policies, names = first.trained.policies, list(sample.cells)
+    if "performance" in names:
+        return home, system.measure(policies, sample.targets)
+    return home, system.reduce_family(policies, first.home, sample.targets, names)
+
+
+def _compare(
+    system: System,
+    sample: Sample,
+    home: NDArray[np.float64],
+    cells: dict[str, NDArray[np.float64]],
+) -> str:
+    rounding = SAMPLED_ROUNDING if system.n_episodes else ROUNDING
+    wrong = np.argwhere(~_same(sample.block.home, home, rounding))
+    if len(wrong):
+        source, policy = wrong[0].tolist()
+        return (
+            f"J of the policy trained at {_words(system, sample.contexts[source])} is "
+            f"{sample.block.home[source, policy]:.9g} there in the run and "
+            f"{home[source, policy]:.9g} now"
+        )
+    for name, stored in sample.cells.items():
+        # What was not evaluated counts as a failure, so only numbers are compared.
+        wrong = np.argwhere(np.isfinite(stored) & ~_same(stored, cells[name], rounding))
+        if len(wrong):
+            place = tuple(wrong[0].tolist())
+            source, target = sample.contexts[place[0]], sample.targets[place[-1]]
+            return (
+                f"J of the policy trained at {_words(system, source)} is "
+                f"{stored[place]:.9g} at {_words(system, target)} in the run and "
+                f"{cells[name][place]:.9g} now"
+            )
+    return ""
+
+
+def _same(
+    there: NDArray[np.float64], here: NDArray[np.float64], rounding: float
+) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        near = np.abs(there - here) <= rounding * np.maximum(
+            np.abs(there), np.abs(here)
+        )
+    return (there == here) | near
+
+
+def _sizes(system: System) -> tuple[int, int]:
+    return EXACT_CHECKED if system.provenance == "exact" else OTHER_CHECKED
+
+
+def _spread(numbers: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """At most n of some numbers, spread evenly, the first and the last among them."""
+    if len(numbers) <= n:
+        return numbers
+    return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]
+
+
+def _block(policies: Policy, home: NDArray[np.float64]) -> TrainedBlock:
+    steps = np.zeros(home.shape, np.int64)
+    return TrainedBlock(Trained(policies, steps), home, np.zeros(len(home), bool))
+
+
+def _words(system: System, row: NDArray[np.float64]) -> str:
+    names = [axis.name for axis in system.axes]
+    return ", ".join(f"{n} = {v:g}" for n, v in zip(names, row, strict=True))
