@@ -59,7 +59,7 @@ class MissingExtraError(TaskspaceError, ImportError):
 class ContradictionError(TaskspaceError, RuntimeError):
     """Two statements that were both called established exclude each other.
 
-    Never a user's fault: one of the two is wrong, and neither may be used.
+    One of the two is wrong, and neither may be used.
     """
 
 

@@ -12,7 +12,7 @@ import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.certify import certify as certify_command
 from taskspace.errors import InvalidInputError, TaskspaceError, UntrustedCodeError
-from taskspace.runs import load_experiment, run_experiment
+from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs.objects import Code, build_object
 from taskspace.show.certificates import (
     box_map,
@@ -121,13 +121,57 @@ def test_command_prints_for_people(run, tmp_path):
     assert (tmp_path / "certified-boxes.png").is_file()
 
 
+def test_exit_code_3_where_no_proof_was_reached(run):
+    words = [str(run), "--epsilon", "0.01", "--time-limit", "1"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 3, result.output
+    text = " ".join(result.stdout.split())
+    assert "no proof: " in text
+    assert "is refuted" in text
+    assert "% is open" in text
+    help_text = CliRunner().invoke(app, ["--help"]).output
+    assert "Exit code 3" in " ".join(help_text.split())
+
+
+def test_command_certifies_given_sources_and_saved_covers(run, tmp_path):
+    table = RunStore.open(run).table()
+    question = ts.Question("regret", epsilon=1.0)
+    saved = ts.minimum_cover(question.sets(table))
+    saved.save(tmp_path / "cover.json")
+    numbers = ",".join(map(str, saved.sources.tolist()))
+    words = [str(run), "--epsilon", "1.5", "--time-limit", "5", "--format", "json"]
+    for option in (["--sources", numbers], ["--cover", str(tmp_path / "cover.json")]):
+        result = CliRunner().invoke(app, [*words, *option])
+        assert result.exit_code == 0, result.output
+        last = json.loads(result.stdout)["certificates"][-1]
+        assert last["holds"]
+        assert last["values"]["sources"] == sorted(saved.sources.tolist())
+    few = CliRunner().invoke(app, [*words, "--sources", "0"])
+    assert few.exit_code == 3
+    values = json.loads(few.stdout)["certificates"][-1]["values"]
+    assert values["sources"] == [0]
+    names = ("share_certified", "share_uncovered", "share_open")
+    assert sum(values[name] for name in names) == pytest.approx(1.0)
+    small = ts.minimum_cover(question.sets(table.isel(target=slice(0, 5))))
+    small.save(tmp_path / "small.json")
+    for option, message in (
+        (["--sources", "99"], "99"),
+        (["--sources", " "], "at least one"),
+        (["--sources", "1", "--cover", "x"], "either"),
+        (["--cover", str(tmp_path / "small.json")], "36 targets, but is one of 36"),
+    ):
+        refused = CliRunner().invoke(app, [*words, *option])
+        assert isinstance(refused.exception, TaskspaceError)
+        assert message in str(refused.exception)
+
+
 def test_command_takes_matrix_files(tmp_path):
     file = tmp_path / "matrix.csv"
     np.savetxt(file, -np.abs(np.subtract.outer(range(5), range(5))), delimiter=",")
     result = CliRunner().invoke(
         app, [str(file), "--epsilon", "1", "--criterion", "signed", "--format", "json"]
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output  # an estimate, at most
     certificates = json.loads(result.stdout)["certificates"]
     assert certificates[0]["values"]["size"] == 2
 
@@ -194,7 +238,7 @@ def test_command_never_calls_a_mean_a_proof():
     short = ["--epsilon", "5", "--time-limit", "3", "--format", "json"]
     for rates in ([], ["--rate", "1e6"]):
         result = CliRunner().invoke(app, [str(file), *short, *rates])
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 3, result.output
         found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
         assert "proof" not in {c["kind"] for c in found.values()}
         assert found["grid cover"]["scope"] == "the estimated table"

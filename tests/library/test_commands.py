@@ -106,6 +106,17 @@ def test_certified(folder):
     )
 
 
+def test_without_a_proof_nothing_is_written(folder):
+    words = ("export", "small", "--epsilon", "0.6", "--certified", "--to", "none")
+    done = taskspace(*words, "--sources", "1", "--time-limit", "20", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "Nothing was written: Not so that every" in said
+    assert "is refuted" in said
+    assert not (folder / "none").exists()
+    assert not list(folder.glob(".partial-*"))
+
+
 def test_evaluate(folder, exported):
     done = taskspace(
         "evaluate", "lib", "small", "--contexts", "200", "--noise", "0.02", "--drift",
@@ -155,7 +166,6 @@ def test_matrices_export_names(folder):
         (["--epsilon", "1", "--to", "x", "--outside", "no"], "behaviour outside"),
         (["--epsilon", "1", "--to", "x", "--name", "1x"], "C identifier"),
         (["--epsilon", "1", "--to", "x", "--precision", "half"], "Unknown precision"),
-        (["--epsilon", "1", "--to", "x", "--certified", "--sources", "1"], "its own"),
         (["--epsilon", "1", "--to", "scores.csv/x"], "can be written"),
     ],
 )

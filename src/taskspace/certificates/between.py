@@ -1,9 +1,10 @@
 """What holds between the targets of a table: boxes, or the margin rule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.certificates.base import Bound, Certificate
 from taskspace.certificates.cells import certified_cover
@@ -23,6 +24,7 @@ from taskspace.certificates.enclosures import (
     LipschitzEnclosure,
     no_enclosure_reason,
 )
+from taskspace.certificates.gate import TableGate
 from taskspace.certificates.grid import axis_values, estimate_rates, margin_rule
 from taskspace.certificates.sentences import (
     between_sentence,
@@ -32,17 +34,21 @@ from taskspace.certificates.setting import Setting, target_rates
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.sets import TargetSets
+from taskspace.spaces import Space
+from taskspace.systems.base import System
 
 __all__ = ["certify_continuum"]
 
 # For a check of what was found, also when time is up: it says how far that reaches.
 LEAST_SECONDS = 1.0
+# Of the time, for sources that no cover selects: their losses against their bounds.
+GATE_SHARE = 0.05
 
 
 def certify_continuum(
     setting: Setting,
     cover: Cover,
-    tighter: Sequence[TargetSets],
+    tighter: Sequence[TargetSets] | None,
     given: RateCheck | None,
 ) -> tuple[ContinuumCover | None, list[Certificate]]:
     """How the grid's cover does between its nodes, and a cover of the whole box.
@@ -50,7 +56,8 @@ def certify_continuum(
     Args:
         setting: what there is to certify with.
         cover: of the table's targets.
-        tighter: tolerance sets for smaller tolerances, whose covers are tried too.
+        tighter: tolerance sets for smaller tolerances, the smallest first, whose
+            covers are tried too; None where no other sources are to be tried.
         given: how constants that the user knows were checked, if there are any.
 
     Returns:
@@ -72,46 +79,83 @@ def certify_continuum(
             )
             margin = replace(margin, why=f"{margin.why} {reason}".strip())
         return None, [margin]
+    gate = TableGate(setting, enclosure)
+    gate.compare(cover.sources)
+    gate.compare(np.arange(cover.n_sources), Clock(GATE_SHARE * setting.clock.left))
+    on_grid, whole = _cover_box(setting, enclosure, system, targets, cover, tighter)
+    for checked in (on_grid, whole):
+        gate.check_map(checked)
+    values = whole.certificate.values | {"n_compared": gate.n_compared}
+    whole = replace(whole, certificate=replace(whole.certificate, values=values))
+    if tighter is None:
+        return whole, [whole.certificate]
+    between = replace(on_grid.certificate, name="grid cover, between nodes")
+    if not between.holds:
+        between = replace(between, why=between_sentence(cover, between.why))
+    return whole, [between, whole.certificate]
+
+
+def _cover_box(
+    setting: Setting,
+    enclosure: Enclosure,
+    system: System,
+    targets: Space,
+    cover: Cover,
+    tighter: Sequence[TargetSets] | None,
+) -> tuple[ContinuumCover, ContinuumCover]:
+    """What the grid's cover serves of the box, and the best cover of the box."""
     axes = tuple(axis.name for axis in system.axes)
     epsilon, clock = setting.question.epsilon, setting.clock
+    share = 1.0 if tighter is None else 0.2
     on_grid = certify_cover(
         enclosure,
         cover.sources,
         box_edges(system, targets),
         epsilon,
         axes=axes,
-        time_limit=max(0.2 * clock.left, LEAST_SECONDS),
+        time_limit=max(share * clock.left, LEAST_SECONDS),
     )
-    as_it_is = on_grid.certificate
-    between = replace(as_it_is, name="grid cover, between nodes")
-    if not as_it_is.holds:
-        between = replace(between, why=between_sentence(cover, as_it_is.why))
     n = cover.n_sources
-    if (as_it_is.holds and cover.optimal) or clock.left <= 0:
+    done = on_grid.certificate.holds and cover.optimal
+    if done or tighter is None or clock.left <= 0:
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
-        whole = _out_of_time(whole, clock)
-        return whole, [between, whole.certificate]
-    tightened = [
-        minimum_cover(sets, time_limit=0.06 * clock.left, seed=setting.seed).sources
-        for sets in tighter
-    ]
+        return on_grid, _out_of_time(whole, clock)
+    # What holds already is where the search for fewer begins.
+    slack = _slack_covers(setting, cover, tighter)
     continuum = certified_cover(
         enclosure,
         system,
         targets,
         epsilon,
-        suggestions=[chosen for chosen in tightened if len(chosen)],
+        suggestions=[cover.sources] if on_grid.certificate.holds else slack,
         time_limit=clock.left,
         seed=setting.seed,
     )
     whole = _with_grid_bound(continuum, setting, cover)
-    if not whole.certificate.holds and on_grid.share(CERTIFIED) >= whole.share(
-        CERTIFIED
-    ):
+    if _is_better(on_grid, continuum):
         # Time was up before anything better was found.
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
-    whole = _out_of_time(whole, clock)
-    return whole, [between, whole.certificate]
+    return on_grid, _out_of_time(whole, clock)
+
+
+def _is_better(one: ContinuumCover, other: ContinuumCover) -> bool:
+    """Whether one proves more than the other, or as much by fewer sources."""
+    if one.certificate.holds != other.certificate.holds:
+        return one.certificate.holds
+    if one.certificate.holds:
+        return one.size < other.size
+    return one.share(CERTIFIED) >= other.share(CERTIFIED)
+
+
+def _slack_covers(
+    setting: Setting, cover: Cover, tighter: Sequence[TargetSets]
+) -> Iterator[NDArray[np.int64]]:
+    """Covers of the nodes for smaller tolerances, the smallest first."""
+    n_coverable = cover.n_targets - len(cover.uncoverable)
+    for sets in tighter:
+        if int(sets.coverable.sum()) == n_coverable:
+            limit = 0.05 * setting.clock.left
+            yield minimum_cover(sets, time_limit=limit, seed=setting.seed).sources
 
 
 def _out_of_time(continuum: ContinuumCover, clock: Clock) -> ContinuumCover:

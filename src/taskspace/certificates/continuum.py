@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import Bound, Certificate
 from taskspace.certificates.enclosures import Boxes, Enclosure
-from taskspace.certificates.sentences import continuum_sentence
+from taskspace.certificates.sentences import Shares, continuum_sentence
 from taskspace.certificates.subject import Subject, subject_of
 from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
@@ -87,6 +87,11 @@ class ContinuumCover:
             status: one of the codes that `status` holds.
         """
         return float(self.boxes.share[self.status == status].sum())
+
+    @property
+    def shares(self) -> Shares:
+        """How much of the box is certified, refuted and open; together all of it."""
+        return Shares(*(self.share(code) for code in (CERTIFIED, UNCOVERED, OPEN)))
 
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:
         """The source that certainly serves each context, −1 where none does.
@@ -312,8 +317,9 @@ def _continuum_certificate(
         n_sources=len(chosen),
         n_policies=enclosure.n_policies,
         n_open=values["n_open"],
-        share_open=values["share_open"],
-        share_certified=values["share_certified"],
+        shares=Shares(
+            values["share_certified"], values["share_uncovered"], values["share_open"]
+        ),
         witness=values["failing_contexts"][0] if witnesses else None,
         basis=enclosure.basis,
     )

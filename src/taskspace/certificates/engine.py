@@ -36,6 +36,7 @@ from taskspace.certificates.rates import (
     LossRates,
 )
 from taskspace.certificates.sampling import certify_fresh, certify_share
+from taskspace.certificates.searching import SLACKS
 from taskspace.certificates.sentences import (
     grid_sentence,
 )
@@ -48,9 +49,10 @@ from taskspace.certificates.setting import (
 from taskspace.certificates.volume import (
     engine_bounds,
 )
-from taskspace.cover import Cover, minimum_cover
+from taskspace.cover import Cover, least_cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.criteria import assigned_errors, assigned_regret
+from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -61,12 +63,12 @@ from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["CertifyResult", "certify"]
 
-# Covers of the grid for a tolerance smaller by these shares often hold between nodes.
-TIGHTEN = (0.02, 0.05, 0.1)
 MAX_PACKED_PAIRS = 2**31
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
 # Pairs up to which the slower bounds are computed too.
 MAX_LP_PAIRS = 10**6
+# Of the time, to look for the cover of least worst loss among those of a size.
+LEAST_SHARE = 0.05
 N_STEPS = 8
 
 
@@ -77,7 +79,8 @@ class CertifyResult:
     Args:
         question: what the covers are about.
         certificates: all of them, in the order in which they build on each other.
-        cover: minimum cover of the table's targets.
+        cover: minimum cover of the table's targets, of least worst loss; or what the
+            selection that was given serves of them.
         rates: loss rates of every source, if they could be had.
         balls: inner and outer radii, if the criterion is the signed one.
         continuum: a cover of the whole box, if the system has bounds over boxes.
@@ -124,6 +127,7 @@ def certify(
     law: str | Path | Law | None = None,
     draws: int | None = None,
     until: float | None = None,
+    selection: ArrayLike | None = None,
     time_limit: float = 20.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -160,6 +164,8 @@ def certify(
             `"loguniform"`, a CSV file, or a `Law`.
         draws: how many contexts to draw.
         until: draw until the bound on the share is above this; 0.99 by default.
+        selection: numbers of the sources to certify; by default they are searched
+            for, as few as possible.
         time_limit: seconds for all of it; compiling the kernels, once per
             installation, comes on top.
         seed: of the cover engine, and of samples together with all that they judge.
@@ -197,6 +203,10 @@ def certify(
     tell(2, "grid cover")
     sets, *tighter = _sets_at(setting)
     cover = minimum_cover(sets, time_limit=0.25 * clock.left, seed=seed)
+    if selection is None:
+        cover = _least_cover(setting, cover)
+    else:
+        cover = _given_cover(setting, cover, selection)
     found.append(_grid_cover(setting, cover))
     tell(3, "cover bounds")
     small = sets.n_sources * sets.n_targets <= MAX_LP_PAIRS
@@ -215,7 +225,9 @@ def certify(
         tell(4, "loss rates")
         described = certify_geometry(setting, radius)
     tell(5, "continuum")
-    continuum, between = certify_continuum(setting, cover, tighter, given)
+    continuum, between = certify_continuum(
+        setting, cover, tighter if selection is None else None, given
+    )
     if described is None:
         tell(5, "loss rates")
         described = certify_geometry(setting, radius)
@@ -266,12 +278,54 @@ def _sets_at(setting: Setting) -> list[TargetSets]:
     if table.sizes["source"] * n_targets > MAX_PACKED_PAIRS:
         return [question.sets(table)]
     epsilon = question.epsilon
-    epsilons = [epsilon, *(epsilon - t * abs(epsilon) for t in TIGHTEN)]
+    epsilons = [epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)]
     words: list[list[NDArray[np.uint64]]] = [[] for _ in epsilons]
     for _, block in question.blocks(table):
         for part, each in zip(words, epsilons, strict=True):
             part.append(PackedSets.from_bool(block <= each).words)
     return [PackedSets(np.concatenate(part), n_targets) for part in words]
+
+
+def _least_cover(setting: Setting, cover: Cover) -> Cover:
+    """Of the covers of this size the one of least worst loss, in small tables."""
+    if cover.n_sources * cover.n_targets > MAX_LP_PAIRS or not cover.size:
+        return cover
+    losses = setting.question.losses(setting.table).values
+    limit = LEAST_SHARE * setting.clock.left
+    return least_cover(cover, losses, time_limit=limit, seed=setting.seed)
+
+
+def _given_cover(setting: Setting, fewest: Cover, selection: ArrayLike) -> Cover:
+    """What given sources serve of the targets, beside the bound on how few could."""
+    n = fewest.n_sources
+    numbers = np.asarray(selection).reshape(-1)
+    whole = np.issubdtype(numbers.dtype, np.integer)
+    if not whole or not len(numbers) or not ((numbers >= 0) & (numbers < n)).all():
+        raise InvalidInputError(
+            f"selection must hold numbers of sources, 0 to {n - 1}, at least one, but "
+            f"got {numbers.tolist()}."
+        )
+    sources = np.unique(numbers).astype(np.int64)
+    question, table = setting.question, setting.table
+    losses = np.concatenate(
+        [question.rows(table, slice(int(s), int(s) + 1)) for s in sources]
+    )
+    assignment = sources[losses.argmin(0)]
+    assignment[~(losses.min(0) <= question.epsilon)] = -1
+    served = int((assignment >= 0).sum())
+    is_full = served + len(fewest.uncoverable) == fewest.n_targets
+    return replace(
+        fewest,
+        method="given",
+        sources=sources,
+        assignment=assignment,
+        coverage=served / fewest.n_targets,
+        size=len(sources),
+        cost=float(len(sources)),
+        lower_bound=fewest.lower_bound if is_full else 1.0,
+        optimal=is_full and fewest.lower_bound >= len(sources),
+        stop_reason="given",
+    )
 
 
 def _grid_cover(setting: Setting, cover: Cover) -> Certificate:

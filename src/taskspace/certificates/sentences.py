@@ -1,6 +1,7 @@
 """The sentences of certificates: one renderer, which speaks from typed fields."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from taskspace.certificates.claims import on_table
 from taskspace.cover import Cover
@@ -9,6 +10,7 @@ from taskspace.questions import Question
 from taskspace.systems.base import Provenance
 
 __all__ = [
+    "Shares",
     "between_sentence",
     "context_words",
     "continuum_sentence",
@@ -19,6 +21,20 @@ __all__ = [
     "look_sentence",
     "share_sentence",
 ]
+
+
+class Shares(NamedTuple):
+    """How much of a box is what; the three make up all of it.
+
+    Args:
+        certified: is certainly served.
+        refuted: in parts that hold a context which no selected source serves.
+        open: neither was shown, or it was not looked at.
+    """
+
+    certified: float
+    refuted: float
+    open: float
 
 
 def count(n: int, noun: str, *, of: int | None = None) -> str:
@@ -97,8 +113,7 @@ def continuum_sentence(
     n_sources: int,
     n_policies: int,
     n_open: int,
-    share_open: float,
-    share_certified: float,
+    shares: Shares,
     witness: Mapping[str, float] | None,
     basis: str,
 ) -> str:
@@ -111,8 +126,7 @@ def continuum_sentence(
         n_sources: how many they are.
         n_policies: members of each family.
         n_open: boxes that were not decided.
-        share_open: their share of the volume.
-        share_certified: share of the volume that is certainly served.
+        shares: how much of the box is certified, refuted and open.
         witness: a context at which all of them fail, if one was found.
         basis: what the bounds rest on.
     """
@@ -130,19 +144,31 @@ def continuum_sentence(
         return f"Not so that {where} {what}: no {noun} is selected."
     many = n_sources != 1
     whom = f"these {count(n_sources, noun)}" if many else f"this {noun}"
-    surely = f"certainly {'serve' if many else 'serves'} {percent(share_certified)}"
+    surely = f"certainly {'serve' if many else 'serves'} {percent(shares.certified)}"
     if witness is not None:
         none = f"none of {whom} manages" if many else f"{whom} does not manage"
         place = context_words(witness, names)
         return (
             f"Not so that {where} {what}: {none} {place}, for one. "
-            f"{'They' if many else 'It'} {surely} of the box."
+            f"{'They' if many else 'It'} {surely} of the box; {rest_words(shares)}."
         )
     boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
     return (
-        f"Not shown that {where} {what}: {whom} {surely} of the box, and {boxes} "
-        f"({percent(share_open)}) stayed open. A larger time limit or more sources may "
+        f"Not shown that {where} {what}: {whom} {surely} of the box; "
+        f"{rest_words(shares)} ({boxes}). A larger time limit or more sources may "
         f"close {'it' if n_open == 1 else 'them'}."
+    )
+
+
+def rest_words(shares: Shares) -> str:
+    """What of a box is not certified: refuted, or neither.
+
+    Args:
+        shares: of the box.
+    """
+    return (
+        f"{percent(shares.refuted)} is refuted (parts that hold a context which none "
+        f"serves), {percent(shares.open)} is open"
     )
 
 
@@ -195,7 +221,7 @@ def few_sentence(size: float, bound: float, n_candidates: int, n_sources: int) -
 def hopeless_sentence(
     n_sources: int,
     size: int,
-    share: float,
+    shares: Shares,
     context: Mapping[str, float],
     names: Sequence[str],
 ) -> str:
@@ -204,7 +230,7 @@ def hopeless_sentence(
     Args:
         n_sources: all sources.
         size: of the selection that serves most.
-        share: of the box that it certainly serves.
+        shares: how much of the box it serves, certainly or not.
         context: where every source fails.
         names: axes that vary.
     """
@@ -216,7 +242,7 @@ def hopeless_sentence(
         these = (
             f"These {size} certainly serve" if size > 1 else "This 1 certainly serves"
         )
-        why += f" {these} {percent(share)} of it."
+        why += f" {these} {percent(shares.certified)} of it; {rest_words(shares)}."
     return why
 
 

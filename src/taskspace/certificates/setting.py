@@ -98,6 +98,11 @@ def make_setting(
             f"{question.judge} policy, but is for {enclosure.criterion!r} and the "
             f"{enclosure.judge} policy."
         )
+    if enclosure is not None and enclosure.n_sources != table.sizes["source"]:
+        raise InvalidInputError(
+            f"The enclosure must be for the {table.sizes['source']} sources of the "
+            f"table, in their order, but has {enclosure.n_sources}."
+        )
     if enclosure is None and system is not None and sources is not None:
         contexts = system.contexts(sources)
         enclosure, _ = find_enclosure(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import xarray as xr
 from rich.table import Table
 
 from taskspace import _memory
@@ -12,6 +13,7 @@ from taskspace.certificates import certify as certify_table
 from taskspace.certificates.sentences import context_words
 from taskspace.cli.inputs import load_table
 from taskspace.cli.kernels import box_kernels, compile_kernels
+from taskspace.cli.numbers import source_places
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
@@ -37,11 +39,14 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
+from taskspace.cover import Cover
+from taskspace.cover.answer import source_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 
 SHOWN_SOURCES = 12
+NOT_PROVEN = 3  # exit code
 MARKS = {
     "proof": "green",
     "confidence": "cyan",
@@ -114,6 +119,21 @@ def certify(
             show_default=False,
         ),
     ] = None,
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            help="Certify these sources, by number or name, e.g. 3,17,40; by default "
+            "few are searched for.",
+            show_default=False,
+        ),
+    ] = None,
+    cover: Annotated[
+        Path | None,
+        typer.Option(
+            help="Certify the sources of a cover that `taskspace cover --save` wrote.",
+            show_default=False,
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for the whole command.")
     ] = 20.0,
@@ -139,6 +159,9 @@ def certify(
     the box, not only the grid, by interval arithmetic. Where it is played in episodes,
     the cover is played again on episodes that its selection never saw. The confidence
     is that of one certificate: certifying again after a change is another statement.
+
+    Exit code 3 where the last line is no proof and no confidence that holds: neither
+    was reached, or there are only estimates.
     """
     clock = Clock(time_limit, began=began())
     if law is None and (draws is not None or until is not None):
@@ -160,6 +183,7 @@ def certify(
             row_names=row_names,
             trust=trust,
         ).asked(question)
+    selection = selected(sources, cover, loaded.table)
     given, left = loaded.setting, clock.left
     needed = ["greedy", "search", *box_kernels(given.get("system"))]
     with stage_progress() as report:
@@ -177,6 +201,7 @@ def certify(
             law=law,
             draws=draws,
             until=until,
+            selection=selection,
             time_limit=clock.left,
             seed=seed,
             progress=report,
@@ -201,12 +226,53 @@ def certify(
                 "notes": loaded.notes,
             }
         )
-        return
-    for note in loaded.notes:
-        console.print(f"Note: {shown(note)}")
-    _show(result)
-    for file in written:
-        console.print(f"Figure {shown(file)}")
+    else:
+        for note in loaded.notes:
+            console.print(f"Note: {shown(note)}")
+        _show(result)
+        for file in written:
+            console.print(f"Figure {shown(file)}")
+    if not is_proven(result.certificates[-1]):
+        raise typer.Exit(NOT_PROVEN)
+
+
+def is_proven(certificate: Certificate) -> bool:
+    """Whether a statement holds, by a proof or with a stated confidence.
+
+    Args:
+        certificate: the statement.
+    """
+    return certificate.holds and certificate.kind in ("proof", "confidence")
+
+
+def selected(
+    sources: str | None, cover: Path | None, table: xr.Dataset
+) -> list[int] | None:
+    """The sources that the options name, None where they name none.
+
+    Args:
+        sources: numbers or names, with commas between.
+        cover: file of a saved cover.
+        table: whose sources they are.
+    """
+    if sources is not None and cover is not None:
+        raise InvalidInputError("Give either --sources or --cover, not both.")
+    n = table.sizes["source"]
+    if sources is not None:
+        numbers = source_places(sources, source_names(table), n)
+        if not numbers:
+            raise InvalidInputError("--sources must name at least one, e.g. 3,17.")
+        return numbers
+    if cover is None:
+        return None
+    saved = Cover.load(cover)
+    if (saved.n_sources, saved.n_targets) != (n, table.sizes["target"]):
+        raise InvalidInputError(
+            f"{cover} must be a cover of this table, {n} sources and "
+            f"{table.sizes['target']} targets, but is one of {saved.n_sources} and "
+            f"{saved.n_targets}."
+        )
+    return saved.sources.tolist()
 
 
 def _rates(given: list[float] | None) -> float | list[float] | None:

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from taskspace.certificates import certify
+from taskspace.cli.certify import NOT_PROVEN, is_proven, selected
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
@@ -51,7 +52,12 @@ def export(
     judge: JudgeOption = "worst",
     certified: Annotated[
         bool,
-        typer.Option("--certified", help="Certify every context, not only the grid."),
+        typer.Option(
+            "--certified",
+            help="Certify every context, not only the grid, of sources that are "
+            "searched for, or of --sources or --cover. Without a proof of the whole "
+            "box nothing is written, and the exit code is 3.",
+        ),
     ] = False,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "minimum",
     sources: Annotated[
@@ -118,12 +124,8 @@ def export(
             loaded.check_plant()
         status.update("choose sources")
         if certified:
-            if sources is not None or cover is not None:
-                raise InvalidInputError(
-                    "--certified chooses its own sources; leave --sources and --cover "
-                    "out."
-                )
-            selection: Any = _certified(loaded, question, time_limit, seed)
+            numbers = selected(sources, cover, loaded.table)
+            selection: Any = _certified(loaded, question, numbers, time_limit, seed)
         elif sources is not None:
             selection = _numbers(sources)
         elif cover is not None:
@@ -198,7 +200,11 @@ def _check_new(to: Path) -> None:
 
 
 def _certified(
-    loaded: TableInput, question: Question, time_limit: float, seed: int
+    loaded: TableInput,
+    question: Question,
+    numbers: list[int] | None,
+    time_limit: float,
+    seed: int,
 ) -> Any:
     given = loaded.setting
     if not given:
@@ -206,12 +212,24 @@ def _certified(
             "--certified needs a run, or an archive with all its policies, whose "
             "system has bounds over boxes; a matrix file has none."
         )
-    result = certify(loaded.table, question, time_limit=time_limit, seed=seed, **given)
+    result = certify(
+        loaded.table,
+        question,
+        selection=numbers,
+        time_limit=time_limit,
+        seed=seed,
+        **given,
+    )
     if result.continuum is None:
         raise InvalidInputError(
             f"Nothing is certified between the targets: {result.certificates[-1].why} "
             "Export without --certified."
         )
+    if not is_proven(result.continuum.certificate):
+        progress_console.print(
+            f"Nothing was written: {shown(result.continuum.certificate.why)}"
+        )
+        raise typer.Exit(NOT_PROVEN)
     return result.continuum
 
 

@@ -98,7 +98,8 @@ def system_kernels(system: System) -> list[str]:
 
     if not isinstance(system, LinearSystem):
         return []
-    has_own = "reduce_family" in vars(type(system)) and np.isinf(system.horizon)
+    own = type(system).reduce_family is not System.reduce_family
+    has_own = own and np.isinf(system.horizon)
     return [] if has_own else ["loops"]
 
 

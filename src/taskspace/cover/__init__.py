@@ -10,6 +10,7 @@ from taskspace.cover.bounds import BOUND_KINDS as BOUND_KINDS
 from taskspace.cover.bounds import LowerBound as LowerBound
 from taskspace.cover.bounds import lower_bounds as lower_bounds
 from taskspace.cover.budget import SmallestEpsilon as SmallestEpsilon
+from taskspace.cover.budget import least_cover as least_cover
 from taskspace.cover.budget import smallest_epsilon as smallest_epsilon
 from taskspace.cover.curve import CoverageCurve as CoverageCurve
 from taskspace.cover.curve import coverage_curve as coverage_curve

@@ -1,11 +1,11 @@
 """The smallest tolerance that a number of sources can meet, with a proof."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover
 from taskspace.cover.greedy import greedy_cover
@@ -143,6 +143,50 @@ def smallest_epsilon(
         optimal=low == high < np.inf,
         cover=best,
         seconds=clock.seconds,
+    )
+
+
+def least_cover(
+    cover: Cover, losses: ArrayLike, *, time_limit: float = 60.0, seed: int = 0
+) -> Cover:
+    """Of the covers of this size, one whose largest loss is as small as it can be.
+
+    Args:
+        cover: of as many targets as can be served, of sources that all cost 1.
+        losses: loss matrix `(source, target)`.
+        time_limit: seconds; the best that was found by then is kept.
+        seed: of the random choices.
+
+    Returns:
+        A cover of the same targets, by no more sources. What is proven of its size
+        stays: the bound is about every cover.
+    """
+    matrix = np.asarray(losses, np.float64)
+    served = cover.assignment >= 0
+    if cover.cost != cover.size or not served.any():
+        return cover
+    inner = matrix[:, served]
+    worst = inner[cover.sources].min(0).max()
+    least = smallest_epsilon(
+        np.where(inner <= worst, inner, np.inf),
+        cover.size,
+        include=cover.include.tolist(),
+        exclude=cover.exclude.tolist(),
+        time_limit=time_limit,
+        seed=seed,
+    )
+    if least.cover is None or not least.upper < worst:
+        return cover
+    sources = np.array(least.sources, np.int64)
+    assignment = np.full(cover.n_targets, -1, np.int64)
+    assignment[served] = sources[inner[sources].argmin(0)]
+    return replace(
+        cover,
+        sources=sources,
+        assignment=assignment,
+        size=len(sources),
+        cost=float(len(sources)),
+        seconds=cover.seconds + least.seconds,
     )
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "ContextAxis",
     "Provenance",
     "System",
+    "overridden",
     "reduce_family",
 ]
 
@@ -85,6 +86,45 @@ REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 MEASURES: tuple[str, ...] = ("every_start",)
 """Scores beside J that a criterion may read; see `System.scores`."""
 
+# What a class may redefine without a change of J.
+FREE = frozenset({"axes", "settings", "solved_return", "contexts", "environment"})
+# Faster ways to what `performance` gives: of no use beside another `performance`.
+SHORTCUTS = ("home_performance", "reduce_family", "within_regret")
+
+
+def overridden(cls: type, base: type) -> str | None:
+    """The first thing that a class computes in another way than its bases do.
+
+    To implement what is abstract is no override, nor is a description (`axes`,
+    `settings`).
+
+    Args:
+        cls: a class.
+        base: a class that it is derived from; what `base` itself overrides is left
+            out.
+
+    Returns:
+        Its name, e.g. `"Worn.performance"`; None where nothing is overridden.
+    """
+    mro = cls.__mro__
+    for place, owner in enumerate(mro[: mro.index(base)]):
+        for name, value in vars(owner).items():
+            if name.startswith("__") or name in FREE or not _computes(value):
+                continue
+            before = [vars(b)[name] for b in mro[place + 1 :] if name in vars(b)]
+            if before and not getattr(before[0], "__isabstractmethod__", False):
+                return f"{owner.__name__}.{name}"
+    return None
+
+
+def _computes(value: Any) -> bool:
+    return callable(value) or hasattr(value, "__get__")
+
+
+def _definer(cls: type, name: str) -> int:
+    """How far up among its bases a class finds a name."""
+    return next(i for i, owner in enumerate(cls.__mro__) if name in vars(owner))
+
 
 class System(ABC):
     """A family of tasks indexed by a context, with its performance J.
@@ -98,13 +138,32 @@ class System(ABC):
     id: ClassVar[str]
     """Versioned name, e.g. `"msd-v1"`; the number goes up when J would change."""
     provenance: ClassVar[Provenance] = "given"
-    """What J may be called later: `exact` allows proofs, the others do not."""
+    """What J may be called later: `exact` allows proofs, the others do not. It is
+    about the class that states it: one that computes anything in another way than its
+    `exact` base is `given`, until it states `exact` itself."""
     measures: ClassVar[tuple[str, ...]] = ("performance",)
     """Variables of a table that `measure` gives."""
     fills_processors: ClassVar[bool] = True
     """Whether one process uses them all; otherwise a run starts several."""
     n_episodes: int = 0
     """Episodes that make up one value of J; 0 where it is not a mean."""
+
+    def __init_subclass__(cls, **options: Any):
+        """Let no class inherit a promise, or a short cut, that is about another J."""
+        super().__init_subclass__(**options)
+        stated = next(owner for owner in cls.__mro__ if "provenance" in vars(owner))
+        if cls.provenance == "exact" and overridden(cls, stated):
+            cls.provenance = "given"
+            cls._forget("optimum", "scores")
+        cls._forget(*SHORTCUTS)
+
+    @classmethod
+    def _forget(cls, *names: str) -> None:
+        """Take back what bases know of another `performance` than this class has."""
+        for name in names:
+            stale = _definer(cls, "performance") < _definer(cls, name)
+            if stale and getattr(cls, name) is not getattr(System, name):
+                setattr(cls, name, getattr(System, name))
 
     @property
     def solved_return(self) -> float | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
-from taskspace.systems.base import REDUCED, ContextAxis
+from taskspace.systems.base import REDUCED, ContextAxis, Provenance
 from taskspace.systems.linear import LinearMatrices, LinearSystem, check_horizon
 
 __all__ = ["MassSpringDamper"]
@@ -39,6 +39,7 @@ class MassSpringDamper(LinearSystem):
     input_weight: float = 1.0
     horizon: float = np.inf
     id: ClassVar[str] = "msd-v1"
+    provenance: ClassVar[Provenance] = "exact"
 
     def __post_init__(self):
         for name in ("position_weight", "velocity_weight", "input_weight"):

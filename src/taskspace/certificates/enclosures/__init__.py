@@ -18,7 +18,7 @@ from taskspace.certificates.enclosures.linear import LinearEnclosure, linear_enc
 from taskspace.certificates.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.enclosures.msd import MsdEnclosure, msd_enclosure
 from taskspace.policies import Policy
-from taskspace.systems.base import System
+from taskspace.systems.base import System, overridden
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.msd import MassSpringDamper
 
@@ -40,9 +40,12 @@ Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | 
 
 ENCLOSURES: list[tuple[type[System], Factory]] = [
     (MassSpringDamper, msd_enclosure),
+    # Its closed forms are about the J of its matrices.
+    (MassSpringDamper, linear_enclosure),
     (LinearSystem, linear_enclosure),
 ]
-"""Systems and who bounds their losses; the first that does not decline is used."""
+"""Systems and who bounds their losses; the first that does not decline is used. Bounds
+are about a class and those derived from it that override nothing."""
 
 
 def enclosure_for(
@@ -127,6 +130,13 @@ def find_enclosure(
             except NoEnclosureError as error:
                 reason = str(error)
                 continue
-            if found is not None:
+            if found is None:
+                continue
+            if (other := overridden(type(system), kind)) is None:
                 return found, ""
+            reason = reason or (
+                f"Bounds over boxes of {kind.__name__} are not about {other}, which "
+                "computes J in its own way: hand its own bounds to "
+                "certify(..., enclosure=...), or add them to ENCLOSURES."
+            )
     return None, reason

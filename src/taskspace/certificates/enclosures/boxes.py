@@ -18,11 +18,27 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["Boxes", "Enclosure", "NoEnclosureError"]
+__all__ = ["Boxes", "Enclosure", "NoEnclosureError", "check_exact"]
 
 
 class NoEnclosureError(InvalidInputError):
     """The losses of a system cannot be bounded over boxes; the message says why."""
+
+
+def check_exact(system: System) -> None:
+    """Refuse a system whose J is not known to be the one of its formulas.
+
+    Args:
+        system: the tasks.
+    """
+    if system.provenance != "exact":
+        name = type(system).__name__
+        raise NoEnclosureError(
+            "Bounds over boxes are about the J of a system's formulas, but the J of "
+            f"{name} is {system.provenance!r}: it computes something in another way "
+            'than its base. If that is exact too, state provenance = "exact" in '
+            f"{name}; the bounds must then be its own as well."
+        )
 
 
 class Boxes:

@@ -17,6 +17,7 @@ from taskspace.certificates.enclosures.boxes import (
     Boxes,
     Enclosure,
     NoEnclosureError,
+    check_exact,
 )
 from taskspace.certificates.rigor.losses import COST, RATIO, REGRET, START, bound_boxes
 from taskspace.certificates.rigor.monomials import monomials
@@ -104,6 +105,7 @@ class LinearEnclosure(Enclosure):
     ):
         criterion_named(criterion)
         self.criterion, self.judge = criterion, judge_named(judge)
+        check_exact(system)
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
         if not isinstance(policies, LinearGain):

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._threads import over_rows
-from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.enclosures.boxes import Boxes, Enclosure, check_exact
 from taskspace.certificates.enclosures.intervals import check_magnitude
 from taskspace.certificates.enclosures.msd_bounds import (
     COST,
@@ -84,6 +84,7 @@ class MsdEnclosure(Enclosure):
     ):
         criterion_named(criterion)
         judge = judge_named(judge)
+        check_exact(system)
         if np.isfinite(system.horizon):
             raise InvalidInputError(
                 "Bounds over boxes need the infinite horizon, whose cost has a closed "
