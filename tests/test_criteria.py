@@ -39,7 +39,7 @@ def test_signs_on_a_hand_made_case():
 def test_ratio_is_relative_extra_cost():
     table = ts.table_from_matrix([[-10.0, -4.0], [-11.0, -2.0]])
     np.testing.assert_allclose(ts.loss(table, "ratio"), [[0.0, 1.0], [0.1, 0.0]])
-    with pytest.raises(InvalidInputError, match="performance must be negative"):
+    with pytest.raises(InvalidInputError, match="compares costs, J = −cost < 0"):
         ts.loss(ts.table_from_matrix([[1.0]]), "ratio")
 
 

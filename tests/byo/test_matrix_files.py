@@ -198,7 +198,7 @@ def test_netcdf_4(tmp_path):
         ("source,source_k,t\na,1,1\na,2,2\n", "{'k': 1.0} and {'k': 2.0}"),
         ("source_k,t\ninf,1\n", "column 1 ('source_k') of {} holds inf"),
         ("source,t\nbest_known,1\n", "has no row of a policy"),
-        ("source,t\na,2\nbest_known,1\n", "best_known 1 and a performance of 2"),
+        ("source,t\na,2\nbest_known,1\n", "best_known 1.0 and a performance of 2.0"),
         ("policy,source\na,b\n", "no column of a target"),
         ("source,target,performance\na,t,1\na,t,2\n", "Row 2 and row 3 of {}"),
         (

@@ -249,3 +249,66 @@ def test_a_missing_corner_is_asked_about_where_cells_may_be_missing(tmp_path):
     assert names_of(read_matrix(path)) == ["0.2", "0.3"]
     with pytest.raises(InvalidInputError, match="--header"):
         read_matrix(path, missing="not served")
+
+
+def test_words_of_costs(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text(COSTS)
+    options = ("--epsilon", 1, "--lower-is-better")
+    text = " ".join(taskspace("cover", path, *options).stdout.split())
+    assert "Worst regret over the targets served: 0 (in cost)." in text
+    assert "in performance" not in text
+    floor = taskspace("cover", path, "--epsilon", 6, "--criterion", "floor", options[2])
+    assert "floor ≤ 6 (a cost of at most 6)" in " ".join(floor.stdout.split())
+    scores = taskspace("cover", path, "--epsilon", 1).stdout
+    assert "(in performance)" in " ".join(scores.split())
+
+
+def test_ratio_says_what_to_do(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("source,a,b\nx,0,9\ny,7,2\n")
+    options = ("--epsilon", 1, "--criterion", "ratio")
+    said = refused("cover", path, *options, "--lower-is-better")
+    assert "0 at target 0" in said
+    assert "--ignore" in said
+    done = taskspace("cover", path, *options, "--lower-is-better", "--ignore", "a")
+    assert done.returncode == 0
+    assert "--lower-is-better" in refused("cover", path, *options)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_best_known_of_another_solver_may_differ_in_its_last_digits(tmp_path, scale):
+    cells = np.array([[-5465.3412345678, -2.0], [-6000.0, -1.0]]) * scale
+    known = cells.max(0) * (1 + np.array([1e-10, -0.5]))
+    path = tmp_path / "m.csv"
+
+    def write(reference):
+        rows = {"a": cells[0], "b": cells[1], "best_known": reference}
+        lines = [f"{n},{r[0]!r},{r[1]!r}" for n, r in rows.items()]
+        text = "\n".join(["source,t,u", *lines])
+        path.write_text(text.replace("np.float64(", "").replace(")", ""))
+
+    write(known)
+    table = read_matrix(path)
+    assert table["best_known"].values.tolist() == [cells[0, 0], known[1]]
+    assert any("1 target;" in note for note in table.attrs["notes"])
+    write(cells.max(0) * np.array([1 + 1e-8, 1.0]))  # not the last digits any more
+    with pytest.raises(InvalidInputError, match="target 't' has best_known") as error:
+        read_matrix(path)
+    assert repr(float(cells[0, 0])) in str(error.value)
+
+
+def test_certify_speaks_of_the_contexts_that_there_are(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("source,x=0,x=1,x=2\na,5,3,1\nb,3,5,3\nc,1,3,5\n")
+
+    def last():
+        done = taskspace("certify", path, "--epsilon", 1, "--format", "json")
+        return json.loads(done.stdout)["certificates"][-1]
+
+    # Sources have names alone; targets are a grid, and that is enough between them.
+    assert last()["kind"] == "estimate"
+    path.write_text("source,x=0;y=0,x=1;y=2\na,5,3\nb,3,5\n")
+    assert "these 2 are not all combinations of values of x, y" in last()["why"]
+    path.write_text("source,t,u\na,5,3\nb,3,5\n")
+    assert "--contexts FILE" in last()["why"]

@@ -248,10 +248,17 @@ def _margin(setting: Setting, cover: Cover, given: RateCheck | None) -> Certific
     """What the table's nodes say about the space between them."""
     name = "continuum cover"
     grid = setting.targets
-    if grid is None or axis_values(grid) is None:
+    if grid is None:
         why = (
-            "Targets must form a grid over a box for a statement about the space "
-            "between them, and they have no contexts or other ones."
+            "A statement about the space between targets needs their contexts, but "
+            "they have none. Give them with contexts=... (--contexts FILE)."
+        )
+        return Certificate(name, False, "vacuous", why)
+    if axis_values(grid) is None:
+        why = (
+            "Targets must be a grid over a box for a statement about the space between "
+            f"them, but these {grid.size} are not all combinations of values of "
+            f"{', '.join(grid.names)}."
         )
         return Certificate(name, False, "vacuous", why)
     if not cover.size:

@@ -14,12 +14,9 @@ from taskspace.certificates.enclosures import (
 )
 from taskspace.certificates.enclosures.lipschitz import check_rates
 from taskspace.certificates.enclosures.search import serves_cells
-from taskspace.certificates.rates import (
-    contexts_of,
-)
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import provenance_of
+from taskspace.performance.table import provenance_of, source_space, target_space
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid, Points
@@ -83,8 +80,9 @@ def make_setting(
         enclosure: bounds over boxes of the user's own.
         seed: of the cover engine.
     """
-    sources = sources or _points(table, 0)
-    targets = targets or _points(table, 1)
+    of_table = _spaces(table)
+    sources = sources or of_table[0]
+    targets = targets or of_table[1]
     constants = None
     if rates is not None:
         names = _names(system, targets)
@@ -132,11 +130,14 @@ def _names(
     return None if targets is None else tuple(targets.names)
 
 
-def _points(table: xr.Dataset, side: int) -> Grid | Points | None:
-    try:
-        return contexts_of(table)[side]
-    except InvalidInputError:
-        return None
+def _spaces(
+    table: xr.Dataset,
+) -> tuple[Grid | Points | None, Grid | Points | None]:
+    """Contexts of sources, where they are on the targets' axes, and of targets."""
+    sources, targets = source_space(table), target_space(table)
+    if sources and targets and sources.names == targets.names:
+        return sources, targets
+    return None, targets
 
 
 def target_rates(setting: Setting) -> NDArray[np.float64]:

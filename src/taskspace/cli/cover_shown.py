@@ -71,6 +71,9 @@ def show_cover(
         again: the options that ask the same again, None where no method does better.
     """
     found, question = answer.cover, answer.question
+    quantity = "performance"
+    if table is not None:
+        quantity = str(table.attrs.get("quantity", quantity))
     scope = f" {answer.scope}" if answer.scope else ""
     some = "source" if found.size == 1 else "sources"
     console.print(
@@ -82,7 +85,13 @@ def show_cover(
         against = ""
         if question.rule.reference == "best known" and answer.reference:
             against = f"; against: {shown(answer.reference)}"
-        console.print(f"Asked: {question.statement}{against}.")
+        statement = question.statement
+        if quantity == "cost" and question.criterion == "floor":
+            statement = statement.replace(
+                f"performance of at least {-question.epsilon:g}",
+                f"a cost of at most {question.epsilon:g}",
+            )
+        console.print(f"Asked: {statement}{against}.")
     if found.cost != found.size:
         console.print(f"Total cost {number(found.cost, 8)}.")
     names = target_names(table) if table is not None else None
@@ -98,7 +107,7 @@ def show_cover(
         )
     _show_restrictions(found, table)
     if question is not None:
-        _show_losses(answer)
+        _show_losses(answer, quantity)
     _show_sources(answer)
     if table is not None and found.n_targets <= SHOWN_TARGETS and found.size > 0:
         _show_assignment(answer, table)
@@ -123,17 +132,18 @@ def _show_restrictions(found: Cover, table: xr.Dataset | None) -> None:
             console.print(f"Must be {what}: {first}{more}.")
 
 
-def _show_losses(answer: CoverAnswer) -> None:
+def _show_losses(answer: CoverAnswer, quantity: str) -> None:
     question = answer.question
     assert question is not None
+    unit = question.rule.unit if question.rule.is_relative else quantity
     if question.criterion != "regret":
         console.print(
             f"Worst {question.criterion} over the targets served: "
-            f"{number(answer.worst_loss)} (in {question.rule.unit})."
+            f"{number(answer.worst_loss)} (in {unit})."
         )
     console.print(
         f"Worst regret over the targets served: {number(answer.worst_regret)} (in "
-        "performance)."
+        f"{quantity})."
         + error_words(
             answer.standard_error,
             " Standard error of the scores there: up to {}.",

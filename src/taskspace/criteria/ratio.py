@@ -55,12 +55,22 @@ class Ratio(Criterion):
             reference: best known J of every target, NaN for none.
         """
         reference = np.where(np.isnan(reference), -np.inf, reference)
-        if not (reference < 0).all():
+        zero = np.flatnonzero(reference == 0)
+        if (reference > 0).any():
+            target = int(reference.argmax())
             raise InvalidInputError(
-                "criterion='ratio' compares costs, so performance must be negative "
-                "(J = −cost) everywhere, but the best known is "
-                f"{reference.max():g} at target {int(reference.argmax())}. Use "
-                "criterion='regret'."
+                "criterion='ratio' compares costs, J = −cost < 0, but the best known J "
+                f"of target {target} is {reference[target]:g}. If the numbers are "
+                "costs, say lower_is_better=True (--lower-is-better); for scores use "
+                "criterion='regret' (--criterion regret)."
+            )
+        if len(zero):
+            more = f" and {len(zero) - 1} more" if len(zero) > 1 else ""
+            raise InvalidInputError(
+                f"criterion='ratio' takes shares of the best known cost, which is 0 at "
+                f"target {zero[0]}{more}. Leave such targets out with ignore=[...] "
+                "(--ignore a,b), add the same constant to all costs, or ask for "
+                "criterion='regret' (--criterion regret)."
             )
 
     def threshold(

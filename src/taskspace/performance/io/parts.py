@@ -19,6 +19,9 @@ from taskspace.spaces import Space
 
 __all__ = ["Parts", "even_families", "group", "table_from_parts"]
 
+LAST_DIGITS = 1e-9
+"""Share by which the best value of another solver may be worse than the table's."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -110,7 +113,7 @@ def table_from_parts(
     if home is None:
         table = table.drop_vars("home_performance", errors="ignore")
     if parts.best_known is not None and parts.best_known_kind != "best of the table":
-        table = _with_best_known(table, sign * parts.best_known, parts)
+        table = _with_best_known(table, sign, parts, notes)
     table = _with_names(table, *names)
     table = _selected(table, parts, choices).assign_attrs(notes=notes)
     better = (
@@ -192,25 +195,41 @@ def _diagonal(cells: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 
 def _with_best_known(
-    table: xr.Dataset, values: NDArray[np.float64], parts: Parts
+    table: xr.Dataset, sign: float, parts: Parts, notes: list[str]
 ) -> xr.Dataset:
     """The table with another reference of regret, which no cell may exceed.
 
-    NaN is no reference: nothing is known of that target.
+    NaN is no reference: nothing is known of that target. Another solver's reference
+    may differ in its last digits; there the best of the table is taken.
     """
-    top = table["best_known"].values
+    assert parts.best_known is not None
+    values, top = sign * parts.best_known, table["best_known"].values
     if values.shape != top.shape:
         raise InvalidInputError(
             f"best_known of {parts.origin} must have one value a target ({len(top)}), "
             f"but has shape {values.shape}."
         )
-    wrong = np.flatnonzero((values < top) | (values == np.inf))
+    below = values < top
+    rounded = below & (top - values <= LAST_DIGITS * np.abs(top))
+    if rounded.any():
+        values = np.where(rounded, top, values)
+        n = int(rounded.sum())
+        notes.append(
+            f"best_known is below the best of the table by at most {LAST_DIGITS:g} "
+            f"of it at {n:,} target{'s' * (n > 1)}; there the best of the table is "
+            "taken."
+        )
+    wrong = np.flatnonzero((below & ~rounded) | (values == np.inf))
     if len(wrong):
         t = int(wrong[0])
+        name = repr(parts.target_names[t]) if parts.target_names else str(t)
+        what = "cost" if sign < 0 else "performance"
         raise InvalidInputError(
-            f"best_known of {parts.origin} must be at least the best performance in "
-            f"the table, and finite, but target {t} has best_known {values[t]:g} and a "
-            f"performance of {top[t]:g}."
+            f"best_known of {parts.origin} must be as good as the best {what} in the "
+            f"table, and finite, but target {name} has best_known "
+            f"{float(sign * values[t])!r} and a {what} of {float(sign * top[t])!r}. "
+            "Correct the row best_known, or leave it out: the best of the table is "
+            "taken then."
         )
     table = table.assign(best_known=("target", values))
     return table.assign_attrs(best_known_kind=parts.best_known_kind)
