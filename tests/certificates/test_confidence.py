@@ -244,7 +244,8 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     table = ts.evaluate(MSD, trainer, space, seed=0)
     options = {"system": MSD, "policies": msd_family(space), "time_limit": 4}
     question = ts.Question("regret", epsilon=0.5)
-    share = certify(table, question, law="uniform", draws=700, **options).share
+    enough = options | {"time_limit": 30}  # a slow machine draws all of them too
+    share = certify(table, question, law="uniform", draws=700, **enough).share
     assert share.bound > 0.99  # the continuum is covered for certain here
     assert share.certificate.values["n_failed"] == 0
     few = certify(
