@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_continuous_are
 
 import taskspace as ts
 from taskspace.systems import (
@@ -12,8 +13,10 @@ from taskspace.systems import (
     ContextAxis,
     FunctionSystem,
     GymnasiumSystem,
+    LinearFamily,
     PythonPolicies,
 )
+from taskspace.systems.linear import LinearSystem
 from taskspace.testing import assert_system, check_environment, check_system
 from taskspace.trainers import Lqr
 from tests.byo import own
@@ -27,7 +30,9 @@ CHECKS = [
 
 def failures(system, trainer=None) -> dict[str, str]:
     checks = check_system(system, trainer)
-    assert [check.check for check in checks] == CHECKS
+    several = isinstance(system, LinearSystem) and len(system.states) > 1
+    more = ["cost of each state"] if several else []
+    assert [check.check for check in checks] == [*CHECKS[:-1], *more, CHECKS[-1]]
     return {check.check: check.detail for check in checks if check.state == "failed"}
 
 
@@ -195,7 +200,9 @@ def test_command():
     done = taskspace("doctor", "msd-v1", "--format", "json")
     assert done.returncode == 0, done.stderr
     records = json.loads(done.stdout)
-    assert [set(record) for record in records] == [{"check", "ok", "detail"}] * 8
+    assert [set(record) for record in records] == [
+        {"check", "ok", "detail", "warning"}
+    ] * 9
     assert all(record["ok"] for record in records)
     done = taskspace("doctor", "tests.byo.own:stale_cartpole")
     assert done.returncode == 1
@@ -236,3 +243,39 @@ def test_policies_that_are_arrays(examples):
         assert np.array_equal(stack[i].objects[0], example)
     assert stack[:1].objects.shape == (1, 1)
     assert stack[[0, 1], [0, 0]].objects.shape == (2,)
+
+
+def motor(**options) -> LinearFamily:
+    """A servo whose position is measured in turns: at Σ = I a turn is worth all."""
+    return LinearFamily(
+        [ContextAxis("inertia", 1.0, low=0.0, low_open=True)],
+        A=lambda inertia: [[0, 1], [0, -1 / inertia]],
+        B=lambda inertia: [[0], [1 / inertia]],
+        Q=np.diag([1e4, 1.0]),
+        R=[[1.0]],
+        state_names=["angle [turns]", "speed [turns/s]"],
+        input_names=["torque"],
+        **options,
+    )
+
+
+def test_one_state_that_makes_the_cost_is_a_warning():
+    def check(system):
+        return check_system(system)[-2]
+
+    found = check(motor())
+    assert (found.state, found.ok) == ("warning", True)
+    assert "The start of angle [turns] makes 9" in found.detail
+    assert "State a physical x0_covariance" in found.detail
+    # The share is P_11 / tr P, by another solver; the largest of the contexts tried.
+    shares = []
+    for inertia in (0.75, 1.0, 1.25):
+        A, B, Q, R = (m[0] for m in motor().matrices(np.array([[inertia]])))
+        P = solve_continuous_are(A, B, Q, R)
+        shares.append(P[0, 0] / np.trace(P))
+    assert f"makes {100 * max(shares):.4g} % of the cost" in found.detail
+    # Speeds are as large as the angles that they lead to: both count.
+    assert check(motor(x0_covariance=np.diag([0.01, 4.0]))).state == "ok"
+    assert_system(motor())  # a warning is no failure
+    shown = taskspace("doctor", "tests.byo.own:pendulum")
+    assert "cost of each state" in shown.stdout

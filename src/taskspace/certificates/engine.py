@@ -349,6 +349,9 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         "worst_regret": worst,
     }
     why = grid_sentence(cover, question, worst, setting.provenance, n_lacking)
+    caution = "" if setting.system is None else setting.system.objective.caution
+    if caution and question.rule.averages_starts:
+        why += f" {caution[0].upper()}{caution[1:]}."
     if errors is not None and not np.isnan(errors).all():
         values["standard_error"] = float(np.nanmax(errors))
         why += f" Standard error of its scores: up to {values['standard_error']:.4g}."

@@ -1,7 +1,7 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import xarray as xr
@@ -44,6 +44,7 @@ from taskspace.cover.answer import source_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
+from taskspace.systems.base import System
 
 SHOWN_SOURCES = 12
 NOT_PROVEN = 3  # exit code
@@ -221,6 +222,7 @@ def certify(
             {
                 "path": str(path),
                 **question.to_dict(),
+                "objective": _objective(given.get("system")),
                 "certificates": [c.to_dict() for c in result.certificates],
                 "figures": [str(file) for file in written],
                 "notes": loaded.notes,
@@ -229,6 +231,8 @@ def certify(
     else:
         for note in loaded.notes:
             console.print(f"Note: {shown(note)}")
+        if cost := loaded.table.attrs.get("cost"):
+            console.print(shown(str(cost)))
         _show(result)
         for file in written:
             console.print(f"Figure {shown(file)}")
@@ -273,6 +277,10 @@ def selected(
             f"{saved.n_targets}."
         )
     return saved.sources.tolist()
+
+
+def _objective(system: System | None) -> dict[str, Any] | None:
+    return None if system is None else system.objective.to_dict()
 
 
 def _rates(given: list[float] | None) -> float | list[float] | None:

@@ -20,6 +20,7 @@ from taskspace.trainers import TRAINERS, Trainer
 
 MARKS = {
     "ok": "[green]ok[/green]",
+    "warning": "[yellow]warning[/yellow]",
     "failed": "[red]failed[/red]",
     "skipped": "[yellow]skipped[/yellow]",
 }

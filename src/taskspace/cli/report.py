@@ -55,7 +55,8 @@ def report(
     else:
         for note in loaded.notes:
             console.print(f"Note: {shown(note)}")
-        print_summary(path, loaded.experiment, results, figures, trouble)
+        cost = str(loaded.table.attrs.get("cost", ""))
+        print_summary(path, loaded.experiment, results, figures, trouble, cost)
 
 
 def _stored(path: Path) -> Results | None:

@@ -110,6 +110,7 @@ def run(
         result.results,
         figures,
         f"Run {done} {shown(result.path)} ({result.seconds:.1f} s)",
+        loaded.built_system.objective.statement,
     )
 
 

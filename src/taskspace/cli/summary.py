@@ -24,6 +24,7 @@ def print_summary(
     results: Results,
     figures: list[Path],
     closing: str = "",
+    cost: str = "",
 ) -> None:
     """Print what a run found.
 
@@ -33,6 +34,7 @@ def print_summary(
         results: the answer to the experiment.
         figures: files that were drawn.
         closing: a line about the run itself.
+        cost: what J is, in one sentence.
     """
     kind = results.provenance
     numbers = {
@@ -45,6 +47,8 @@ def print_summary(
         f"{results.spent.trainings_per_source} policies x {results.n_targets:,} "
         f"targets; {numbers}, regret against the {results.best_known_kind}"
     )
+    if cost:
+        console.print(shown(cost))
     last: Question | None = None
     for question, answers in results.by_question:
         _print_covers(question, answers, results)

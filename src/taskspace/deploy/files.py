@@ -274,6 +274,8 @@ def contract(
             "not_finite": "no policy (status refused)",
         },
         "guarantee": library.guarantee.to_dict() | {"applies": _applies(library)},
+        "objective": library.provenance.get("objective")
+        or {"statement": library.provenance.get("cost", "")},
         "arithmetic": arithmetic,
         "notes": list(notes),
         "made": {
@@ -305,8 +307,10 @@ def _sizes(library: PolicyLibrary) -> dict[str, Any]:
     if isinstance(stack, LinearGain):
         n_inputs, n_states = stack.gain.shape[-2:]
         return {
-            "observation": {"size": n_states, "meaning": "state x"},
-            "action": {"size": n_inputs, "meaning": "input u = -K x"},
+            "observation": {"size": n_states, "meaning": "state x"}
+            | _signals(library, "states", n_states),
+            "action": {"size": n_inputs, "meaning": "input u = -K x"}
+            | _signals(library, "inputs", n_inputs),
         }
     if isinstance(stack, Mlp):
         discrete = stack.head == "argmax"
@@ -324,6 +328,12 @@ def _sizes(library: PolicyLibrary) -> dict[str, Any]:
             "action": {"size": 1, "meaning": f"action, 0 to {n_actions - 1}"},
         }
     return {"observation": None, "action": None}
+
+
+def _signals(library: PolicyLibrary, which: str, n: int) -> dict[str, Any]:
+    """Names of states or inputs in their order, where the system says them."""
+    names = library.provenance.get("objective", {}).get(which, ())
+    return {"names": list(names)} if len(names) == n else {}
 
 
 def _versions() -> dict[str, str]:

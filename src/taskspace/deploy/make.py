@@ -197,12 +197,15 @@ def _of_targets(
     n, n_served = len(policy), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
     provenance = provenance_of(table)
+    caution = "" if known.system is None else known.system.objective.caution
+    caution = f" {caution[0].upper()}{caution[1:]}." if caution else ""
     guarantee = Guarantee(
         question,
         "nodes",
         claim(provenance),
         f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
-        "targets nothing is known.",
+        "targets nothing is known."
+        + (caution if question.rule.averages_starts else ""),
         {
             "n_targets": n,
             "n_served": n_served,

@@ -91,8 +91,10 @@ def origin_of(run: Any, policies: Policy | None, system: System | None) -> Origi
     if system is not None:
         axes = {axis.name: (axis.unit, float(axis.default)) for axis in system.axes}
     keys = "system", "trainer", "seed", "best_known_kind", "provenance"
-    keys += "selector", "notes"
+    keys += "selector", "notes", "cost"
     origin = {k: _plain(table.attrs[k]) for k in keys if k in table.attrs}
+    if system is not None:
+        origin["objective"] = system.objective.to_dict()
     without = getattr(run, "without_policies", None) if policies is None else None
     return Origin(table, stack, system, axes, targets, origin, without)
 

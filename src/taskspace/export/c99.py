@@ -149,6 +149,9 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
         f" *   {comment(key)} is {value:.17g} throughout\n"
         for key, value in library.fixed.items()
     )
+    objective = library.provenance.get("objective", {})
+    said = objective.get("statement") or library.provenance.get("cost", "")
+    cost = f" * {comment(said)}\n *\n" if said else ""
     n_seen, n_actions = action_sizes(library.policies)
     act = ""
     if library.policies is not None:
@@ -175,7 +178,7 @@ void {name}_act(int policy, const {name}_real observation[{upper}_N_OBSERVATIONS
  *
  * {comment(library.guarantee.statement)}
  *
-{axes}{fixed} *
+{cost}{axes}{fixed} *
  * A context outside the range {outside[library.outside]}; one that is not finite is
  * refused.
  */

@@ -97,6 +97,7 @@ def evaluate_policies(
         "system": system.id,
         "best_known_kind": kind,
         "provenance": system.provenance,
+        "cost": system.objective.statement,
     }
     if system.n_episodes:
         notes["n_episodes"] = system.n_episodes

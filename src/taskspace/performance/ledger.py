@@ -456,6 +456,7 @@ def table_notes(task: Task, kind: str) -> dict[str, Any]:
         "seed": task.seed,
         "best_known_kind": kind,
         "provenance": task.system.provenance,
+        "cost": task.system.objective.statement,
     }
     if task.system.n_episodes:
         notes["n_episodes"] = task.system.n_episodes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace._lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.objective import Objective
 
 if TYPE_CHECKING:
     from taskspace.systems.affine import AffineFamily, Enclosed
@@ -67,6 +68,7 @@ __all__ = [
     "LinearMatrices",
     "LinearSystem",
     "MassSpringDamper",
+    "Objective",
     "Pendulum",
     "PythonPolicies",
     "Quadrotor",

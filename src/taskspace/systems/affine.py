@@ -18,6 +18,7 @@ from taskspace.systems.linear import (
     LinearMatrices,
     LinearSystem,
     check_horizon,
+    check_names,
     weight_matrix,
 )
 from taskspace.systems.symbols import AXIS, ENCLOSED, Symbol, Tape
@@ -85,6 +86,8 @@ class AffineFamily(LinearSystem):
         time: `"continuous"` or `"discrete"`.
         horizon: time or number of steps; infinite by default.
         name: what to call it in reports.
+        state_names: names of the states, in their order; x1, x2, … if left out.
+        input_names: names of the inputs, likewise; u1, u2, … if left out.
 
     Example:
         >>> car = AffineFamily(
@@ -111,6 +114,8 @@ class AffineFamily(LinearSystem):
     time: Literal["continuous", "discrete"] = "continuous"
     horizon: float = np.inf
     name: str = "affine family"
+    state_names: Sequence[str] | None = None
+    input_names: Sequence[str] | None = None
     id: ClassVar[str] = "affine-family"
 
     def __post_init__(self):
@@ -138,6 +143,23 @@ class AffineFamily(LinearSystem):
                     f"{symbol} must have shape {size} to fit B of shape {(n, m)}, but "
                     f"has {shapes[symbol]}."
                 )
+        check_names("state", self.state_names, n)
+        check_names("input", self.input_names, m)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states; x1, x2, … unless given."""
+        return super().states if self.state_names is None else tuple(self.state_names)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; u1, u2, … unless given."""
+        return super().inputs if self.input_names is None else tuple(self.input_names)
+
+    @property
+    def varying_weights(self) -> tuple[str, ...]:
+        """Which of Q and R have terms with a parameter."""
+        return tuple(x for x in "QR" if any(names for names, _ in self._terms(x)))
 
     @property
     def is_continuous(self) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
+from taskspace.systems.objective import Objective
 
 __all__ = [
     "MEASURES",
@@ -169,6 +170,12 @@ class System(ABC):
     def solved_return(self) -> float | None:
         """J from which a task counts as solved, where that is agreed."""
         return None
+
+    @property
+    def objective(self) -> Objective:
+        """What J is, in words and as far as it goes as data."""
+        mean = f" is a mean of {self.n_episodes} episodes" if self.n_episodes else ""
+        return Objective(f"J of {self.id}{mean}; larger is better.")
 
     @property
     @abstractmethod

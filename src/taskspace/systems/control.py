@@ -29,7 +29,8 @@ def control_family(
 ) -> LinearFamily:
     """A linear family from a function that gives a `control.StateSpace`.
 
-    Only A and B are used: the policies are full-state feedback.
+    Only A and B are used, and the names of states and inputs: the policies are
+    full-state feedback.
 
     Args:
         plant: function of the context, by name, giving the model; all of them in
@@ -70,6 +71,9 @@ def control_family(
             )
         return found
 
+    labels: tuple[list[str] | None, list[str] | None] = (None, None)
+    if isinstance(first, ct.StateSpace):
+        labels = list(first.state_labels), list(first.input_labels)
     discrete = isinstance(first, ct.StateSpace) and first.isdtime(strict=True)
     return LinearFamily(
         context_axes=context_axes,
@@ -81,6 +85,8 @@ def control_family(
         time="discrete" if discrete else "continuous",
         horizon=horizon,
         name=name,
+        state_names=labels[0],
+        input_names=labels[1],
     )
 
 

@@ -12,6 +12,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import ContextAxis, Provenance, System
 from taskspace.systems.lyapunov import closed_loop_cost
+from taskspace.systems.objective import Objective, quadratic_objective
 from taskspace.systems.riccati import riccati_gain, stabilisable
 from taskspace.systems.starts import worst_start_excess
 
@@ -56,6 +57,37 @@ class LinearSystem(System):
     @abstractmethod
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
         """A, B, Q and R at each context row."""
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the states, in their order, a unit in brackets."""
+        return tuple(f"x{i + 1}" for i in range(self._sizes[0]))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, likewise."""
+        return tuple(f"u{i + 1}" for i in range(self._sizes[1]))
+
+    @property
+    def varying_weights(self) -> tuple[str, ...]:
+        """Which of `"Q"` and `"R"` depend on the context."""
+        return ()
+
+    @property
+    def objective(self) -> Objective:
+        """The quadratic cost: Q, R, horizon, names, and Σ over which it is a mean."""
+        default = np.array([[axis.default for axis in self.axes]])
+        _, _, Q, R = self.matrices(default)
+        return quadratic_objective(
+            Q[0],
+            R[0],
+            self.initial_covariance,
+            self.states,
+            self.inputs,
+            self.varying_weights,
+            continuous=self.is_continuous,
+            horizon=float(self.horizon),
+        )
 
     def performance(
         self, policies: Policy, contexts: NDArray[np.float64]
@@ -199,6 +231,9 @@ class LinearFamily(LinearSystem):
         time: `"continuous"` or `"discrete"`.
         horizon: time or number of steps; infinite by default.
         name: what to call it in reports.
+        state_names: names of the states, in their order, with a unit in brackets if
+            you like (`"speed [m/s]"`); x1, x2, … if left out.
+        input_names: names of the inputs, likewise; u1, u2, … if left out.
 
     Example:
         >>> pendulum = LinearFamily(
@@ -222,6 +257,8 @@ class LinearFamily(LinearSystem):
     time: Literal["continuous", "discrete"] = "continuous"
     horizon: float = np.inf
     name: str = "linear family"
+    state_names: Sequence[str] | None = None
+    input_names: Sequence[str] | None = None
     id: ClassVar[str] = "linear-family"
 
     def __post_init__(self):
@@ -242,6 +279,23 @@ class LinearFamily(LinearSystem):
                     f"{symbol} must have shape {size} to fit B of shape {(n, m)}, "
                     f"but has {matrix.shape[1:]}."
                 )
+        check_names("state", self.state_names, n)
+        check_names("input", self.input_names, m)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states; x1, x2, … unless given."""
+        return super().states if self.state_names is None else tuple(self.state_names)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; u1, u2, … unless given."""
+        return super().inputs if self.input_names is None else tuple(self.input_names)
+
+    @property
+    def varying_weights(self) -> tuple[str, ...]:
+        """Which of Q and R are functions."""
+        return tuple(symbol for symbol in "QR" if callable(getattr(self, symbol)))
 
     @property
     def is_continuous(self) -> bool:
@@ -292,6 +346,23 @@ class LinearFamily(LinearSystem):
                 f"gave {matrix.tolist()}."
             )
         return matrix, matrix.shape[0]
+
+
+def check_names(what: str, names: Sequence[str] | None, n: int) -> None:
+    """Refuse names of states or inputs that are not as many, or not different.
+
+    Args:
+        what: `"state"` or `"input"`.
+        names: the names, None for the default ones.
+        n: how many there must be.
+    """
+    if names is None:
+        return
+    if isinstance(names, str) or len(names) != n or len(set(names)) < n:
+        raise InvalidInputError(
+            f"{what}_names must be {n} different names, one per {what}, but got "
+            f"{names!r}."
+        )
 
 
 def weight_matrix(

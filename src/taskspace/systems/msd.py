@@ -59,6 +59,16 @@ class MassSpringDamper(LinearSystem):
         )
 
     @property
+    def states(self) -> tuple[str, ...]:
+        """Position and velocity."""
+        return "position [m]", "velocity [m/s]"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The force."""
+        return ("force [N]",)
+
+    @property
     def is_continuous(self) -> bool:
         """Time is continuous."""
         return True

@@ -106,6 +106,20 @@ class Quadrotor(LinearSystem):
         )
 
     @property
+    def states(self) -> tuple[str, ...]:
+        """Angles, their rates, velocity, position."""
+        angles = ("roll", "pitch", "yaw")
+        moves = [
+            f"{what} {axis}" for what in ("velocity", "position") for axis in "xyz"
+        ]
+        return (*angles, *(f"{angle} rate" for angle in angles), *moves)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The four motors."""
+        return tuple(f"motor {i + 1}" for i in range(4))
+
+    @property
     def is_continuous(self) -> bool:
         """Time is continuous."""
         return True

@@ -23,12 +23,16 @@ from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.lyapunov import gramian
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import environment_outcomes, never_alive
 from taskspace.testing.trials import Trial
 from taskspace.trainers import Lqr, Trainer
 
 __all__ = ["Check", "assert_system", "check_environment", "check_system"]
+
+MOST_OF_THE_COST = 90.0
+"""Percent of the cost from which on one state is said to make it."""
 
 LONG_TRAINING = 60.0
 """Seconds from which a training is not done twice."""
@@ -43,15 +47,19 @@ class Check:
         ok: whether all is well; `None` where that was not checked.
         detail: one sentence with the numbers, and what to do if all is not well or
             was not checked.
+        warning: nothing is wrong, but a person should look at it.
     """
 
     check: str
     ok: bool | None
     detail: str
+    warning: bool = False
 
     @property
-    def state(self) -> Literal["ok", "failed", "skipped"]:
+    def state(self) -> Literal["ok", "failed", "skipped", "warning"]:
         """In one word."""
+        if self.ok and self.warning:
+            return "warning"
         return "skipped" if self.ok is None else "ok" if self.ok else "failed"
 
 
@@ -93,7 +101,8 @@ def check_system(
 
     Returns:
         One `Check` each: `shapes`, `axes alive`, `deterministic`, `common random
-        numbers`, `no NaN`, `larger is better`, `trainer`, `time and memory`.
+        numbers`, `no NaN`, `larger is better`, `trainer`, `time and memory`; for a
+        linear system of several states also `cost of each state`.
     """
     row = (
         np.array([axis.default for axis in system.axes]) if context is None else context
@@ -111,6 +120,8 @@ def check_system(
         ("trainer", _trainer_is_pure),
         ("time and memory", partial(_cost, n_sources=n_sources, n_targets=n_targets)),
     ]
+    if isinstance(system, LinearSystem) and len(system.states) > 1:
+        checks.insert(-1, ("cost of each state", _state_shares))
     return [_guarded(name, partial(check, trial)) for name, check in checks]
 
 
@@ -361,6 +372,40 @@ def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
         f"policies x {n_targets:,} targets: training {time_span(training)}, "
         f"evaluation {time_span(evaluation)} on one of {cores} cores, "
         f"{data_size(memory)}.",
+    )
+
+
+def _state_shares(trial: Trial) -> Check:
+    """Whether the start of one state makes nearly all of the cost."""
+    name, system = "cost of each state", trial.system
+    assert isinstance(system, LinearSystem)
+    contexts = trial.contexts()
+    gains, _ = system.optimal_gain(contexts)
+    A, B, Q, R = system.matrices(contexts)
+    loops = A - B @ gains
+    weights = Q + np.swapaxes(gains, 1, 2) @ R @ gains
+    matrices = gramian(
+        np.swapaxes(loops, 1, 2).copy(), weights, continuous=system.is_continuous
+    )
+    parts = np.diagonal(matrices @ system.initial_covariance, axis1=1, axis2=2)
+    parts = parts[np.isfinite(parts).all(1) & (parts.sum(1) > 0)]
+    if not len(parts):
+        return Check(name, None, "Skipped: no context has a known best gain.")
+    shares = parts / parts.sum(1, keepdims=True)
+    row, state = np.unravel_index(int(shares.argmax()), shares.shape)
+    share, label = 100 * float(shares[row, state]), system.states[state]
+    mean = system.objective.mean_over
+    if share <= MOST_OF_THE_COST:
+        say = f"No state makes more than {share:.0f} % of the cost, a mean over {mean}."
+        return Check(name, True, say)
+    return Check(
+        name,
+        True,
+        f"The start of {label} makes {share:.4g} % of the cost, so how well the other "
+        f"states are controlled hardly counts: the mean is over {mean}. State a "
+        "physical x0_covariance (how far each state is from rest at the start, in its "
+        "own unit, squared), or ask by the criterion every_start, which needs none.",
+        warning=True,
     )
 
 

@@ -133,6 +133,8 @@ class LinearEnclosure(Enclosure):
         self.assumption = self._trace.assumption
         if self.assumption:
             self.basis += f", {self.assumption}"
+        if criterion_named(criterion).averages_starts:
+            self.basis += f"; {system.objective.caution}"
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)
         if not (np.abs(self._gains) <= MAGNITUDE).all():

@@ -99,6 +99,7 @@ class MsdEnclosure(Enclosure):
             "interval arithmetic with outward rounding on the closed-form cost and "
             "optimum of msd-v1, over whole boxes"
         )
+        self.basis += f"; {system.objective.caution}"
         self.criterion, self.judge = criterion, judge
         self.system, self.policies = system, policies
         self._weights = (
