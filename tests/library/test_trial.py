@@ -5,13 +5,35 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import try_library
-from taskspace.deploy.contenders import _counts, _least_worst, uniform_design
+from taskspace.deploy.contenders import _counts, best_rows, uniform_design
 from taskspace.deploy.drift import drift_returns
+from taskspace.deploy.reach import Reach
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis
 
-from .helpers import grid_library, msd, networks
+from .helpers import gains, grid_library, msd, networks
+
+
+def _shape(policies):
+    return policies.gain.shape[:2]
+
+
+class _Flat(ts.systems.System):
+    """J is −1 everywhere; remembers the contexts that it is asked for."""
+
+    id = "flat"
+
+    @property
+    def axes(self):
+        return ContextAxis("x", 1.0), ContextAxis("y", 1.0)
+
+    def __init__(self):
+        self.seen = []
+
+    def performance(self, policies, contexts):
+        self.seen.append(contexts)
+        return np.full((*_shape(policies), len(contexts)), -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +56,14 @@ def test_the_library_is_judged_at_the_true_context(library):
     loss = system.optimum(contexts) - played
     found = {c.name: c for c in trial.contenders}
     assert found["library"].mean_performance == pytest.approx(played.mean())
-    assert found["library"].worst_loss == pytest.approx(loss.max())
+    # The worst is also looked for at the nodes, corners among them.
+    nodes = library.regions.centres
+    at_nodes = np.column_stack([nodes, np.ones(144)])
+    gains = library.policies.gain[library.select(nodes).policy][:, None]
+    there = system.home_performance(LinearGain(gains), at_nodes)[:, 0]
+    worst = max(loss.max(), (system.optimum(at_nodes) - there).max())
+    assert found["library"].worst_loss == pytest.approx(worst)
+    assert (trial.n_contexts, trial.n_tried, trial.n_compared) == (200, 344, 344)
     assert found["library"].within == np.mean(loss <= 0.5)
     best = -np.inf
     for gain in library.policies.gain:
@@ -46,7 +75,9 @@ def test_the_library_is_judged_at_the_true_context(library):
     assert found["optimum"].worst_loss == 0
     assert found["library, best choice"].mean_loss <= found["library"].mean_loss
     assert trial.reference == "the optimum of each context"
-    assert trial.held is None  # nodes are guaranteed, and none was drawn
+    # Nodes are guaranteed, and none was drawn.
+    assert trial.applied == 0
+    assert (trial.spoken, trial.held, trial.violations) == (144, 1.0, 0)
     assert found["interpolated gains"].n_policies <= library.size
 
 
@@ -55,8 +86,86 @@ def test_one_loses_more_than_three(library):
     lost = list(trial.few.values())
     assert lost == sorted(lost, reverse=True)
     assert lost[0] > lost[-1] > 0
-    assert trial.line.startswith("In the worst context one gain loses ")
+    # All four corners, 100 of the 144 nodes with four corners among them, 100 drawn.
+    assert trial.line.startswith("In the worst of 200 contexts tried one gain loses ")
     assert "three lose" in trial.line
+
+
+def test_the_worst_is_looked_for_at_the_corners():
+    """A peak at one corner that no draw of the inside comes near."""
+
+    class Peak(_Flat):
+        def performance(self, policies, contexts):
+            lost = 1000.0 * (contexts == 1.0).all(1)
+            return np.broadcast_to(-1.0 - lost, (*_shape(policies), len(contexts)))
+
+    library = ts.hand_library(gains(3), ts.Points(["x", "y"], np.eye(3, 2) * 0.9 + 0.1))
+    trial = try_library(library, Peak(), n_contexts=20)
+    # (0.1, 0.1), (1, 0.1), (0.1, 1) are nodes; (1, 1) is only a corner.
+    assert [c.worst_loss for c in trial.contenders] == [0.0] * 3
+    assert trial.n_tried == 24
+
+    class Known(Peak):
+        def optimum(self, contexts):
+            return np.full(len(contexts), -1.0)
+
+    trial = try_library(library, Known(), n_contexts=20)
+    assert trial.contenders[0].worst_percent == pytest.approx(1e5)
+    assert trial.contenders[0].mean_percent == 0
+    assert trial.few[1] == pytest.approx(1e5)
+
+
+def test_logarithmic_axes_are_drawn_in_logarithms(tmp_path):
+    """Half of the draws below the geometric middle, in memory and from a file."""
+    space = ts.Grid(x=(1e-3, 1e3, 7, "log"), y=(1.0, 2.0, 3))
+    library = ts.hand_library(gains(21), space)
+    assert library.log_axes == (True, False)
+    library.save(tmp_path / "lib")
+    for made in (library, ts.PolicyLibrary.load(tmp_path / "lib")):
+        system = _Flat()
+        try_library(made, system, n_contexts=1000)
+        drawn = system.seen[0][-1000:]
+        assert abs((drawn[:, 0] < 1.0).mean() - 0.5) < 0.06
+        assert abs((drawn[:, 1] < 1.5).mean() - 0.5) < 0.06
+    even = ts.hand_library(gains(21), ts.Grid(x=(1e-3, 1e3, 7), y=(1.0, 2.0, 3)))
+    system = _Flat()
+    try_library(even, system, n_contexts=1000)
+    assert (system.seen[0][-1000:, 0] < 1.0).mean() < 0.02
+
+
+def test_shares_of_a_range_stay_within_it():
+    rng = np.random.default_rng(0)
+    low = rng.uniform(1e-6, 1.0, 400)
+    high = low * rng.uniform(1.0, 1e6, 400)
+    is_log = rng.random(400) < 0.5
+    reach = Reach(low, high, is_log)
+    np.testing.assert_allclose(reach.at(np.zeros(400)), low, rtol=1e-12)
+    np.testing.assert_allclose(reach.at(np.ones(400)), high, rtol=1e-12)
+    share = rng.random((50, 400))
+    rows = reach.at(share)
+    assert ((rows >= low) & (rows <= high)).all()
+    np.testing.assert_allclose(reach.share(rows), share, atol=1e-9)
+    middle = reach.at(np.full(400, 0.5))
+    np.testing.assert_allclose(
+        middle, np.where(is_log, np.sqrt(low * high), low / 2 + high / 2)
+    )
+
+
+def test_every_row_has_the_same_contexts(library):
+    """What the library refuses counts for nobody: it cannot beat the optimum."""
+    system = msd()[0]
+    trial = try_library(library, system, n_contexts=300, noise=0.3, seed=2)
+    found = {c.name: c for c in trial.contenders}
+    assert found["library"].refused > 0.2
+    assert trial.n_compared < trial.n_tried
+    for one in trial.contenders:
+        assert one.mean_performance <= found["optimum"].mean_performance
+        assert one.within <= found["optimum"].within == 1.0
+    # Negative control: over all that each one played the library would win.
+    rng = np.random.default_rng(2)
+    rows = 0.1 + 7.9 * rng.random((300, 2))
+    optimum = system.optimum(np.column_stack([rows, np.ones(300)]))
+    assert found["library"].mean_performance > optimum.mean()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -66,7 +175,9 @@ def test_best_few_equal_brute_force(seed):
     lost = np.random.default_rng(seed).random((7, 12))
     for k in (1, 2, 3):
         brute = min(lost[list(rows)].min(0).max() for rows in combinations(range(7), k))
-        assert _least_worst(lost, k) == brute
+        rows = best_rows(lost, k)
+        assert len(rows) <= k
+        assert lost[rows].min(0).max() == brute
 
 
 def test_a_guarantee_at_measured_contexts(library):
@@ -170,7 +281,8 @@ def test_designs():
     assert _counts(7, 2, least=1) in ((7, 1), (1, 7))
     assert _counts(8, 3, least=2) == (2, 2, 2)
     assert _counts(3, 2, least=2) is None
-    points = uniform_design(np.array([0.0, 0.0]), np.array([1.0, 2.0]), 4)
+    reach = Reach(np.array([0.0, 0.0]), np.array([1.0, 2.0]), np.zeros(2, bool))
+    points = uniform_design(reach, 4)
     assert points.tolist() == [[0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [0.75, 1.5]]
 
 

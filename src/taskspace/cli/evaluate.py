@@ -52,7 +52,8 @@ def evaluate(
         ),
     ],
     contexts: Annotated[
-        int, typer.Option(help="Contexts to draw from the range.")
+        int,
+        typer.Option(help="Contexts to draw; corners and nodes are tried beside them."),
     ] = 1000,
     noise: Annotated[
         float,
@@ -229,8 +230,9 @@ def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
 
 def _show(trial: Trial, word: str) -> None:
     view = Table(
-        title=f"{trial.n_contexts:,} contexts of the range; n policies; losses, "
-        f"mean and worst, against {trial.reference}",
+        title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
+        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
+        f"{trial.reference}",
         title_justify="left",
     )
     view.add_column("", no_wrap=True)
@@ -253,7 +255,10 @@ def _show(trial: Trial, word: str) -> None:
     if trial.held is None:
         console.print(f"The {word} spoke of none of these contexts.")
     else:
-        said = f"The {word} spoke of {100 * trial.applied:.4g} % of these contexts"
+        said = (
+            f"The {word} spoke of {trial.spoken:,} of {trial.n_tried:,} contexts tried "
+            f"({100 * trial.applied:.4g} % of those drawn)"
+        )
         if trial.violations:
             console.print(
                 f"[red]![/red] {said} and was broken at {trial.violations:,} of them "
@@ -264,8 +269,8 @@ def _show(trial: Trial, word: str) -> None:
     refused = trial.contenders[0].refused
     if refused:
         console.print(
-            f"The library refused {100 * refused:.3g} % of the contexts as outside its "
-            "range; they count in no mean."
+            f"The library refused {100 * refused:.3g} % of the drawn contexts; they "
+            "are left out of every row."
         )
     if trial.noise:
         console.print(

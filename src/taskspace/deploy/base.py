@@ -21,7 +21,7 @@ from taskspace.deploy.records import (
     Selection,
     Status,
 )
-from taskspace.deploy.regions import NamedRegions, Regions
+from taskspace.deploy.regions import GridRegions, NamedRegions, Regions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
@@ -49,6 +49,8 @@ class PolicyLibrary:
         fixed: context axes that the range does not vary, and their values.
         rule: how one of several policies that serve was chosen.
         provenance: where it comes from, plain JSON values.
+        log_axes: whether each axis is logarithmic; by the borders of a grid if left
+            out.
     """
 
     entries: tuple[Entry, ...]
@@ -61,6 +63,7 @@ class PolicyLibrary:
     fixed: Mapping[str, float] = field(default_factory=dict)
     rule: str = "given"
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    log_axes: tuple[bool, ...] = ()
 
     def __post_init__(self):
         if not self.entries:
@@ -72,6 +75,16 @@ class PolicyLibrary:
         if not self.units:
             object.__setattr__(self, "units", ("",) * len(self.names))
         n_axes = len(self.regions.low)
+        if not self.log_axes:
+            found = (False,) * n_axes
+            if isinstance(self.regions, GridRegions):
+                found = self.regions.log_axes
+            object.__setattr__(self, "log_axes", found)
+        if len(self.log_axes) != n_axes or (self.low[list(self.log_axes)] <= 0).any():
+            raise InvalidInputError(
+                f"Logarithmic axes must be given for all {n_axes} axes and be "
+                f"positive, but got log_axes {self.log_axes} and low {self.low}."
+            )
         if len(self.names) != n_axes or len(self.units) != n_axes:
             raise InvalidInputError(
                 f"There must be one name and one unit for each of {n_axes} axes, but "

@@ -10,6 +10,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 from taskspace.cover import minimum_cover
 from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.reach import Reach, reach_of
 from taskspace.policies import LinearGain, Policy
 from taskspace.sets import pack
 from taskspace.spaces import Points
@@ -20,6 +21,7 @@ __all__ = [
     "Designer",
     "Pool",
     "best_few",
+    "best_rows",
     "designer_of",
     "nearest_design",
     "uniform_design",
@@ -72,20 +74,15 @@ class Designer:
         """
         d = len(library.low)
         n = max(2, int(N_CANDIDATES ** (1 / d)))
-        return self(uniform_design(library.low, library.high, n**d))
+        return self(uniform_design(reach_of(library), n**d))
 
     def interpolated(
-        self,
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
-        size: int,
-        rows: NDArray[np.float64],
+        self, reach: Reach, size: int, rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], int]:
         """Gains between the corners of a grid of designs, multilinear.
 
         Args:
-            low: lower corner of the range.
-            high: upper corner.
+            reach: the range.
             size: designs that may be used, at most.
             rows: contexts within the range.
 
@@ -93,14 +90,15 @@ class Designer:
             The gain of each context, and how many designs it took; 0 where `size` is
             too small for a grid with corners.
         """
-        counts = _counts(size, len(low), least=2)
+        counts = _counts(size, len(reach.low), least=2)
         if counts is None:
             return np.empty((0, 0, 0)), 0
-        axes = [np.linspace(a, b, n) for a, b, n in zip(low, high, counts, strict=True)]
-        mesh = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
-        gains = np.asarray(self(mesh).arrays()["gain"])
+        axes = [np.linspace(0.0, 1.0, n) for n in counts]
+        mesh = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(counts))
+        gains = np.asarray(self(reach.at(mesh)).arrays()["gain"])
         table = gains.reshape(*counts, *gains.shape[1:])
-        return RegularGridInterpolator(axes, table)(rows), len(mesh)
+        share = np.clip(reach.share(rows), 0.0, 1.0)
+        return RegularGridInterpolator(axes, table)(share), len(mesh)
 
 
 class Pool(Designer):
@@ -109,13 +107,11 @@ class Pool(Designer):
     Args:
         points: the contexts that they were made for, in the library's axes.
         policies: a stack with one leading dim.
-        width: width of each axis.
+        reach: the range of the library.
     """
 
-    def __init__(
-        self, points: NDArray[np.float64], policies: Policy, width: NDArray[np.float64]
-    ):
-        self.points, self.policies, self.width = points, policies, width
+    def __init__(self, points: NDArray[np.float64], policies: Policy, reach: Reach):
+        self.points, self.policies, self.reach = points, policies, reach
 
     def __call__(self, points: NDArray[np.float64]) -> Policy:
         """The policy of the nearest context that has one.
@@ -123,7 +119,7 @@ class Pool(Designer):
         Args:
             points: contexts in the library's axes.
         """
-        return self.policies[nearest_design(self.points, points, self.width)]
+        return self.policies[nearest_design(self.points, points, self.reach)]
 
     def candidates(self, library: PolicyLibrary) -> Policy:
         """The policies themselves, evenly thinned if there are many.
@@ -150,30 +146,24 @@ def designer_of(
     if pool is not None:
         space, policies = pool
         columns = [list(space.names).index(name) for name in library.names]
-        width = library.high - library.low
-        return Pool(space.points[:, columns], policies, width)
+        return Pool(space.points[:, columns], policies, reach_of(library))
     if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
         return Designer(library, system)
     return None
 
 
-def uniform_design(
-    low: NDArray[np.float64], high: NDArray[np.float64], size: int
-) -> NDArray[np.float64]:
+def uniform_design(reach: Reach, size: int) -> NDArray[np.float64]:
     """The middles of a grid of equal boxes, as many as `size` allows.
 
     Args:
-        low: lower corner of the range.
-        high: upper corner.
+        reach: the range.
         size: boxes at most.
     """
-    counts = _counts(size, len(low), least=1)
+    counts = _counts(size, len(reach.low), least=1)
     assert counts is not None
-    axes = [
-        a + (b - a) * (np.arange(n) + 0.5) / n
-        for a, b, n in zip(low, high, counts, strict=True)
-    ]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
+    axes = [(np.arange(n) + 0.5) / n for n in counts]
+    mesh = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+    return reach.at(mesh.reshape(-1, len(counts)))
 
 
 def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
@@ -187,17 +177,16 @@ def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
 
 
 def nearest_design(
-    points: NDArray[np.float64], rows: NDArray[np.float64], width: NDArray[np.float64]
+    points: NDArray[np.float64], rows: NDArray[np.float64], reach: Reach
 ) -> NDArray[np.int64]:
     """Number of the design nearest to each context, axes in widths of the range.
 
     Args:
         points: contexts of the designs.
         rows: contexts.
-        width: width of each axis.
+        reach: the range.
     """
-    scale = np.where(width > 0, width, 1.0)
-    apart = (rows[:, None] - points[None]) / scale
+    apart = reach.share(rows)[:, None] - reach.share(points)[None]
     return (apart**2).sum(-1).argmin(1)
 
 
@@ -212,15 +201,15 @@ def best_few(
     """Worst loss in percent that the best 1, 2, 3, … policies leave.
 
     Each context uses the best of them. The few are searched among candidates on a
-    grid (and the library's own), for the drawn contexts; so the numbers are
-    reached, and better ones may exist.
+    grid (and the library's own), for some of the contexts; what they lose is the worst
+    of all. So better ones may exist, and a context that was not tried may lose more.
 
     Args:
         library: gives the range and its own policies as candidates.
         system: the tasks.
         designer: makes the candidates; None for the library's own policies alone.
         numbers: how many policies.
-        contexts: full context rows to serve.
+        contexts: full context rows to serve, those that matter most first.
         reference: J that losses are against, of each context.
     """
     stack: Any = library.policies
@@ -230,26 +219,49 @@ def best_few(
     settings = {} if stack.kind == "python" else stack.settings()
     arrays = {name: array[:, None] for name, array in stack.arrays().items()}
     stack = type(stack).from_arrays(arrays, settings)
-    judged = slice(0, N_JUDGED)
-    score = system.performance(stack, contexts[judged])[:, 0]
+    # The first ones, and as many of the others, evenly thinned.
+    n, half = len(contexts), N_JUDGED // 2
+    judged = np.unique([*range(min(n, half)), *np.linspace(0, n - 1, half).astype(int)])
+    lost = _lost(system, stack, contexts[judged], reference[judged])
+    found: dict[int, float] = {}
+    for k in sorted(numbers):
+        if k <= len(lost):
+            rows = best_rows(lost, k)
+            worst = _lost(system, stack[rows], contexts, reference).min(0).max()
+            found[k] = min([100 * float(worst), *found.values()])
+    return found
+
+
+def _lost(
+    system: System,
+    stack: Any,
+    contexts: NDArray[np.float64],
+    reference: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Loss over the size of the reference, `(policy, context)`, at least 0."""
+    score = system.performance(stack, contexts)[:, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        lost = (reference[judged] - score) / np.abs(reference[judged])
-    lost = np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
-    return {k: 100 * _least_worst(lost, k) for k in numbers if k <= len(lost)}
+        lost = (reference - score) / np.abs(reference)
+    return np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
 
 
-def _least_worst(lost: NDArray[np.float64], k: int) -> float:
-    """The smallest worst loss that some `k` rows were found to leave."""
+def best_rows(lost: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """At most `k` rows that leave the smallest worst loss that was found.
+
+    Args:
+        lost: loss of each policy at each context.
+        k: how many rows.
+    """
+    best = np.array([lost.max(1).argmin()])
     if k == 1:
-        return float(lost.max(1).min())
+        return best
     levels = np.unique(lost[np.isfinite(lost)])
     low, high = 0, len(levels) - 1
-    best = float(lost.max(1).min())
     while low <= high:
         middle = (low + high) // 2
         cover = minimum_cover(pack(lost <= levels[middle]), time_limit=SEARCH_SECONDS)
         if cover.coverage == 1.0 and cover.size <= k:
-            best = min(best, float(lost[cover.sources].min(0).max()))
+            best = min(best, cover.sources, key=lambda rows: lost[rows].min(0).max())
             high = middle - 1
         else:
             low = middle + 1

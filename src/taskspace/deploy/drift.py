@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.contenders import Designer, Pool
+from taskspace.deploy.reach import reach_of
 from taskspace.policies import LinearGain
 from taskspace.spaces import Points
 from taskspace.systems.base import System
@@ -28,6 +29,8 @@ MAX_STEPS = 20_000
 Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Acting = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 """Actions for measured contexts and observations, one a row."""
+Moving = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""The contexts of a step of all episodes, and what is measured of them."""
 
 
 def drift_returns(
@@ -64,8 +67,8 @@ def drift_returns(
 
     library = library.with_outside("clamp")
     rng = np.random.default_rng(seed + 1)
-    width = library.high - library.low
-    start = rng.random((N_EPISODES, len(width)))
+    reach = reach_of(library)
+    start = rng.random((N_EPISODES, len(reach.low)))
     end = start + drift * rng.choice([-1.0, 1.0], start.shape)
     n_steps, dt = N_STEPS, 1.0
     if isinstance(system, SimulatedSystem):
@@ -73,12 +76,12 @@ def drift_returns(
     elif isinstance(system, LinearSystem):
         n_steps, dt = _steps(library, system)
 
-    def at(step: int) -> NDArray[np.float64]:
+    blur = noise * rng.standard_normal((n_steps, *start.shape))
+
+    def at(step: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         where = start + (end - start) * (step / max(1, n_steps - 1))
         folded = 1 - np.abs(1 - np.mod(where, 2))  # reflected at 0 and 1
-        return library.low + width * folded
-
-    blur = noise * width * rng.standard_normal((n_steps, *start.shape))
+        return reach.at(folded), reach.at(folded + blur[step])
 
     if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
         gain = library.policies.gain
@@ -96,7 +99,7 @@ def drift_returns(
             np.zeros(gain.shape[-1]), system.initial_covariance, N_EPISODES
         )
         return {
-            name: _linear(library, system, way, at, blur, states, n_steps, dt)
+            name: _linear(library, system, way, at, states, n_steps, dt)
             for name, way in ways.items()
         }, []
     if isinstance(system, SimulatedSystem):
@@ -118,7 +121,7 @@ def drift_returns(
 
             acts["network with context"] = sighted
         return {
-            name: _simulated(library, system, act, at, blur, n_steps)
+            name: _simulated(library, system, act, at, n_steps)
             for name, act in acts.items()
         }, []
     return {}, [
@@ -159,8 +162,7 @@ def _linear(
     library: PolicyLibrary,
     system: LinearSystem,
     way: Gains,
-    at: Callable[[int], NDArray[np.float64]],
-    blur: NDArray[np.float64],
+    at: Moving,
     states: NDArray[np.float64],
     n_steps: int,
     dt: float,
@@ -168,8 +170,8 @@ def _linear(
     """Mean of −cost; the context and the gain are held over each step (RK4)."""
     x, cost = states.copy(), np.zeros(len(states))
     for step in range(n_steps):
-        rows = at(step)
-        K = way(rows + blur[step])
+        rows, told = at(step)
+        K = way(told)
         A, B, Q, R = system.matrices(_rows(library, system, rows))
         closed = A - B @ K
         weight = Q + np.swapaxes(K, 1, 2) @ R @ K
@@ -200,8 +202,7 @@ def _simulated(
     library: PolicyLibrary,
     system: "SimulatedSystem",
     act: "Acting",
-    at: Callable[[int], NDArray[np.float64]],
-    blur: NDArray[np.float64],
+    at: Moving,
     n_steps: int,
 ) -> float:
     """Mean return of episodes played side by side."""
@@ -210,15 +211,15 @@ def _simulated(
     with jax.enable_x64(False):
         step = jax.jit(jax.vmap(system.step))
         observe = jax.jit(jax.vmap(system.observe))
-        keys = jax.random.split(jax.random.key(system.episode_seed), len(at(0)))
-        rows: Any = _rows(library, system, at(0)).astype(np.float32)
+        keys = jax.random.split(jax.random.key(system.episode_seed), len(at(0)[0]))
+        rows: Any = _rows(library, system, at(0)[0]).astype(np.float32)
         state = jax.vmap(system.reset)(keys, rows)
         total, alive = np.zeros(len(rows)), np.ones(len(rows), bool)
         for t in range(n_steps):
-            where = at(t)
+            where, told = at(t)
             rows = _rows(library, system, where).astype(np.float32)
             seen = np.asarray(observe(state, rows))
-            action = act(where + blur[t], seen)
+            action = act(told, seen)
             noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
             if action.dtype.kind == "f":
                 action = action.astype(np.float32)

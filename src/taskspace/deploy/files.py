@@ -94,6 +94,7 @@ def save_library(
         "version": FORMAT_VERSION,
         "names": list(library.names),
         "units": list(library.units),
+        "log_axes": list(library.log_axes),
         "fixed": dict(library.fixed),
         "outside": library.outside,
         "rule": library.rule,
@@ -186,6 +187,7 @@ def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary
         record["fixed"],
         record["rule"],
         record["provenance"],
+        tuple(record.get("log_axes", [])),
     )
     check_fields(found)
     return found

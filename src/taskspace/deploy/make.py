@@ -328,10 +328,14 @@ def _of_boxes(
         why,
         {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
     )
-    return _finish(
-        known, regions, entries, guarantee, "certified", outside, None, fixed,
-        names=tuple(axes[live].tolist()),
-    )  # fmt: skip
+    names = tuple(axes[live].tolist())
+    made = _finish(
+        known, regions, entries, guarantee, "certified", outside, None, fixed, names
+    )
+    if isinstance(known.targets, Grid):
+        on_log = [axis.name for axis in known.targets.axes if axis.scale == "log"]
+        made = replace(made, log_axes=tuple(name in on_log for name in names))
+    return made
 
 
 def _check_subject(known: Origin, cover: Any, question: Question) -> None:

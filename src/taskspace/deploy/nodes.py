@@ -131,6 +131,15 @@ class GridRegions(Regions):
         return np.array([v[-1] for v in self.values])
 
     @property
+    def log_axes(self) -> tuple[bool, ...]:
+        """Axes whose borders are geometric means, not arithmetic ones."""
+        return tuple(
+            bool(v[0] > 0 and (b == _borders(v, True)).all())
+            and not bool((b == _borders(v, False)).all())
+            for v, b in zip(self.values, self.borders, strict=True)
+        )
+
+    @property
     def centres(self) -> NDArray[np.float64]:
         """The nodes."""
         mesh = np.meshgrid(*self.values, indexing="ij")

@@ -1,8 +1,10 @@
 """A library put on trial: off the grid, measured with noise, beside the alternatives.
 
-Contexts are drawn from the range of the library, not from its nodes. Every contender
-is judged by the system itself at the true context: what it loses against the optimum
-of that context where that is known, or against the best of all contenders there.
+Contexts are drawn from the range of the library, on logarithmic axes in logarithms.
+Means are over these; the worst is also looked for at corners of the range and at nodes.
+Every contender is judged by the system itself at the true context: what it loses
+against the optimum of that context where that is known, or against the best of all
+contenders there. A context that one contender refuses counts for none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,7 @@ from taskspace.deploy.contenders import (
 )
 from taskspace.deploy.drift import drift_returns
 from taskspace.deploy.networks import network_scores, training_steps
+from taskspace.deploy.reach import landmarks, reach_of
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
@@ -51,16 +54,16 @@ class Contender:
     Args:
         name: what it is.
         n_policies: how many policies it holds; 0 for one a context.
-        mean_performance: mean J over the contexts.
+        mean_performance: mean J over the drawn contexts.
         mean_loss: mean of reference − J; infinite where it failed somewhere.
-        worst_loss: largest reference − J.
+        worst_loss: largest reference − J of all contexts that were tried.
         mean_percent: mean loss in percent of the reference.
-        worst_percent: largest loss in percent of the reference.
-        failed: share of the contexts where J is −inf.
-        refused: share of the contexts for which it gave no policy; they count in no
-            other number but `within`.
-        within: share of the contexts served within the library's ε, None if there is
-            no question.
+        worst_percent: largest loss in percent of all contexts that were tried.
+        failed: share of the drawn contexts where J is −inf.
+        refused: share of the drawn contexts for which it gave no policy; they count
+            in no other number, of no contender.
+        within: share of the drawn contexts served within the library's ε, None if
+            there is no question.
         n_repeats: of how many draws or seeds this is the one in the middle, by mean J.
         spread: least and largest `mean_performance`, `mean_percent`, `worst_percent`
             and `within` of all of them; empty for one.
@@ -86,15 +89,20 @@ class Trial:
 
     Args:
         n_contexts: how many contexts were drawn.
+        n_tried: how many were tried with corners and nodes.
+        n_compared: those of them that no contender refused.
         seed: of the draw.
         noise: standard deviation of the measured context, in widths of the range.
         reference: what losses are against.
         contenders: the library first.
-        applied: share of the contexts that the guarantee, or the estimate, spoke of.
+        applied: share of the drawn contexts that the guarantee, or the estimate, spoke
+            of.
+        spoken: of how many contexts that were tried it spoke.
         held: share of those where it was kept; None if it never spoke.
         violations: contexts where it spoke and was not kept.
-        outside: share of measured contexts outside the range.
-        few: the worst loss in percent of the best 1, 2, 3, … policies.
+        outside: share of the drawn contexts that were measured outside the range.
+        few: the worst loss in percent of the best 1, 2, 3, … policies, of the compared
+            contexts.
         drift: how far the context moved in an episode, in widths of the range.
         drifting: mean return of each contender while the context drifts.
         notes: what could not be had, and why.
@@ -104,11 +112,14 @@ class Trial:
     """
 
     n_contexts: int
+    n_tried: int
+    n_compared: int
     seed: int
     noise: float
     reference: str
     contenders: tuple[Contender, ...]
     applied: float
+    spoken: int
     held: float | None
     violations: int
     outside: float
@@ -130,7 +141,7 @@ class Trial:
         ]
         if not parts:
             return ""
-        text = f"In the worst context {', '.join(parts)}"
+        text = f"In the worst of {self.n_compared:,} contexts tried {', '.join(parts)}"
         return f"{text} against {self.reference}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,10 +172,12 @@ def try_library(
     Args:
         library: a library with policies.
         system: the tasks.
-        n_contexts: contexts drawn uniformly from the range of the library.
+        n_contexts: contexts drawn uniformly from the range of the library, on
+            logarithmic axes in logarithms. Corners of the range, and nodes of the
+            library or corners of its boxes, at most as many, are tried beside them.
         seed: of all that is drawn.
         noise: standard deviation of the measured context, as a share of the width of
-            each axis; the library selects by what is measured.
+            each axis (of its logarithm); the library selects by what is measured.
         drift: if above 0, also episodes in which the context moves by this share of
             the width of each axis.
         pool: other policies to make uniform and random libraries of: the contexts they
@@ -184,11 +197,14 @@ def try_library(
     """
     _check(library, noise, drift, n_contexts)
     rng = np.random.default_rng(seed)
-    width = library.high - library.low
-    rows = library.low + width * rng.random((n_contexts, len(width)))
+    reach = reach_of(library)
+    drawn = reach.at(rng.random((n_contexts, len(reach.low))))
+    rows = np.concatenate([landmarks(library, n_contexts), drawn])
+    is_drawn = np.arange(len(rows)) >= len(rows) - n_contexts
     measured = rows
     if noise > 0:
-        measured = rows + noise * width * rng.standard_normal(rows.shape)
+        blur = noise * rng.standard_normal(rows.shape)
+        measured = reach.at(reach.share(rows) + blur)
     contexts = _full(library, system, rows)
     notes: list[str] = []
     chosen = library.select(measured)
@@ -198,7 +214,7 @@ def try_library(
         "library": (library.size, _taken(own, np.asarray(chosen.policy))[None])
     }
     scores["library, best choice"] = (library.size, own.max(0)[None])
-    single = _finite_mean(own).argmax()
+    single = _finite_mean(own[:, is_drawn]).argmax()
     scores["one policy of it"] = (1, own[single][None])
     designer = designer_of(library, system, pool)
     if designer is None:
@@ -214,7 +230,7 @@ def try_library(
         scores[NETWORK] = (1, made)
     best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
     optimum = system.optimum(contexts)
-    known = np.zeros(n_contexts, bool) if optimum is None else ~np.isnan(optimum)
+    known = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
     reference, against = best, "the best of all contenders"
     if optimum is not None and known.all():
         reference, against = optimum, "the optimum of each context"
@@ -230,9 +246,17 @@ def try_library(
         policy = chosen.policy
         return _within(library, system, contexts, name, score, reference, policy)
 
+    # The same contexts in every row: what one refuses is left out of all.
+    refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
+    compared: NDArray[np.bool_] = ~np.asarray(refused.any(0))
     contenders = tuple(
         _middle(
-            [_contender(name, size, s, reference, within(name, s)) for s in repeats]
+            [
+                _contender(
+                    name, size, s, reference, within(name, s), compared, is_drawn
+                )
+                for s in repeats
+            ]
         )
         for name, (size, repeats) in scores.items()
     )
@@ -242,7 +266,11 @@ def try_library(
     held = violations = None
     if kept is not None and spoke.any():
         held, violations = float(kept[spoke].mean()), int((~kept[spoke]).sum())
-    few = best_few(library, system, designer, FEW, contexts, reference)
+    few: dict[int, float] = {}
+    if compared.any():
+        few = best_few(
+            library, system, designer, FEW, contexts[compared], reference[compared]
+        )
     drifting: dict[str, float] = {}
     if drift > 0:
         drifting, why = drift_returns(
@@ -250,17 +278,20 @@ def try_library(
             network=networks[0] if networks else None,
         )  # fmt: skip
         notes += why
-    inside = (measured >= library.low) & (measured <= library.high)
+    beyond = (measured < library.low) | (measured > library.high)
     return Trial(
         n_contexts,
+        len(rows),
+        int(compared.sum()),
         seed,
         noise,
         against,
         contenders,
-        float(spoke.mean()),
+        float(spoke[is_drawn].mean()),
+        int(spoke.sum()),
         held,
         violations or 0,
-        float((~inside.all(1)).mean()),
+        float(beyond[is_drawn].max(1).mean()),
         few,
         drift,
         drifting,
@@ -323,20 +354,20 @@ def _others(
     rng: np.random.Generator,
 ) -> None:
     """Uniform and random libraries of the same size, and interpolated gains."""
-    low, width = library.low, library.high - library.low
+    reach = reach_of(library)
     seen = np.clip(measured, library.low, library.high)
-    points = uniform_design(library.low, library.high, library.size)
+    points = uniform_design(reach, library.size)
     made = _performance(system, designer(points), contexts)
-    nearest = nearest_design(points, seen, width)
+    nearest = nearest_design(points, seen, reach)
     scores["uniform library"] = (len(points), _taken(made, nearest)[None])
     drawn = []
     for _ in range(N_RANDOM):
-        spots = low + width * rng.random((library.size, len(width)))
+        spots = reach.at(rng.random((library.size, len(reach.low))))
         made = _performance(system, designer(spots), contexts)
-        drawn.append(_taken(made, nearest_design(spots, seen, width)))
+        drawn.append(_taken(made, nearest_design(spots, seen, reach)))
     scores["random library"] = (library.size, np.array(drawn))
     if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
-        gains, n = designer.interpolated(library.low, library.high, library.size, seen)
+        gains, n = designer.interpolated(reach, library.size, seen)
         if n:
             score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
             scores["interpolated gains"] = (n, score[None])
@@ -439,27 +470,31 @@ def _contender(
     score: NDArray[np.float64],
     reference: NDArray[np.float64],
     within: NDArray[np.bool_] | None,
+    compared: NDArray[np.bool_],
+    is_drawn: NDArray[np.bool_],
 ) -> Contender:
-    played = ~np.isnan(score)
-    score, reference = score[played], reference[played]
+    refused = np.isnan(score[is_drawn])
+    if within is not None:
+        within = within[compared & is_drawn]
+    score, reference, drawn = score[compared], reference[compared], is_drawn[compared]
     failed = np.isneginf(score)
     loss = np.where(failed, np.inf, reference - score)
     percent = np.where(failed, np.inf, 100 * _share(loss, reference))
     return Contender(
         name,
         size,
-        _mean(score),
-        _mean(loss),
+        _mean(score[drawn]),
+        _mean(loss[drawn]),
         float(loss.max(initial=-np.inf)),
-        _mean(percent),
+        _mean(percent[drawn]),
         float(percent.max(initial=-np.inf)),
-        float(failed.sum() / len(played)),
-        float((~played).mean()),
-        None if within is None else float(within.mean()),
+        _mean(failed[drawn]),
+        float(refused.mean()),
+        None if within is None else _mean(within),
     )
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def _mean(values: NDArray[Any]) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
