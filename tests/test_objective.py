@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from taskspace.library.files import contract, load_library, save_library
 
 import taskspace as ts
 from taskspace.certificates import certify
+from taskspace.deploy.files import contract, load_library, save_library
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files
 from taskspace.policies import LinearGain
@@ -18,6 +18,7 @@ from taskspace.systems import (
     LinearFamily,
     MassSpringDamper,
     Objective,
+    Quadrotor,
 )
 from tests.test_cli import taskspace
 
@@ -83,6 +84,9 @@ def test_names_of_states():
     assert (affine.states, affine.varying_weights) == (("a", "b"), ("Q",))
     # Systems of episodes say less, and no certificate of theirs is a mean over x0.
     assert isinstance(CartPole().objective, Objective)
+    # Names are a description: who gives them computes the same J.
+    assert (default.provenance, affine.provenance) == ("exact", "exact")
+    assert Quadrotor().provenance == "exact"
     assert CartPole().objective.caution == ""
 
 

@@ -88,7 +88,10 @@ MEASURES: tuple[str, ...] = ("every_start",)
 """Scores beside J that a criterion may read; see `System.scores`."""
 
 # What a class may redefine without a change of J.
-FREE = frozenset({"axes", "settings", "solved_return", "contexts", "environment"})
+FREE = frozenset(
+    {"axes", "settings", "solved_return", "contexts", "environment"}
+    | {"objective", "states", "inputs", "varying_weights"}
+)
 # Faster ways to what `performance` gives: of no use beside another `performance`.
 SHORTCUTS = ("home_performance", "reduce_family", "within_regret")
 
