@@ -141,10 +141,13 @@ def _warm_loops() -> None:
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
     from taskspace.systems.msd import MassSpringDamper
+    from taskspace.systems.twofold import twofold_gramian
     from taskspace.trainers import Lqr
 
     space, trainer = Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)), Lqr(n_policies=2)
     evaluate(MassSpringDamper(horizon=2.0), trainer, space, seed=0)
+    one = np.ones((1, 1))
+    twofold_gramian(-one, one, one, one, one, one, True)
 
 
 def _warm_boxes() -> None:

@@ -15,10 +15,11 @@ doubling (Smith 1968): $X_{2m} = X_m + \Phi_m X_m \Phi_m^\top$, $\Phi_{2m} = \Ph
 
 An infinite horizon ends when $\Phi$ is negligible in units of X itself,
 $\Phi_{ij}^2 X_{jj} \ll X_{ii}$, so units of states and time do not matter. It is
-unstable when the trace of $\Phi$, a sum of powers of eigenvalues, is far above 1. A
-loop that took many doublings is solved for its residual too; where that correction
-is not small, or nothing was decided, a careful method has the last word
-(`taskspace.systems.careful`), for this pair alone.
+unstable when the trace of $\Phi$, a sum of powers of eigenvalues, is far above 1, by
+more than rounding of F can have made it. A loop that took many doublings is solved for
+its residual too. Where that correction is not small, where the terms of the cost cancel
+(coordinates that hide what is small), or nothing was decided, a careful method has the
+last word (`taskspace.systems.careful`), for this pair alone.
 
 `LANES` problems run in step in the innermost loops, which the compiler turns into
 vector instructions. A lane that has converged is frozen, so its result does not
@@ -47,6 +48,11 @@ CLEARLY = 40
 EASY = 14
 # Largest relative correction of a checked loop.
 ACCURATE = 1e-11
+# Rounding of X grows with the doublings; times the terms of the cost over their sum.
+CANCELLED = 2e-10
+UNIT = 2.0**-53
+# Growth is sure if rounding, times the square of what powers of F may reach, is below.
+SPURIOUS = 1e-6
 # Beyond so many, rounding of F X Fᵀ − X hides a correction of that size.
 CHECKED = 21
 # ‖F‖h ≤ 1/8 and 12 terms leave a remainder below 1e-17 (2·‖F‖h enters X_h).
@@ -280,6 +286,39 @@ def _verdict(e, x, w, step):
 
 
 @njit(cache=True, error_model="numpy")
+def _own_size(f, w):
+    """Square of the size of F in the best units of its states: Σ |F_ij F_ji|."""
+    n = f.shape[0]
+    total = 0.0
+    for i in range(n):
+        total += f[i, i, w] * f[i, i, w]
+        for j in range(i):
+            total += 2.0 * abs(f[i, j, w] * f[j, i, w])
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _doubt(f, state, steps, continuous):
+    """Leave open what rounding may have made grow."""
+    n = f.shape[0]
+    for w in range(LANES):
+        if state[w] != UNSTABLE:
+            continue
+        rate = 46.0 / 2.0 ** (steps[w] + 1)  # |Φ| is about 1e20
+        if continuous:
+            norm = 0.0
+            for i in range(n):
+                total = 0.0
+                for j in range(n):
+                    total += abs(f[i, j, w])
+                norm = max(norm, total)
+            rate *= norm
+        # Powers of F grow up to its size over the rate before they tell the rate.
+        if not UNIT * _own_size(f, w) <= SPURIOUS * rate * rate:
+            state[w] = UNDECIDED
+
+
+@njit(cache=True, error_model="numpy")
 def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
     """Solve for the residual of lanes that took long; doubt where it is not small.
 
@@ -324,6 +363,7 @@ def _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous):
     x[:, :, :] = x0
     _start(f, x, e, work, tmp, lane, continuous)
     _to_the_end(e, x, tmp, lane, state, steps)
+    _doubt(f, state, steps, continuous)
     doubtful = False
     for w in range(LANES):
         doubtful |= state[w] == DONE and steps[w] > EASY
@@ -442,7 +482,7 @@ def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
                     _finite_steps(f, x0, x, e, tmp, int(horizon))
             for w in range(min(LANES, n_targets - first)):
                 t = first + w
-                total = 0.0
+                total, size = 0.0, 0.0
                 for i in range(n):
                     for j in range(n):
                         weight = q[t, i, j]
@@ -450,10 +490,17 @@ def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
                             for v in range(n_inputs):
                                 weight += gain[u, i] * r[t, u, v] * gain[v, j]
                         total += weight * x[i, j, w]
+                        size += abs(weight * x[i, j, w])
                 if state[w] == UNSTABLE:
                     total = np.inf
                 elif state[w] == UNDECIDED or not abs(total) < np.inf:
                     total = np.nan
+                elif state[w] == DONE:
+                    rounding = 2.0 ** min(steps[w], EASY) * UNIT
+                    if not continuous:
+                        rounding *= max(1.0, _own_size(f, w) / n)
+                    if not rounding * size <= CANCELLED * abs(total):
+                        total = np.nan
                 cost[t] = total
                 if len(xs):
                     for i in range(n):

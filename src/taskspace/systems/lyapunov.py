@@ -27,7 +27,8 @@ def closed_loop_cost(
 ) -> NDArray[np.float64]:
     """Cost of every gain at every context.
 
-    Stability is that of F = A − BK as rounded to float64.
+    Ordinary pairs are computed with F = A − BK in float64. Where that is not enough,
+    stability and cost are those of the matrices as given.
 
     Args:
         gains: K, shape `(policy, n_inputs, n_states)`.
@@ -54,27 +55,30 @@ def closed_loop_cost(
 
     over_rows(kernel, len(gains))
     for p, t in np.argwhere(np.isnan(cost)):
-        loop = a[t].copy()  # rounded as in the kernel, input by input
-        for column, row in zip(b[t].T, gains[p], strict=True):
-            loop -= np.outer(column, row)
-        weight = q[t] + gains[p].T @ r[t] @ gains[p]
-        cost[p, t] = _one_cost(loop, weight, x0, continuous, horizon)
+        pair = a[t], b[t], q[t], r[t], gains[p]
+        if np.isinf(horizon):
+            cost[p, t] = careful_gramian(*pair, x0, continuous)[1]
+        else:
+            cost[p, t] = _overflowed_cost(*pair, x0, continuous, horizon)
     return cost
 
 
-def _one_cost(
-    loop: NDArray[np.float64],
-    weight: NDArray[np.float64],
+def _overflowed_cost(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    q: NDArray[np.float64],
+    r: NDArray[np.float64],
+    gain: NDArray[np.float64],
     x0: NDArray[np.float64],
     continuous: bool,
     horizon: float,
 ) -> float:
-    """Cost of a pair that the kernel left open."""
-    if np.isinf(horizon):
-        with np.errstate(all="ignore"):
-            cost = float(np.sum(weight * careful_gramian(loop, x0, continuous)))
-        return cost if cost < np.inf else np.inf
-    # Something overflowed. It matters only if it is excited and weighed.
+    """Cost of a pair with a finite horizon in which a number overflowed."""
+    loop = a.copy()  # rounded as in the kernel, input by input
+    for column, row in zip(b.T, gain, strict=True):
+        loop -= np.outer(column, row)
+    weight = q + gain.T @ r @ gain
+    # It matters only if it is excited and weighed.
     keep = excited_and_seen(loop, x0, weight)
     if keep.all():
         return np.inf
@@ -140,5 +144,7 @@ def gramian(
     over_rows(kernel, n_loops)
     out[np.isinf(cost)] = np.inf
     for i in np.flatnonzero(np.isnan(cost)):
-        out[i] = careful_gramian(loops[i], x0[i], continuous)
+        out[i], _ = careful_gramian(
+            loops[i], b[i], q[i], r[i], gain[0], x0[i], continuous
+        )
     return out
