@@ -230,7 +230,6 @@ def test_help_is_there_for_every_command():
 
 def test_bad_input_of_cover(run_dir, tmp_path):
     assert "epsilon >= 0 must hold" in refused("cover", run_dir, "--epsilon=-0.1")
-    assert "--epsilon is needed" in refused("cover", run_dir)
     assert "does not exist" in refused("cover", tmp_path / "nothing", "--epsilon", 1)
     assert "Did you mean 'regret'?" in refused(
         "cover", run_dir, "--epsilon", 1, "--criterion", "regert"

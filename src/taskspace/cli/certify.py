@@ -11,12 +11,14 @@ from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.certificates.sentences import context_words
+from taskspace.cli.asked import asked_question
 from taskspace.cli.inputs import load_table
 from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.numbers import source_places
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    EpsilonOption,
     HeaderOption,
     IgnoreOption,
     JudgeOption,
@@ -43,7 +45,6 @@ from taskspace.cover import Cover
 from taskspace.cover.answer import source_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.questions import Question
 from taskspace.systems.base import System
 
 SHOWN_SOURCES = 12
@@ -58,9 +59,9 @@ MARKS = {
 
 def certify(
     path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")],
-    epsilon: Annotated[float, typer.Option(help="Tolerance.")],
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    epsilon: EpsilonOption = None,
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     radius: Annotated[
         float | None,
         typer.Option(
@@ -171,7 +172,7 @@ def certify(
             f"{option} says how often to draw contexts; say from what: --law uniform."
         )
     _memory.limit(memory)
-    question = Question(criterion, judge, epsilon=epsilon)
+    question = asked_question(path, criterion, judge, epsilon)
     with progress_console.status("load"):
         loaded = load_table(
             path,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from taskspace import _memory
 from taskspace._files import write_atomically
+from taskspace.cli.asked import asked_question, has_questions
 from taskspace.cli.budget import (
     cover_at,
     smallest,
@@ -49,7 +50,6 @@ from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.questions import Question
 
 
 def cover(
@@ -64,8 +64,8 @@ def cover(
         float | None,
         typer.Option(help="Tolerance; not for set-cover files.", show_default=False),
     ] = None,
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
         float, typer.Option(help="Seconds until a search ends, loading included.")
@@ -154,11 +154,11 @@ def cover(
         writable(file)
     figure_file(plot)
     question = None
-    if epsilon is not None:
-        question = Question(criterion, judge, epsilon=epsilon)
-    elif budget is not None and not is_set_cover(path):
-        question = Question(criterion, judge, epsilon=0.0)
-    seeks_epsilon = question is not None and epsilon is None
+    seeks_epsilon = budget is not None and epsilon is None and not is_set_cover(path)
+    if epsilon is not None or seeks_epsilon or has_questions(path):
+        question = asked_question(
+            path, criterion, judge, epsilon, any_epsilon=seeks_epsilon
+        )
     _check_options(
         seeks_epsilon, method, {"share": share, "weights": weights, "costs": costs}
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from taskspace._files import inside, write_atomically
+from taskspace.cli.asked import asked_question
 from taskspace.cli.inputs import load_table
 from taskspace.cli.options import (
     ContextsOption,
@@ -30,7 +31,6 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
-from taskspace.questions import Question
 
 
 def explore(
@@ -55,8 +55,8 @@ def explore(
             show_default=False,
         ),
     ] = None,
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     rows: Annotated[
         int, typer.Option(help="Sources in the file beside those of the covers.")
     ] = 300,
@@ -104,7 +104,7 @@ def explore(
 
     questions = []
     if epsilon is not None:
-        questions.append(Question(criterion, judge, epsilon=epsilon))
+        questions.append(asked_question(path, criterion, judge, epsilon))
     reader = Reader(
         path,
         lambda: load_table(

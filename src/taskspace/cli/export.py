@@ -11,11 +11,13 @@ import typer
 from rich.table import Table
 
 from taskspace.certificates import certify
+from taskspace.cli.asked import asked_question
 from taskspace.cli.certify import NOT_PROVEN, is_proven, selected
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
     CriterionOption,
+    EpsilonOption,
     HeaderOption,
     JudgeOption,
     LowerIsBetterOption,
@@ -46,10 +48,10 @@ def export(
         Path,
         typer.Argument(help="A run, an archive, or a matrix file (without policies)."),
     ],
-    epsilon: Annotated[float, typer.Option(help="Tolerance.")],
     to: Annotated[Path, typer.Option(help="New folder for the library.")],
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    epsilon: EpsilonOption = None,
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     certified: Annotated[
         bool,
         typer.Option(
@@ -108,7 +110,7 @@ def export(
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, look-up tables.
     """
-    question = Question(criterion, judge, epsilon=epsilon)
+    question = asked_question(path, criterion, judge, epsilon)
     wanted = _formats(formats)
     _check_new(to)
     with progress_console.status("load") as status:

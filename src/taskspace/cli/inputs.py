@@ -218,10 +218,6 @@ def load_set_cover(path: Path, *, unicost: bool = False) -> SetCoverProblem:
         unicost: ignore its costs.
     """
     _check_exists(path)
-    if is_run(path) or is_archive(path):
-        raise InvalidInputError(
-            f"{path} is a run, so --epsilon is needed, e.g. --epsilon 0.2."
-        )
     problem = read_set_cover_file(path)
     return replace(problem, costs=None) if unicost else problem
 

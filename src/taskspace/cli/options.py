@@ -13,6 +13,7 @@ from taskspace.questions import Question
 __all__ = [
     "ContextsOption",
     "CriterionOption",
+    "EpsilonOption",
     "HeaderOption",
     "IgnoreOption",
     "JudgeOption",
@@ -31,10 +32,27 @@ __all__ = [
 ]
 
 CriterionOption = Annotated[
-    str, typer.Option(help=f"What loss means: {', '.join(CRITERIA)}.")
+    str | None,
+    typer.Option(
+        help=f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
+        "experiment, else regret.",
+        show_default=False,
+    ),
 ]
 JudgeOption = Annotated[
-    str, typer.Option(help="Which policy of each source's family counts: worst, best.")
+    str | None,
+    typer.Option(
+        help="Which policy of each source's family counts: worst, best. If left out, "
+        "that of the run's experiment, else worst.",
+        show_default=False,
+    ),
+]
+EpsilonOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Tolerance; that of the run's experiment if left out.",
+        show_default=False,
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 LowerIsBetterOption = Annotated[
@@ -129,12 +147,11 @@ def question_options(question: Question) -> str:
     Args:
         question: what was asked.
     """
-    words = [f"--epsilon {_shortest(question.epsilon)}"]
-    if question.criterion != "regret":
-        words.append(f"--criterion {question.criterion}")
-    if question.judge != "worst":
-        words.append(f"--judge {question.judge}")
-    return " ".join(words)
+    # All of it: what is left out would be that of the run's experiment.
+    return (
+        f"--epsilon {_shortest(question.epsilon)} --criterion {question.criterion} "
+        f"--judge {question.judge}"
+    )
 
 
 def command_options(path: Path, question: Question | None, **given: Any) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taskspace.cli.asked import asked_question
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.options import (
     ContextsOption,
@@ -29,7 +30,7 @@ from taskspace.cli.output import (
     shown,
 )
 from taskspace.cover.methods import find_cover
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import UnknownNameError
 from taskspace.questions import Question
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def plot(
             show_default=False,
         ),
     ] = None,
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     method: Annotated[
         str, typer.Option(help="Method of the cover that a map shows.")
     ] = "minimum",
@@ -115,7 +116,8 @@ def plot(
             row_names=row_names,
             trust=trust,
         )
-        question = _question(loaded, criterion, judge, epsilon, kind)
+        finds = kind == "profile"
+        question = asked_question(path, criterion, judge, epsilon, any_epsilon=finds)
         loaded = loaded.asked(question)
         status.update(f"draw {kind}")
         figure = _draw(loaded, kind, question, method, source, time_limit, seed)
@@ -124,27 +126,6 @@ def plot(
         print_json({"file": str(file), "kind": kind, **question.to_dict()})
         return
     console.print(f"{shown(file)}: {kind}, {shown(question.statement)}")
-
-
-def _question(
-    loaded: TableInput, criterion: str, judge: str, epsilon: float | None, kind: str
-) -> Question:
-    if epsilon is not None:
-        return Question(criterion, judge, epsilon=epsilon)
-    if loaded.experiment is not None:
-        mine = [
-            question
-            for question in loaded.experiment.questions
-            if (question.criterion, question.judge) == (criterion, judge)
-        ]
-        if mine:
-            return mine[0]
-    if kind == "profile":
-        return Question(criterion, judge, epsilon=0.0)
-    raise InvalidInputError(
-        f"A {kind} figure needs a tolerance, and no question of this path has "
-        f"criterion {criterion!r} and judge {judge!r}. Give --epsilon."
-    )
 
 
 def _draw(

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from taskspace import _memory
 from taskspace._files import inside
+from taskspace.cli.asked import asked_question
 from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
 from taskspace.cli.inputs import TableInput, load_table
 from taskspace.cli.kernels import compile_kernels
@@ -61,8 +62,8 @@ def profile(
     n_epsilons: Annotated[
         int, typer.Option("--n", help="How many tolerances to choose.")
     ] = 20,
-    criterion: CriterionOption = "regret",
-    judge: JudgeOption = "worst",
+    criterion: CriterionOption = None,
+    judge: JudgeOption = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
     lower_is_better: LowerIsBetterOption = None,
@@ -93,8 +94,10 @@ def profile(
     clock = Clock(time_limit, began=began())
     _memory.limit(memory)
     writable(plot)
-    questions = [Question(criterion, judge, epsilon=e) for e in epsilon or [0.0]]
-    question = questions[0]
+    first = epsilon[0] if epsilon else None
+    question = asked_question(path, criterion, judge, first, any_epsilon=True)
+    for each in epsilon or ():
+        question.at(each)  # a wrong one shows before anything is loaded
     with stage_progress() as report:
         report("load", 0, 1)
         loaded = load_table(

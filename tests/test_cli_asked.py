@@ -1,0 +1,110 @@
+"""Commands ask of a run what its experiment asks, and say what they took from it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import taskspace as ts
+from taskspace.cli import app
+from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs.archive import write_archive
+
+VALUES = {
+    "name": "asked",
+    "seed": 0,
+    "system": {"id": "msd-v1"},
+    "space": {"k": [0.5, 4.0, 4], "c": [0.5, 4.0, 4]},
+    "trainer": {"id": "lqr", "n_policies": 2, "noise": 0.05},
+    "criteria": [
+        {"criterion": "ratio", "judge": "best", "epsilon": [0.05, 0.1]},
+        {"criterion": "floor", "judge": "worst", "epsilon": [30.0]},
+    ],
+    "cover": {"methods": ["greedy"]},
+}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("asked")
+    run_experiment(Experiment.from_dict(VALUES), folder / "run")
+    write_archive(RunStore.open(folder / "run"), folder / "run.npz")
+    return folder
+
+
+def ask(*words):
+    done = CliRunner().invoke(app, [*map(str, words), "--format", "json"])
+    # 3: an answer, but no proof over the whole box.
+    assert done.exit_code in (0, 3), (done.output, done.exception)
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "run.npz"])
+def test_what_is_left_out_is_that_of_the_experiment(paths, name):
+    """Before, `cover RUN` asked for the worst policy's regret, whatever was run."""
+    for given, expected, taken in (
+        ([], ("ratio", "best", 0.05), "--criterion ratio --judge best --epsilon 0.05"),
+        (["--epsilon", 0.2], ("ratio", "best", 0.2), "--criterion ratio --judge best"),
+        (["--criterion", "floor"], ("floor", "worst", 30.0), "--epsilon 30"),
+        (
+            ["--judge", "worst"],
+            ("floor", "worst", 30.0),
+            "--criterion floor --epsilon 30",
+        ),
+    ):
+        record, said = ask("cover", paths / name, *given)
+        found = record["criterion"], record["judge"], record["epsilon"]
+        assert found == expected
+        assert f"As in the run's experiment: {taken}." in " ".join(said.split())
+    whole = ["--criterion", "floor", "--judge", "worst", "--epsilon", 40]
+    record, said = ask("cover", paths / name, *whole)
+    assert record["criterion"] == "floor"
+    assert "As in" not in said
+
+
+def test_every_command_that_asks_does_so(paths):
+    run = paths / "run"
+    words = "--criterion ratio --judge best"
+    for command in (
+        ["profile", run, "--n", "3"],
+        ["certify", run, "--time-limit", "1"],
+        ["export", run, "--to", paths / "lib"],
+        ["explore", run, "--epsilon", "0.1", "--out", paths / "page.html"],
+        ["plot", run, "map", "--out", paths / "map.png"],
+        ["cover", run, "--budget", "2"],
+    ):
+        _, said = ask(*command)
+        assert f"As in the run's experiment: {words}" in " ".join(said.split()), command
+
+
+def test_of_several_questions_regret_counts(tmp_path):
+    """A signed cover may leave any regret, so it is not taken without being asked."""
+    criteria = [
+        {"criterion": "signed", "epsilon": [0.2]},
+        {"criterion": "regret", "epsilon": [0.7]},
+    ]
+    run_experiment(
+        Experiment.from_dict(VALUES | {"criteria": criteria}), tmp_path / "run"
+    )
+    record, said = ask("cover", tmp_path / "run")
+    assert (record["criterion"], record["epsilon"]) == ("regret", 0.7)
+    assert "As in the run's experiment: --epsilon 0.7." in " ".join(said.split())
+
+
+def test_a_matrix_has_no_question_of_its_own(tmp_path):
+    ts.write_matrix(
+        ts.table_from_matrix([[-1.0, -2.0], [-2.0, -1.0]]), tmp_path / "m.npz"
+    )
+    record, said = ask("cover", tmp_path / "m.npz", "--epsilon", "0.5")
+    assert (record["criterion"], record["judge"]) == ("regret", "worst")
+    assert "As in" not in said
+    done = CliRunner().invoke(app, ["certify", str(tmp_path / "m.npz")])
+    assert "--epsilon is needed" in str(done.exception)
+
+
+def test_a_selection_has_the_tolerance_it_was_made_for(tmp_path):
+    experiment = Experiment.from_dict(VALUES)
+    question = experiment.questions[0].at(0.3)
+    run_selection(experiment, tmp_path / "out", question=question)
+    record, _ = ask("cover", tmp_path / "out")
+    assert (record["criterion"], record["epsilon"]) == ("ratio", 0.3)
