@@ -12,7 +12,9 @@ from taskspace.certificates.gate import TableGate
 from taskspace.certificates.setting import make_setting
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
-from taskspace.systems.base import System, reduce_family
+from taskspace.systems.base import System, overridden, reduce_family
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.preiss import Quadrotor, ScalarLqr
 from taskspace.systems.tabular import TabularFamily
 
 LQR = ts.trainers.Lqr(n_policies=1, noise=0.0)
@@ -140,8 +142,11 @@ def test_what_changes_no_j_keeps_its_promise():
     assert {Named.provenance, Own.provenance, TabularFamily.provenance} == {"exact"}
     assert type("Mixed", (Mixin, MassSpringDamper), {}).provenance == "given"
     assert MassSpringDamper.reduce_family is not System.reduce_family
-    for kind in (LinearFamily, ts.systems.AffineFamily, MassSpringDamper):
+    kinds = (LinearFamily, ts.systems.AffineFamily, Quadrotor, ScalarLqr)
+    for kind in (*kinds, MassSpringDamper):
         assert kind.provenance == "exact"
+    for kind in kinds:
+        assert overridden(kind, LinearSystem) is None
 
 
 @pytest.mark.parametrize("system", [Worn(), StatedWorn()], ids=["worn", "stated"])
