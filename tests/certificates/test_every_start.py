@@ -12,6 +12,7 @@ from taskspace.certificates import certify
 from taskspace.certificates.enclosures import Boxes, LinearEnclosure, enclosure_for
 from taskspace.deploy.trial import try_library
 from taskspace.errors import InvalidInputError
+from taskspace.performance import provenance_of
 from taskspace.policies import LinearGain
 from taskspace.show.page.build import collect
 from taskspace.systems import LinearFamily, MassSpringDamper, Pendulum, ScalarLqr
@@ -187,6 +188,7 @@ def test_a_table_gets_the_score_later():
         ts.loss(plain, "every_start")
     gains = stack(system, system.contexts(SPACE))
     later = ts.add_scores(plain, "every_start", system, gains)
+    assert provenance_of(later) == "exact"
     np.testing.assert_array_equal(
         ts.loss(later, "every_start"), ts.loss(lqr_table(system), "every_start")
     )

@@ -100,8 +100,9 @@ def add_scores(
             continue
         for judge, reduced in (("worst", scores.min(1)), ("best", scores.max(1))):
             found.setdefault(reduced_name(measure, judge), []).append(reduced)
+    said = {"provenance": system.provenance}
     return table.assign(
-        {name: (DIMS[name], np.concatenate(parts)) for name, parts in found.items()}
+        {name: (DIMS[name], np.concatenate(x), said) for name, x in found.items()}
     )
 
 
