@@ -45,9 +45,9 @@ def main() -> None:
         found = certified_cover(bounds, system, space, EPSILON, time_limit=10)
         total = time.perf_counter() - begin
         assert found.certificate.holds
-        table = ts.evaluate(system, trainer, space, seed=0)
+        table = ts.evaluate(system, trainer, space, seed=0).table
         on_grid = ts.minimum_cover(
-            ts.table_sets(table, "regret", "worst", EPSILON), time_limit=5
+            ts.Question("regret", "worst", epsilon=EPSILON).sets(table), time_limit=5
         )
         print(
             f"{space.size:7d}  {n_pairs // space.size:5d}  {seconds:8.2f}  "

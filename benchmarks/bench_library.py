@@ -95,7 +95,7 @@ def certified_library():
     space = ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20))
     system = ts.systems.MassSpringDamper()
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     contexts = system.contexts(space)
     policies = trainer.train(system, contexts, seed=0).policies
     enclosure = MsdEnclosure(
@@ -103,7 +103,7 @@ def certified_library():
     )
     cover = ts.certified_cover(enclosure, system, space, EPSILON, time_limit=120.0)
     start = time.perf_counter()
-    library = ts.library(table, cover, policies=policies, system=system)
+    library = ts.library(ts.Study.of(table, system=system, policies=policies), cover)
     seconds = time.perf_counter() - start
     print(
         f"certified: {cover.certificate.holds}, {library.size} gains, "

@@ -18,7 +18,6 @@ import numpy as np
 from selenium import webdriver
 
 import taskspace as ts
-from taskspace.cli.inputs import load_table
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show.page import Reader, build_page, render
 
@@ -116,7 +115,7 @@ class Stopwatch:
 
 def from_path(path: Path) -> tuple[str, str]:
     watch = Stopwatch()
-    reader = Reader(path, lambda: load_table(path), options={"time_limit": 4.0})
+    reader = Reader(path, options={"time_limit": 4.0})
     html = render(reader.read())
     return html, str(watch)
 

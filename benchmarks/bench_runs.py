@@ -44,7 +44,7 @@ def overhead(name: str, options: list[str]) -> float:
             experiment.sources,
             targets=experiment.target_space,
             seed=experiment.seed,
-        )
+        ).table
         answer(table, experiment)
 
     def in_a_directory():

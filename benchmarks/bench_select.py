@@ -97,7 +97,7 @@ def main() -> None:
     for name in options.worlds:
         system, trainer, space, questions = worlds(options.points)[name]
         began = time.perf_counter()
-        table = ts.evaluate(system, trainer, space, seed=0)
+        table = ts.evaluate(system, trainer, space, seed=0).table
         losses = questions[0].losses(table).values
         print(
             f"\n{name}: {space.size} candidates and targets; the full table took "

@@ -93,8 +93,8 @@ def covers(table: xr.Dataset) -> None:
             said = f"regret, {judge}, ε = {epsilon:g}: greedy {greedy.size}, "
             said += f"minimum {best.lower_bound} to {best.size}"
             if judge == "worst":
-                even = uniform_cover(sets, (20, 20))
-                sizes = [random_cover(sets, seed).size for seed in range(100)]
+                even = uniform_cover(sets, shape=(20, 20))
+                sizes = [random_cover(sets, seed=seed).size for seed in range(100)]
                 said += f", even sub-grid {even.size}, random {np.mean(sizes):.3g}"
                 said += f" ± {np.std(sizes, ddof=1) / 10:.2g}"
                 said += f" ({min(sizes)} to {max(sizes)}): {names(table, best.sources)}"
@@ -189,7 +189,7 @@ def judge(table: xr.Dataset, policies: Mlp) -> None:
     cases = [(e, least_assignment(table, asked(e))) for e in JUDGED] + [(25.0, one)]
     for epsilon, assignment in cases:
         question = asked(epsilon)
-        left = question.left(table, assignment)
+        left = question.assigned_losses(table, assignment)
         print(f"## ε = {epsilon:g}: {names(table, np.unique(assignment))}")
         print(f"on the closer look: largest regret {left.max():.2f}, ", end="")
         print(f"within ε: {(left <= epsilon).sum()} of {len(left)}")

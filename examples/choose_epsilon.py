@@ -9,9 +9,11 @@ import taskspace as ts
 def main(n: int = 20, n_epsilons: int = 12, time_limit: float = 20.0) -> None:
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
-    loss = ts.loss(table, criterion="regret")
-    points = ts.complexity_profile(loss, n_epsilons=n_epsilons, time_limit=time_limit)
+    study = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    question = ts.Question("regret", epsilon=0.0)  # a profile asks at many ε
+    points = ts.complexity_profile(
+        study, question, n_epsilons=n_epsilons, time_limit=time_limit
+    )
     print("   ε      policies needed")
     for point in points:
         if point.upper is None:

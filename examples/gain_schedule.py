@@ -12,7 +12,7 @@ import control
 import numpy as np
 
 import taskspace as ts
-from taskspace.export.control import gain_schedule
+from taskspace.export.control import library_schedule
 from taskspace.systems import ContextAxis
 from taskspace.systems.control import control_family
 
@@ -54,7 +54,7 @@ def with_parameter() -> control.NonlinearIOSystem:
     )  # fmt: skip
 
 
-def schedule(n: int):
+def find_library(n: int) -> ts.PolicyLibrary:
     """The fewest gains for rope lengths from 1 to 10 m, and who serves what."""
     family = control_family(
         lambda length: control.StateSpace(*matrices(length), np.eye(4), 0),
@@ -64,15 +64,16 @@ def schedule(n: int):
     )
     space = ts.Grid(length=(1.0, 10.0, n))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(family, trainer, space, seed=0)
-    loss = ts.loss(table, criterion="ratio")
-    cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.02), time_limit=10)
-    return cover, gain_schedule(family, space, cover.assignment)
+    study = ts.evaluate(family, trainer, space, seed=0)
+    question = ts.Question("ratio", epsilon=0.02)
+    cover = ts.minimum_cover(study, question, time_limit=10)
+    return ts.library(study, cover, outside="clamp")
 
 
 def main(n: int = 91, seconds: float = 20.0) -> None:
-    cover, gains = schedule(n)
-    print(f"{cover.size} gains serve {n} rope lengths within 2 % of the optimum.")
+    library = find_library(n)
+    gains = library_schedule(library)
+    print(f"{library.size} gains serve {n} rope lengths within 2 % of the optimum.")
     time = np.linspace(0.0, seconds, 201)
     still = np.zeros((5, len(time)))  # x_d = 0, u_d = 0
     start = [1.0, 0.0, 0.0, 0.0]

@@ -34,13 +34,11 @@ def main(n: int = 2, total_steps: int = 24_576, horizon: int = 500) -> None:
         seconds = time.perf_counter() - began
         print(f"{stage} {done} of {total} ({seconds:.0f} s)", flush=True)
 
-    contexts = system.contexts(space)
-    trained = trainer.train(system, contexts, seed=0, progress=progress)
-    table = ts.evaluate_policies(system, trained.policies, space, sources=space)
-    print(f"scores at home: {table['home_performance'].values.ravel().tolist()}")
-    loss = ts.loss(table, criterion="regret")
+    study = ts.evaluate(system, trainer, space, seed=0, progress=progress)
+    scores = study.table["home_performance"].values.ravel()
+    print(f"scores at home: {scores.tolist()}")
     for epsilon in (10, 50, 100):
-        cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon))
+        cover = ts.minimum_cover(study, ts.Question("regret", epsilon=epsilon))
         print(
             f"{cover.size} of {space.size} trainings serve "
             f"{100 * cover.coverage:.0f} % within {epsilon} steps of the best"

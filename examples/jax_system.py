@@ -78,10 +78,9 @@ def main(n: int = 3, total_steps: int = 100_000) -> None:
         print(f"{check.check}: {check.state}. {check.detail}")
     space = ts.Grid(mass=(0.5, 4.0, n, "log"), current=(-0.6, 0.6, n))
     trainer = ts.trainers.Ppo(n_policies=1, total_steps=total_steps)
-    table = ts.evaluate(boat, trainer, space, seed=0)
-    loss = ts.loss(table, criterion="regret")
+    study = ts.evaluate(boat, trainer, space, seed=0)
     for epsilon in (0.5, 1.0, 2.0, 5.0):
-        cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon))
+        cover = ts.minimum_cover(study, ts.Question("regret", epsilon=epsilon))
         print(f"ε = {epsilon}: {cover.size} of {space.size} policies are enough")
 
 

@@ -9,6 +9,7 @@ everywhere within 10 % of the optimal cost?
 import numpy as np
 
 import taskspace as ts
+from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
 
 GRAVITY = 9.81
@@ -29,12 +30,13 @@ pendulum = LinearFamily(
 def main(n: int = 20) -> None:
     space = ts.Grid(length=(0.3, 2.0, n), mass=(0.2, 2.0, n, "log"))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(pendulum, trainer, space, seed=0)
-    loss = ts.loss(table, criterion="ratio")  # extra cost relative to the optimum
-    cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.1), time_limit=10)
+    study = ts.evaluate(pendulum, trainer, space, seed=0)
+    question = ts.Question("ratio", epsilon=0.1)  # extra cost relative to the optimum
+    cover = ts.minimum_cover(study, question, time_limit=10)
     proof = "proven minimal" if cover.optimal else f"at least {cover.lower_bound}"
     print(f"{cover.size} gains serve all {space.size} pendulums ({proof}):")
-    gains, _ = pendulum.optimal_gain(pendulum.contexts(space))
+    assert isinstance(study.policies, LinearGain)
+    gains = study.policies.gain[:, 0]
     for source in cover.sources:
         served = int((cover.assignment == source).sum())
         context = ", ".join(f"{k} {v:.2f}" for k, v in space.context(source).items())

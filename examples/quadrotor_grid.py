@@ -12,7 +12,6 @@ says how much of the 256 is the price of that proof, not that the proof is not n
 import numpy as np
 
 import taskspace as ts
-from taskspace.policies import LinearGain
 
 PUBLISHED = 256
 
@@ -22,17 +21,16 @@ def main(n: int = 4, n_samples: int = 2000, seed: int = 0) -> None:
     axis = (0.1, 1.0, n, "log")
     space = ts.Grid(thrust=axis, roll=axis, pitch=axis, yaw=axis)
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
-    loss = ts.loss(table, criterion="ratio")
-    gains, _ = system.optimal_gain(system.contexts(space))
+    study = ts.evaluate(system, trainer, space, seed=0)
+    assert study.policies is not None
     between = 10 ** np.random.default_rng(seed).uniform(-1, 0, (n_samples, 4))
     optimum = system.optimum(between)
     assert optimum is not None
     print(f"published: {PUBLISHED} controllers for α = 2, proven for every σ")
     for alpha in (2.0, 1.5, 1.2, 1.1):
-        cover = ts.minimum_cover(ts.tolerance_sets(loss, alpha - 1), time_limit=20)
-        stack = LinearGain(gains[cover.sources][:, None])
-        score = system.performance(stack, between)[:, 0]
+        question = ts.Question("ratio", epsilon=alpha - 1)
+        cover = ts.minimum_cover(study, question, time_limit=20)
+        score = system.performance(study.policies[cover.sources], between)[:, 0]
         # Each sample gets the best of the chosen gains.
         ratio = (score / optimum).min(0)
         proof = "proven least" if cover.optimal else f"at least {cover.lower_bound:g}"

@@ -1,4 +1,4 @@
-r"""A transfer matrix from a spreadsheet: several policies a source, costs, contexts.
+r"""A transfer matrix from a spreadsheet: several policies per source, costs, contexts.
 
     python examples/spreadsheet.py
 
@@ -31,16 +31,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.csv"
         path.write_text(SHEET)
-        table = ts.read_matrix(path, lower_is_better=True, missing="not served")
+        study = ts.open(path, lower_is_better=True, missing="not served")
         # Any other format holds the same: .tsv, .parquet, .npz, .nc, .zarr.
-        again = ts.read_matrix(ts.write_matrix(table, Path(folder) / "scores.npz"))
-        assert again["performance"].equals(table["performance"])
-    for note in table.attrs["notes"]:
+        again = ts.open(ts.write_matrix(study.table, Path(folder) / "scores.npz"))
+        assert again.table["performance"].equals(study.table["performance"])
+    for note in study.notes:
         print(f"note: {note}")
     for judge, meaning in (("worst", "whichever seed"), ("best", "the best seed")):
-        loss = ts.loss(table, criterion="ratio", judge=judge)
-        cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon=0.2))
-        names = table["source"].values[cover.sources].tolist()
+        cover = ts.minimum_cover(study, ts.Question("ratio", judge, epsilon=0.2))
+        names = study.table["source"].values[cover.sources].tolist()
         text = f"{', '.join(names)} serve {100 * cover.coverage:.0f} % of the slopes"
         print(f"{meaning}: {text} within 20 % of the least energy")
 

@@ -22,10 +22,9 @@ SCORES = np.array(
 
 
 def main() -> None:
-    table = ts.table_from_matrix(SCORES)
-    loss = ts.loss(table, criterion="regret")
+    study = ts.study_from(SCORES)
     for epsilon in (5, 10, 20, 30):
-        cover = ts.minimum_cover(ts.tolerance_sets(loss, epsilon))
+        cover = ts.minimum_cover(study, ts.Question("regret", epsilon=epsilon))
         served = {
             int(source): [TASKS[t] for t in np.flatnonzero(cover.assignment == source)]
             for source in sorted(cover.sources)

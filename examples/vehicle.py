@@ -57,9 +57,8 @@ def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
     )
     contexts = car.contexts(space)
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    policies = trainer.train(car, contexts, seed=0).policies
-    bounds = enclosure_for(car, policies, contexts, "ratio", "worst")
-    assert bounds is not None
+    study = ts.evaluate(car, trainer, space, seed=0)
+    bounds = enclosure_for(car, study.policies, contexts, "ratio", "worst")
     bounds.bounds(ts.certificates.Boxes.points(contexts[:1]))
     start = time.perf_counter()
     cover = certified_cover(

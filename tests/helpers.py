@@ -28,4 +28,4 @@ def small_table(n: int = 6, n_policies: int = 3, noise: float = 0.3):
     """A small table of the mass-spring-damper."""
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
     trainer = ts.trainers.Lqr(n_policies=n_policies, noise=noise)
-    return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=3)
+    return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=3).table

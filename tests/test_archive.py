@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import taskspace as ts
 from taskspace.deploy import library, load_library
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -86,11 +87,12 @@ def test_an_archive_makes_the_library_of_its_run(run, tmp_path):
 
 
 def test_sources_without_policies_are_named(run, tmp_path):
-    archive = read_archive(archived(run, tmp_path, "covers"))
-    lost = np.flatnonzero(archive.without_policies)[:2].tolist()
-    with pytest.raises(InvalidInputError, match=f"of {lost[0]}, {lost[1]} are not in"):
-        library(archive, lost, QUESTION)
-    assert library(archive, np.flatnonzero(~archive.without_policies), QUESTION).size
+    study = ts.open(archived(run, tmp_path, "covers"))
+    lost = np.flatnonzero(study.without_policies)[:2].tolist()
+    named = f"of the sources {lost[0]}, {lost[1]} are not in"
+    with pytest.raises(InvalidInputError, match=named):
+        library(study, lost, QUESTION)
+    assert library(study, np.flatnonzero(~study.without_policies), QUESTION).size
 
 
 def test_an_archive_stands_for_its_run(run, tmp_path):

@@ -115,10 +115,12 @@ def test_cover_of_a_run_equals_the_library(run_dir, criterion):
     record = json.loads(done.stdout)
     assert set(record) >= COVER_KEYS
     table = RunStore.open(run_dir).table()
-    cover = ts.greedy_cover(ts.table_sets(table, criterion, "worst", epsilon))
+    cover = ts.greedy_cover(
+        ts.Question(criterion, "worst", epsilon=epsilon).sets(table)
+    )
     assert record["sources"] == cover.sources.tolist()
     assert record["coverage"] == cover.coverage
-    regret = ts.assigned_regret(table, "worst", cover.assignment)
+    regret = ts.Question(epsilon=0.0).assigned_losses(table, cover.assignment)
     served = cover.assignment >= 0
     assert record["worst_regret"] == pytest.approx(regret[served].max())
 

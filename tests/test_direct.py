@@ -12,7 +12,7 @@ from taskspace.systems import msd
 
 def both(system, trainer, space, question, targets=None):
     direct = ts.direct_sets(system, trainer, space, question, targets=targets)
-    table = ts.evaluate(system, trainer, space, targets=targets, seed=0)
+    table = ts.evaluate(system, trainer, space, targets=targets, seed=0).table
     return direct, question.sets(table)
 
 
@@ -43,7 +43,7 @@ def test_covers_of_both_are_the_same():
     direct, table = both(system, trainer, space, question)
     mine, theirs = ts.greedy_cover(direct), ts.greedy_cover(table)
     assert mine.sources.tolist() == theirs.sources.tolist()
-    losses = question.losses(ts.evaluate(system, trainer, space, seed=0)).values
+    losses = question.losses(ts.evaluate(system, trainer, space, seed=0).table).values
     # By least loss, also without a table.
     least = losses[mine.sources].argmin(0)
     assert (

@@ -38,10 +38,17 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     for block in code:
         exec(compile(block, page.name, "exec"), scope)
     if page.stem == "README":
-        assert scope["cover"].coverage == 1.0
-        assert scope["best"].optimal
-        assert scope["best"].size <= scope["cover"].size
+        study, question, cover = (scope[k] for k in ("study", "question", "cover"))
+        assert cover.coverage == 1.0
+        assert cover.optimal
+        assert cover.size <= scope["ts"].greedy_cover(study, question).size
         assert scope["curve"].coverage[-1] == 1.0
+        points = [point for point in scope["prof"] if point.upper is not None]
+        assert points
+        assert all(p.lower <= p.upper <= p.greedy for p in points)
+        assert scope["proofs"].continuum.certificate.kind == "proof"
+        assert scope["lib"].size == cover.size
+        assert (tmp_path / "page.html").stat().st_size > 10_000
     if page.stem == "bring-your-own":
         assert scope["cover"].coverage == 1.0
         assert len(scope["acrobot"].axes) == 7
@@ -56,6 +63,16 @@ def test_experiments_in_the_text_load(page):
         values = parse_toml(text, page.name)
         if "criteria" in values:
             Experiment.from_dict(values)
+
+
+def test_nothing_is_trained_to_get_policies_again():
+    """A study holds its policies: no page and no example calls a trainer itself."""
+    examples = [path.read_text() for path in ROOT.glob("examples/*.py")]
+    pages = [block for page in PAGES for block in blocks(page, "python")]
+    assert examples
+    assert pages
+    for text in [*examples, *pages]:
+        assert ".train(" not in text
 
 
 def test_every_command_in_the_text_exists():

@@ -20,8 +20,9 @@ SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"
 
 
 def test_run_of_format_2():
-    run = ts.open_run(ASSETS / "run-v2")
-    found = {(a.question.criterion, a.cover.method): a.cover.size for a in run.covers}
+    run = ts.open(ASSETS / "run-v2")
+    covers = run.results.covers
+    found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
     assert found.items() >= SIZES.items()
     table = run.table
     assert dict(table.sizes) == {"source": 16, "policy": 2, "target": 16}
@@ -29,7 +30,7 @@ def test_run_of_format_2():
     question = ts.Question("regret", epsilon=0.2)
     assert ts.minimum_cover(question.sets(table)).size == 7
     assert run.policies.arrays()["gain"].shape == (16, 2, 1, 2)
-    assert not run.store.damages()
+    assert not RunStore.open(ASSETS / "run-v2").damages()
     assert taskspace("verify", ASSETS / "run-v2").returncode == 0
 
 

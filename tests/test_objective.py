@@ -108,7 +108,7 @@ def known(criterion):
     system = servo(x0_covariance=np.diag([0.01, 4.0]))
     space = ts.Grid(k=(1.0, 2.0, 5))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0, measures=["every_start"])
+    table = ts.evaluate(system, trainer, space, seed=0, measures=["every_start"]).table
     contexts = system.contexts(space)
     gains = LinearGain(system.optimal_gain(contexts)[0][:, None])
     return system, table, gains, ts.Question(criterion, epsilon=0.05)
@@ -118,7 +118,9 @@ def known(criterion):
 def test_certificates_say_whether_they_are_about_the_mean(criterion):
     """A share above the optimum is one of the mean, unless every start was asked."""
     system, table, gains, question = known(criterion)
-    result = certify(table, question, system=system, policies=gains, time_limit=20)
+    result = certify(
+        ts.Study.of(table, system=system, policies=gains), question, time_limit=20
+    )
     for name in ("grid cover", "continuum cover"):
         why = result[name].why
         assert (f"{AVERAGE}diag(0.01, 4)" in why) == (criterion == "ratio")
@@ -129,9 +131,11 @@ def test_certificates_say_whether_they_are_about_the_mean(criterion):
 def test_library_contract_and_header_say_it(tmp_path):
     system, table, gains, question = known("ratio")
     nodes = ts.minimum_cover(question.sets(table))
-    box = certify(table, question, system=system, policies=gains).continuum
+    box = certify(ts.Study.of(table, system=system, policies=gains), question).continuum
     for number, cover in enumerate((nodes, box)):
-        made = ts.library(table, cover, question, policies=gains, system=system)
+        made = ts.library(
+            ts.Study.of(table, system=system, policies=gains), cover, question
+        )
         assert f"{AVERAGE}diag(0.01, 4)" in made.guarantee.statement.replace("C", "c")
         read = load_library(save_library(made, tmp_path / str(number)))
         for library in (made, read):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.profile import profile as profile_command
-from taskspace.cover import complexity_profile, table_profile
+from taskspace.cover import complexity_profile
 from taskspace.errors import UnknownNameError
 from taskspace.performance import provenance_of
 from taskspace.show.profiles import draw_profile
@@ -130,8 +130,8 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
     table = {"exact": EXACT, "sampled": MEANS, "given": GIVEN}[word]
     question = ts.Question("regret", epsilon=0.0)
     for points in (
-        table_profile(table, question, [0.0, 9.0]),
-        complexity_profile(question.losses(table), [0.0, 9.0]),
+        complexity_profile(ts.Study.of(table), question, epsilons=[0.0, 9.0]),
+        complexity_profile(question.losses(table), epsilons=[0.0, 9.0]),
     ):
         assert points.provenance == word
         assert repr(points).splitlines()[0].endswith(f"2 proven{WORDS[word]}")
@@ -152,5 +152,5 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
 
 
 def test_a_plain_matrix_is_given():
-    points = complexity_profile(np.zeros((2, 2)), [0.0])
+    points = complexity_profile(np.zeros((2, 2)), epsilons=[0.0])
     assert points.provenance == "given"

@@ -46,7 +46,7 @@ def test_run_holds_the_same_table_as_evaluate(tmp_path, many_blocks):
     stored = RunStore.open(tmp_path / "run").table()
     direct = ts.evaluate(
         experiment.built_system, experiment.built_trainer, experiment.sources, seed=0
-    )
+    ).table
     for name in ("performance", "home_performance", "best_known"):
         np.testing.assert_array_equal(stored[name], direct[name])
     assert dict(stored.coords.sizes)["source"] == 64

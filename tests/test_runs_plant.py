@@ -147,7 +147,7 @@ def test_trusting_commands_compare(tmp_path, plant):
     write_archive(RunStore.open(tmp_path / "run"), tmp_path / "run.npz")
     options = [
         "--epsilon",
-        "0.02",
+        "0.5",
         "--criterion",
         "ratio",
         "--trust",

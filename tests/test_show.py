@@ -15,11 +15,15 @@ from taskspace.show.maps import _edges
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def run_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("run") / "msd"
+
+
+@pytest.fixture(scope="module")
+def finished(run_path):
     options = ["space.n=9", "cover.n_repeats=7", "trainer.n_policies=2"]
     experiment = load_experiment("msd", options)
-    path = tmp_path_factory.mktemp("run") / "msd"
-    return experiment, run_experiment(experiment, path).results
+    return experiment, run_experiment(experiment, run_path).results
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +129,9 @@ def test_colours_do_not_end_and_can_be_written_on():
 )
 def test_a_map_in_one_line_stays_inside_its_range(space):
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
-    cover = ts.greedy_cover(ts.table_sets(table, "regret", "worst", 0.2))
-    figure = ts.show.map(table, cover, ts.Question("regret", epsilon=0.2))
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
+    cover = ts.greedy_cover(ts.Question("regret", "worst", epsilon=0.2).sets(table))
+    figure = ts.show.map(table, cover)
     record = context_map(space, space, cover)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert shown
@@ -159,7 +163,7 @@ def test_names_do_not_start_mathematics():
     )
     question = ts.Question("regret", epsilon=1.0)
     cover = ts.greedy_cover(question.sets(table))
-    ts.show.map(table, cover, question).canvas.draw()
+    ts.show.map(table, cover).canvas.draw()
 
 
 def test_the_profile_copes_with_a_tolerance_of_zero(finished):
@@ -189,7 +193,7 @@ def test_axis_names_do_not_start_mathematics():
     table = ts.table_from_matrix(scores, sources=space, targets=space)
     question = ts.Question("signed", epsilon=3.0)
     cover = ts.greedy_cover(question.sets(table))
-    ts.show.map(table, cover, question).canvas.draw()
+    ts.show.map(table, cover).canvas.draw()
     ts.show.tolerance(table, question).canvas.draw()
 
 
@@ -197,16 +201,17 @@ def test_a_tolerance_set_lies_in_the_plane_of_its_source():
     space = ts.Grid(x=(0.0, 3.0, 4), y=(0.0, 2.0, 3), z=(0.0, 1.0, 2))
     gaps = np.abs(space.points[:, None] - space.points).sum(-1)
     table = ts.table_from_matrix(-gaps, sources=space, targets=space)
+    study = ts.Study.of(table)
     question = ts.Question("regret", epsilon=1.0)
     for source in (0, 13):
-        record = ts.show.tolerance_plot(table, None, question, source)
+        record = ts.show.tolerance_plot(study, None, question, source)
         inside = space.points[:, 2] == space.points[source, 2]
         assert record.targets == space.points[inside, :2].tolist()
         assert record.served == (gaps[source] <= 1.0)[inside].tolist()
         assert record.inner is None
     balls = table_balls(table, ts.Question("signed", epsilon=1.0))
     with pytest.raises(ts.TaskspaceError, match="Balls are derived"):
-        ts.show.tolerance_plot(table, balls, question, 0)
+        ts.show.tolerance_plot(study, balls, question, 0)
 
 
 def box_record(status, assignment, n=4, d=2):
@@ -282,11 +287,11 @@ def test_plot_command(tmp_path, kind):
     assert out.read_text().startswith("<?xml")
 
 
-def test_files_are_written_and_repeat(finished, tmp_path):
-    experiment, results = finished
-    axes = [{"name": "k", "label": "k [N/m]"}, {"name": "c", "label": "c"}]
-    first = save_figures(experiment, results, {"axes": axes}, tmp_path / "a")
-    save_figures(experiment, results, {"axes": axes}, tmp_path / "b")
+def test_files_are_written_and_repeat(finished, run_path, tmp_path):
+    _, results = finished
+    study = ts.open(run_path)
+    first = save_figures(study, results, tmp_path / "a")
+    save_figures(study, results, tmp_path / "b")
     assert {file.name for file in first} == {
         "coverage.png", "map-signed-worst-0.2.png", "map-regret-worst-0.2.png",
     }  # fmt: skip

@@ -22,10 +22,12 @@ def linear_boxes() -> None:
     )
     space = ts.Grid(k=(0.9, 1.1, 2))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(plant, trainer, space, seed=0)
+    table = ts.evaluate(plant, trainer, space, seed=0).table
     policies = trainer.train(plant, plant.contexts(space), seed=0).policies
     question = ts.Question("ratio", epsilon=1.0)
-    ts.certify(table, question, system=plant, policies=policies, time_limit=1.0)
+    ts.certify(
+        ts.Study.of(table, system=plant, policies=policies), question, time_limit=1.0
+    )
 
 
 def main() -> None:

@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from taskspace.cover import read_set_cover_file as read_set_cover_file
     from taskspace.cover import uniform_cover as uniform_cover
     from taskspace.cover import verify_cover as verify_cover
-    from taskspace.criteria import assigned_regret as assigned_regret
-    from taskspace.criteria import loss as loss
-    from taskspace.criteria import table_sets as table_sets
-    from taskspace.criteria import tolerance_sets as tolerance_sets
     from taskspace.deploy import PolicyLibrary as PolicyLibrary
     from taskspace.deploy import hand_library as hand_library
     from taskspace.deploy import library as library
     from taskspace.direct import direct_sets as direct_sets
     from taskspace.errors import TaskspaceError as TaskspaceError
-    from taskspace.performance import add_scores as add_scores
+    from taskspace.performance import Study as Study
     from taskspace.performance import evaluate as evaluate
     from taskspace.performance import evaluate_policies as evaluate_policies
     from taskspace.performance import read_matrix as read_matrix
+    from taskspace.performance import study_from as study_from
     from taskspace.performance import table_from as table_from
     from taskspace.performance import table_from_matrix as table_from_matrix
     from taskspace.performance import write_matrix as write_matrix
     from taskspace.questions import Question as Question
-    from taskspace.runs import open_run as open_run
+    from taskspace.questions import loss as loss
+    from taskspace.questions import tolerance_sets as tolerance_sets
+    from taskspace.runs.opening import open as open
     from taskspace.selection import Budget as Budget
     from taskspace.selection import SelectResult as SelectResult
     from taskspace.selection import select as select
+    from taskspace.show.page import explore as explore
     from taskspace.spaces import Axis as Axis
     from taskspace.spaces import Grid as Grid
     from taskspace.spaces import Points as Points
@@ -81,26 +81,22 @@ _HOMES = {
         "uniform_cover",
         "verify_cover",
     ),
-    "taskspace.criteria": (
-        "assigned_regret",
-        "loss",
-        "table_sets",
-        "tolerance_sets",
-    ),
     "taskspace.direct": ("direct_sets",),
     "taskspace.errors": ("TaskspaceError",),
     "taskspace.deploy": ("PolicyLibrary", "hand_library", "library"),
     "taskspace.performance": (
-        "add_scores",
+        "Study",
         "evaluate",
         "evaluate_policies",
         "read_matrix",
+        "study_from",
         "table_from",
         "table_from_matrix",
         "write_matrix",
     ),
-    "taskspace.questions": ("Question",),
-    "taskspace.runs": ("open_run",),
+    "taskspace.questions": ("Question", "loss", "tolerance_sets"),
+    "taskspace.runs.opening": ("open",),
+    "taskspace.show.page": ("explore",),
     "taskspace.selection": ("Budget", "SelectResult", "select"),
     "taskspace.spaces": (
         "Axis",

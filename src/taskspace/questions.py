@@ -1,4 +1,8 @@
-"""The question that a cover answers: by which criterion, judged how, within what."""
+"""The question that a cover answers: by which criterion, judged how, within what.
+
+It travels whole. Losses and tolerance sets are what a question makes of a study; the
+criterion and the judge are looked up here and nowhere else.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,21 +12,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.criteria import (
-    Criterion,
-    assigned_losses,
-    criterion_named,
-    judge_named,
-    loss,
-    loss_blocks,
-    loss_rows,
-    table_sets,
-    without_reference,
+from taskspace.criteria import JUDGES, Criterion, criterion_named
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.study import Study, as_study
+from taskspace.performance.table import (
+    REDUCTIONS,
+    family_rows,
+    provenance_of,
+    reduced_name,
+    row_blocks,
 )
-from taskspace.errors import InvalidInputError
-from taskspace.sets import TargetSets
+from taskspace.sets import TargetSets, pack
 
-__all__ = ["Question"]
+__all__ = ["Question", "loss", "tolerance_sets"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Question:
     epsilon: float = field(kw_only=True)
 
     def __post_init__(self):
-        object.__setattr__(self, "judge", judge_named(self.judge))
+        if self.judge not in JUDGES:
+            raise UnknownNameError("judge", self.judge, JUDGES)
         if isinstance(self.epsilon, bool) or not isinstance(
             self.epsilon, int | float | np.number
         ):
@@ -76,67 +79,159 @@ class Question:
         return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy"
 
     def at(self, epsilon: float) -> Self:
-        """The same question with another tolerance.
+        """Return the same question with another tolerance.
 
         Args:
             epsilon: the tolerance.
         """
         return replace(self, epsilon=epsilon)
 
-    def losses(self, table: xr.Dataset) -> xr.DataArray:
-        """Loss of every source at every target, dims `(source, target)`.
+    def as_regret(self) -> "Question":
+        """Return the question about regret by the same judge, at tolerance 0."""
+        return Question("regret", self.judge, epsilon=0.0)
+
+    # --- what it makes of a study -------------------------------------------------
+
+    def table_of(self, study: Study | xr.Dataset) -> xr.Dataset:
+        """Return the table of a study, with the score that the criterion reads.
 
         Args:
-            table: a performance table.
+            study: what is known, or a performance table.
         """
-        return loss(table, self.criterion, self.judge)
+        return as_study(study).scored(self.rule.measure, self.judge).table
 
-    def blocks(self, table: xr.Dataset) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """The rows of `losses`, a stretch of sources at a time.
+    def losses(self, study: Study | xr.Dataset) -> xr.DataArray:
+        """Return the loss of every source at every target, dims `(source, target)`.
 
         Args:
-            table: a performance table, in memory or opened from a store.
+            study: what is known, or a performance table.
         """
-        return loss_blocks(table, self.criterion, self.judge)
+        table = self.table_of(study)
+        losses = np.empty((table.sizes["source"], table.sizes["target"]))
+        for rows, block in self.blocks(table):
+            losses[rows] = block
+        return xr.DataArray(
+            losses,
+            dims=("source", "target"),
+            coords={n: c for n, c in table.coords.items() if c.dims != ("policy",)},
+            name="loss",
+            attrs={
+                "criterion": self.criterion,
+                "judge": self.judge,
+                "provenance": provenance_of(table),
+            },
+        )
 
-    def rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
-        """Losses of one stretch of sources.
+    def blocks(
+        self, study: Study | xr.Dataset
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield the rows of `losses`, a stretch of sources at a time.
 
         Args:
-            table: a performance table.
+            study: what is known, or a performance table, in memory or in a store.
+
+        Yields:
+            The stretch, and its losses with dims `(source, target)`.
+        """
+        table = self.table_of(study)
+        for rows in row_blocks(table):
+            yield rows, self.rows(table, rows)
+
+    def rows(self, study: Study | xr.Dataset, rows: slice) -> NDArray[np.float64]:
+        """Return the losses of one stretch of sources.
+
+        Args:
+            study: what is known, or a performance table.
             rows: the sources.
         """
-        return loss_rows(table, self.criterion, self.judge, rows)
+        table, rule = self.table_of(study), self.rule
+        if rule.reference == "home":
+            # The reduction over the family must know each policy's own score, so the
+            # table keeps the gap itself, reduced: J(home) − J(target).
+            return family_rows(table, REDUCTIONS[self.judge][1], rows)
+        scores = family_rows(table, reduced_name(rule.measure, self.judge), rows)
+        if rule.reference == "none":
+            return rule.loss(scores, np.zeros(1))
+        reference = table["best_known"].values
+        rule.check_reference(reference)
+        return rule.loss(scores, reference)
 
-    def sets(self, table: xr.Dataset) -> TargetSets:
-        """The targets that each source serves, never holding all losses at once.
+    def sets(self, study: Study | xr.Dataset) -> TargetSets:
+        """Return the targets that each source serves, never holding all losses.
 
         Args:
-            table: a performance table, in memory or opened from a store.
+            study: what is known, or a performance table, in memory or in a store.
         """
-        return table_sets(table, self.criterion, self.judge, self.epsilon)
+        table = self.table_of(study)
+        blocks = (block <= self.epsilon for _, block in self.blocks(table))
 
-    def left(
-        self, table: xr.Dataset, assignment: NDArray[np.integer]
+        def losses(source: int) -> NDArray[np.float64]:
+            return self.rows(table, slice(source, source + 1))[0]
+
+        n_targets = table.sizes["target"]
+        return pack(blocks, n_targets=n_targets, losses=losses, question=self)
+
+    def assigned_losses(
+        self, study: Study | xr.Dataset, assignment: NDArray[np.integer]
     ) -> NDArray[np.float64]:
-        """Loss that an assignment leaves at each target, +inf where none serves.
+        """Return the loss that an assignment leaves at each target.
 
         Args:
-            table: a performance table.
+            study: what is known, or a performance table.
             assignment: source of each target, −1 for none.
-        """
-        return assigned_losses(table, self.criterion, self.judge, assignment)
 
-    def without_reference(self, table: xr.Dataset) -> NDArray[np.int64]:
-        """Numbers of the targets whose loss has no reference; none serves them.
+        Returns:
+            Loss of each target, +inf where none serves it.
+        """
+        table = self.table_of(study)
+        losses = np.full(len(assignment), np.inf)
+        for source in np.unique(assignment[assignment >= 0]):
+            served = assignment == source
+            rows = slice(int(source), int(source) + 1)
+            losses[served] = self.rows(table, rows)[0, served]
+        return losses
+
+    def assigned_errors(
+        self, study: Study | xr.Dataset, assignment: NDArray[np.integer]
+    ) -> NDArray[np.float64] | None:
+        """Return the standard error of the score that counts at each target.
 
         Args:
-            table: a performance table.
+            study: what is known, or a performance table.
+            assignment: source of each target, −1 for none.
+
+        Returns:
+            One number per target, NaN where none serves it or it is not known; None
+            for a table without standard errors.
         """
-        return without_reference(table, self.criterion)
+        table = as_study(study).table
+        if "standard_error" not in table or "performance" not in table:
+            return None
+        pick = np.argmin if self.judge == "worst" else np.argmax
+        errors = np.full(len(assignment), np.nan)
+        for source in np.unique(assignment[assignment >= 0]):
+            served = np.flatnonzero(assignment == source)
+            policy = pick(table["performance"][int(source)].values[:, served], axis=0)
+            errors[served] = table["standard_error"][int(source)].values[policy, served]
+        return errors
+
+    def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
+        """Return the targets at which the loss has no reference; none serves them.
+
+        Nobody knows what a policy trained there would reach, so nothing can be said
+        about a regret or a ratio.
+
+        Args:
+            study: what is known, or a performance table.
+        """
+        if self.rule.reference != "best known":
+            return np.empty(0, np.int64)
+        return np.flatnonzero(np.isnan(as_study(study).table["best_known"].values))
+
+    # --- plain values -------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, which `from_dict` reads."""
+        """Return plain values, which `from_dict` reads."""
         return {
             "criterion": self.criterion,
             "judge": self.judge,
@@ -145,9 +240,59 @@ class Question:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The question that `to_dict` wrote.
+        """Return the question that `to_dict` wrote.
 
         Args:
             values: plain values; other keys are ignored.
         """
         return cls(values["criterion"], values["judge"], epsilon=values["epsilon"])
+
+
+def loss(study: Study | xr.Dataset, question: Question) -> xr.DataArray:
+    r"""Return the loss of every source at every target.
+
+    For the criterion `signed` and the judge `worst` this is the paper's signed
+    divergence, $D(s; t) = \max_{\pi \in \Pi(s)} J(s, \pi) - J(t, \pi)$, zero on the
+    diagonal.
+
+    Args:
+        study: what is known, or a performance table.
+        question: criterion and judge; its tolerance does not matter.
+
+    Returns:
+        Loss with dims `(source, target)`, +inf where a policy fails, and at targets
+        without a reference (see `Question.without_reference`).
+    """
+    return question.losses(study)
+
+
+def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets:
+    r"""Return the targets that each source serves to within `epsilon`.
+
+    $S_\epsilon(s) = \{t : \mathrm{loss}(s, t) \le \epsilon\}$.
+
+    Args:
+        losses: loss of one criterion, dims `(source, target)`.
+        epsilon: tolerance in units of the loss, `>= 0` (any number for `floor`).
+
+    Returns:
+        The sets as packed bits.
+    """
+    attrs = getattr(losses, "attrs", {})
+    asked = {key: attrs[key] for key in ("criterion", "judge") if key in attrs}
+    question = Question(**asked, epsilon=epsilon)
+    values = np.asarray(losses)
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"losses must have dims (source, target), but have shape {values.shape}."
+        )
+    if np.isnan(values).any():
+        row, column = np.argwhere(np.isnan(values))[0].tolist()
+        raise InvalidInputError(
+            f"Losses must be numbers, but row {row}, column {column} is NaN."
+        )
+    return pack(
+        values <= epsilon,
+        losses=lambda source: values[source],
+        question=question if asked else None,
+    )

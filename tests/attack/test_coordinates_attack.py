@@ -90,11 +90,13 @@ def test_a_stable_loop_is_not_refused_by_proof():
     family = now_and_before(1e-6)
     space = ts.Grid(k=(1.4, 1.6, 3))
     policies = LinearGain(np.repeat(spring_gain(1e-6)[None, None], 3, axis=0))
-    table = ts.evaluate_policies(family, policies, space, sources=space)
+    table = ts.evaluate_policies(family, policies, space, sources=space).table
     costs = -table["performance"].values
     np.testing.assert_allclose(costs[0, 0], [3.05, 3.1, 3.15], rtol=0.01)
     question = ts.Question("floor", epsilon=4.0)
-    result = certify(table, question, system=family, policies=policies, time_limit=1.0)
+    result = certify(
+        ts.Study.of(table, system=family, policies=policies), question, time_limit=1.0
+    )
     assert "served by no source" not in result.certificates[0].why
 
 

@@ -146,7 +146,7 @@ def test_standard_error_where_there_is_none():
 def test_a_table_holds_the_standard_error_of_its_means():
     policies = LinearGain(np.array([0.0, 2.0]).reshape(2, 1, 1, 1))
     space = ts.Points(["x"], [0.0, 1.0, 2.0])
-    table = ts.evaluate_policies(Dice(n_episodes=9), policies, space)
+    table = ts.evaluate_policies(Dice(n_episodes=9), policies, space).table
     returns = Dice(n_episodes=9).returns(policies, space.points)
     np.testing.assert_allclose(table["performance"], returns.mean(-1, dtype=float))
     by_hand = returns.astype(float).std(-1, ddof=1) / 3

@@ -49,7 +49,7 @@ main()
 @pytest.fixture(scope="module")
 def hard(tmp_path_factory):
     """Losses whose minimum cover no solver finds in a minute."""
-    file = tmp_path_factory.mktemp("hard") / "loss.npy"
+    file = tmp_path_factory.mktemp("hard") / "hard.npy"
     np.save(file, np.random.default_rng(0).random((300, 300)))
     return file
 

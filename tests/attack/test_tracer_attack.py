@@ -360,9 +360,11 @@ def test_a_look_up_with_a_fallback_gives_no_proof():
     plant = family(except_value_error)
     space = ts.Grid(c=(0.0, 10.0, 5))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(plant, trainer, space, seed=0)
+    table = ts.evaluate(plant, trainer, space, seed=0).table
     policies = trainer.train(plant, plant.contexts(space), seed=0).policies
-    result = certify(table, 0.05, system=plant, policies=policies)
+    result = certify(
+        ts.Study.of(table, system=plant, policies=policies), ts.Question(epsilon=0.05)
+    )
     last = result.certificates[-1]
     assert last.kind != "proof"
     assert not last.holds

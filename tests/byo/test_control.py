@@ -26,18 +26,21 @@ def test_family_equals_the_built_in_one():
     space = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.1)
     family = control_family(plant, AXES, Q=Q, R=R)
-    mine = ts.evaluate(family, trainer, space, seed=0)
-    theirs = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=1)
+    mine = ts.evaluate(family, trainer, space, seed=0).table
+    theirs = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=1).table
     np.testing.assert_allclose(mine["best_known"], theirs["best_known"], rtol=1e-9)
     exact = ts.trainers.Lqr(n_policies=1, noise=0.0)
     tables = [
-        ts.evaluate(system, exact, space, seed=0)
+        ts.evaluate(system, exact, space, seed=0).table
         for system in (family, ts.systems.MassSpringDamper())
     ]
     np.testing.assert_allclose(
         tables[0]["performance"], tables[1]["performance"], rtol=1e-8
     )
-    covers = [ts.greedy_cover(ts.table_sets(t, "regret", "worst", 0.3)) for t in tables]
+    covers = [
+        ts.greedy_cover(ts.Question("regret", "worst", epsilon=0.3).sets(t))
+        for t in tables
+    ]
     assert covers[0].sources.tolist() == covers[1].sources.tolist()
 
 
@@ -74,8 +77,8 @@ def schedule_of_the_car():
     family = control_family(car, axes, Q=np.eye(2), R=[[10.0]])
     space = ts.Grid(speed=(5.0, 30.0, 26))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(family, trainer, space, seed=0)
-    cover = ts.minimum_cover(ts.table_sets(table, "ratio", "worst", 0.01))
+    table = ts.evaluate(family, trainer, space, seed=0).table
+    cover = ts.minimum_cover(ts.Question("ratio", "worst", epsilon=0.01).sets(table))
     assert cover.coverage == 1.0
     return family, space, cover, gain_schedule(family, space, cover.assignment)
 

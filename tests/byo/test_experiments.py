@@ -32,7 +32,7 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
     assert first.results.to_dict() == again.results.to_dict()
     built = experiment().built_system
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(built, trainer, ts.Grid(length=(0.5, 2.0, 5)), seed=0)
+    table = ts.evaluate(built, trainer, ts.Grid(length=(0.5, 2.0, 5)), seed=0).table
     stored = RunStore.open(tmp_path / "a").table()
     assert (stored["performance"].values == table["performance"].values).all()
 

@@ -31,18 +31,18 @@ def msd_gains():
 
 def test_a_function_equals_the_built_in_system():
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.2)
-    expected = ts.evaluate(ts.systems.MassSpringDamper(), trainer, SPACE, seed=0)
+    expected = ts.evaluate(ts.systems.MassSpringDamper(), trainer, SPACE, seed=0).table
     gains = msd_gains()
     sources = ts.Points(SPACE.names, np.repeat(SPACE.points, 2, axis=0))
     table = ts.evaluate_policies(
         own.msd_performance, list(gains.reshape(-1, 1, 2)), SPACE, sources=sources
-    )
+    ).table
     for name in ("performance", "home_performance"):
         np.testing.assert_allclose(table[name], expected[name], rtol=1e-9)
     expected["best_known"] = table["best_known"]  # a function knows no optimum
     for criterion in ("signed", "regret"):
         mine, theirs = (
-            ts.greedy_cover(ts.table_sets(t, criterion, "worst", 0.3))
+            ts.greedy_cover(ts.Question(criterion, "worst", epsilon=0.3).sets(t))
             for t in (table, expected)
         )
         assert mine.sources.tolist() == theirs.sources.tolist()
@@ -55,7 +55,7 @@ def test_lambdas_travel_to_processes():
         ts.evaluate_policies(
             lambda context, policy: policy(context["x"]) ** power, *arguments,
             workers=workers,
-        )
+        ).table
         for workers in (0, 2)
     )  # fmt: skip
     np.testing.assert_array_equal(here["performance"], there["performance"])
@@ -72,7 +72,7 @@ def test_processes_are_kept(monkeypatch):
     arguments = where_am_i, [0.0] * 40, ts.Grid(x=(0.0, 1.0, 2))
 
     def workers():
-        table = ts.evaluate_policies(*arguments, workers=2)
+        table = ts.evaluate_policies(*arguments, workers=2).table
         return set(table["performance"].values.ravel().tolist()) - {os.getpid()}
 
     parallel._stop_all()
@@ -102,7 +102,7 @@ def test_work_begins_before_the_processes_do(monkeypatch):
     monkeypatch.setattr(parallel, "follow_parent", _begins_slowly)
     table = ts.evaluate_policies(
         where_am_i, [0.0] * 10, ts.Grid(x=(0.0, 1.0, 2)), workers=2
-    )
+    ).table
     parallel._stop_all()
     assert set(table["performance"].values.ravel().tolist()) == {os.getpid()}
 
@@ -147,7 +147,7 @@ def test_families_may_have_different_sizes():
         [0.0, 1.0, 5.0],
         ts.Points(["x"], [0.0, 5.0]),
         sources=ts.Points(["x"], [0.0, 0.0, 5.0]),
-    )
+    ).table
     assert table["performance"].values.tolist() == [
         [[0, -5], [-1, -4]],
         [[-5, 0], [-5, 0]],
@@ -157,10 +157,15 @@ def test_families_may_have_different_sizes():
 def test_without_sources_there_are_covers_but_no_signed_ones():
     table = ts.evaluate_policies(
         lambda context, policy: -abs(context["x"] - policy), [0.0, 4.0], SPACE_X
+    ).table
+    assert (
+        ts.greedy_cover(
+            ts.Question("regret", "worst", epsilon=2.0).sets(table)
+        ).coverage
+        == 1.0
     )
-    assert ts.greedy_cover(ts.table_sets(table, "regret", "worst", 2.0)).coverage == 1.0
     with pytest.raises(InvalidInputError, match="signed"):
-        ts.loss(table, "signed")
+        ts.loss(table, ts.Question("signed", epsilon=0.0))
 
 
 SPACE_X = ts.Grid(x=(0.0, 4.0, 5))

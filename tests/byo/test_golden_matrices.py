@@ -47,4 +47,6 @@ def test_old_matrices_open(path):
     errors = np.where(np.isfinite(cells), np.abs(cells) / 8, np.nan)
     np.testing.assert_array_equal(table["standard_error"], errors)
     regret = -targets.points[:, 1] - cells.min(1)
-    np.testing.assert_array_equal(ts.loss(table, "regret"), regret)
+    np.testing.assert_array_equal(
+        ts.loss(table, ts.Question("regret", epsilon=0.0)), regret
+    )

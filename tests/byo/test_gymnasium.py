@@ -260,7 +260,9 @@ def test_training_with_sb3_end_to_end():
         n_policies=1, total_steps=256, evaluate_every=256, n_evaluation_episodes=2,
         options={"n_steps": 128, "n_epochs": 1},
     )  # fmt: skip
-    table = ts.evaluate(system, trainer, ts.Grid(pole_length=(0.3, 1.0, 2)), seed=0)
+    table = ts.evaluate(
+        system, trainer, ts.Grid(pole_length=(0.3, 1.0, 2)), seed=0
+    ).table
     assert table["performance"].shape == (2, 1, 2)
     assert (table["performance"].values > 5).all()
     with pytest.raises(InvalidInputError, match="not JAX"):

@@ -54,14 +54,19 @@ def tables(draw) -> xr.Dataset:
 @given(table=tables(), epsilon=st.floats(0, 1e6))
 def test_the_same_cover_in_every_format(table, epsilon, tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
-    expected = ts.greedy_cover(ts.table_sets(table, "regret", "worst", epsilon))
+    expected = ts.greedy_cover(
+        ts.Question("regret", "worst", epsilon=epsilon).sets(table)
+    )
     for suffix in MATRIX_SUFFIXES:
         again = read_matrix(write_matrix(table, folder / f"table{suffix}"))
         for judge in ("worst", "best"):
             np.testing.assert_array_equal(
-                ts.loss(again, "regret", judge), ts.loss(table, "regret", judge)
+                ts.loss(again, ts.Question("regret", judge, epsilon=0.0)),
+                ts.loss(table, ts.Question("regret", judge, epsilon=0.0)),
             )
-        cover = ts.greedy_cover(ts.table_sets(again, "regret", "worst", epsilon))
+        cover = ts.greedy_cover(
+            ts.Question("regret", "worst", epsilon=epsilon).sets(again)
+        )
         assert cover.sources.tolist() == expected.sources.tolist(), suffix
         assert cover.size == expected.size
         if suffix == ".npy":
@@ -81,13 +86,14 @@ def test_the_same_cover_in_every_format(table, epsilon, tmp_path_factory):
 def test_a_table_with_optima_comes_back_whole(tmp_path, suffix):
     space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 3))
     trainer = ts.trainers.Lqr(n_policies=3, noise=0.3)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     again = read_matrix(write_matrix(table, tmp_path / f"msd{suffix}"))
     for name in ("performance", "home_performance", "best_known"):
         np.testing.assert_array_equal(again[name], table[name])
     for criterion in ("signed", "regret", "ratio", "floor"):
         np.testing.assert_array_equal(
-            ts.loss(again, criterion), ts.loss(table, criterion)
+            ts.loss(again, ts.Question(criterion, epsilon=0.0)),
+            ts.loss(table, ts.Question(criterion, epsilon=0.0)),
         )
     assert source_space(again) == source_space(table)
 
@@ -100,8 +106,12 @@ def test_several_rows_of_a_source_are_a_family(tmp_path):
     )
     table = read_matrix(tmp_path / "m.csv")
     assert table.sizes == {"source": 2, "policy": 2, "target": 2}
-    assert ts.loss(table, "regret", "worst").values.tolist() == [[2, 7], [4, 0]]
-    assert ts.loss(table, "regret", "best").values.tolist() == [[0, 5], [4, 0]]
+    assert ts.loss(
+        table, ts.Question("regret", "worst", epsilon=0.0)
+    ).values.tolist() == [[2, 7], [4, 0]]
+    assert ts.loss(
+        table, ts.Question("regret", "best", epsilon=0.0)
+    ).values.tolist() == [[0, 5], [4, 0]]
 
 
 def test_context_columns_make_families_and_geometry(tmp_path):
@@ -121,7 +131,7 @@ def test_home_is_found_by_context_not_by_place(tmp_path):
     # A square matrix whose sources are no targets has no scores at home.
     (tmp_path / "m.csv").write_text("source_m,m=2,m=3\n1,5,9\n2,7,3\n")
     with pytest.raises(InvalidInputError, match="signed criterion"):
-        ts.loss(read_matrix(tmp_path / "m.csv"), "signed")
+        ts.loss(read_matrix(tmp_path / "m.csv"), ts.Question("signed", epsilon=0.0))
 
 
 def test_contexts_in_a_second_file(tmp_path):
@@ -152,7 +162,7 @@ def test_long_tables(tmp_path):
     for frame in (long, shuffled):
         table = table_from(frame)
         order = [table["target"].values.tolist().index(name) for name in ("t", "u")]
-        loss = ts.loss(table, "floor").values[:, order]
+        loss = ts.loss(table, ts.Question("floor", epsilon=0.0)).values[:, order]
         assert sorted(loss.tolist()) == [[-3, -6], [-1, -4]]
     long.to_csv(tmp_path / "long.csv", index=False)
     assert read_matrix(tmp_path / "long.csv").sizes["policy"] == 2
@@ -379,7 +389,7 @@ def test_a_missing_score_at_home_serves_nothing_by_signed(tmp_path):
     table = read_matrix(tmp_path / "m.csv", missing="not served")
     assert any("signed" in note for note in table.attrs["notes"])
     with pytest.raises(InvalidInputError, match="signed criterion"):
-        ts.loss(table, "signed")
+        ts.loss(table, ts.Question("signed", epsilon=0.0))
 
 
 @pytest.mark.parametrize("suffix", WHOLE)

@@ -47,9 +47,11 @@ def test_scalar_cover_under_the_ratio_criterion():
     # α = 2, θ = 10: every b within a factor 2 of its optimum.
     space = ts.Grid(b=(0.1, 1.0, 60, "log"))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.ScalarLqr(), trainer, space, seed=0)
+    table = ts.evaluate(ts.systems.ScalarLqr(), trainer, space, seed=0).table
     sizes = [
-        ts.minimum_cover(ts.table_sets(table, "ratio", "worst", alpha - 1)).size
+        ts.minimum_cover(
+            ts.Question("ratio", "worst", epsilon=alpha - 1).sets(table)
+        ).size
         for alpha in (1.1, 1.5, 2.0, 4.0)
     ]
     assert sizes == sorted(sizes, reverse=True)

@@ -30,21 +30,17 @@ SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
 def table_of(sources, targets):
     """Table and policies of one LQR gain a source."""
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets)
+    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets).table
     return table, msd_family(sources)
 
 
 @pytest.fixture(scope="module")
 def msd():
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, SPACE, seed=0)
+    table = ts.evaluate(MSD, trainer, SPACE, seed=0).table
     result = certify(
-        table,
-        0.5,
-        system=MSD,
-        policies=msd_family(SPACE),
-        sources=SPACE,
-        targets=SPACE,
+        ts.Study.of(table, system=MSD, policies=msd_family(SPACE), targets=SPACE),
+        ts.Question(epsilon=0.5),
         time_limit=4,
     )
     return table, result
@@ -84,7 +80,7 @@ def test_bounds_agree_with_each_other(msd):
             assert values["value"] <= size
         # About signed, whose covers are no larger than those of regret here.
         if certificate.kind == "proof" and values.get("side") == "upper":
-            signed = ts.table_sets(msd[0], "signed", "worst", 0.5)
+            signed = ts.Question("signed", "worst", epsilon=0.5).sets(msd[0])
             assert values["value"] >= ts.minimum_cover(signed, time_limit=2).size
     continuum = result["continuum cover"].values
     assert size <= continuum["size"]
@@ -107,29 +103,39 @@ def test_the_last_sentence_is_true(msd):
 
 def test_a_table_alone_gives_an_estimate(msd):
     table, _ = msd
-    result = certify(table, 0.5, time_limit=2)
+    result = certify(table, ts.Question(epsilon=0.5), time_limit=2)
     last = result["continuum cover"]
     assert last.kind == "estimate"
     assert result.continuum is None
-    given = certify(table, 0.5, rates=[1e3, 1e3], time_limit=2)["continuum cover"]
+    given = certify(table, ts.Question(epsilon=0.5), rates=[1e3, 1e3], time_limit=2)[
+        "continuum cover"
+    ]
     assert given.kind == "proof"
     assert not given.holds
 
 
 def test_tables_without_contexts_or_home_say_what_is_missing():
-    result = certify(ts.table_from_matrix(-np.ones((2, 3))), 0.5, time_limit=1)
+    result = certify(
+        ts.table_from_matrix(-np.ones((2, 3))), ts.Question(epsilon=0.5), time_limit=1
+    )
     assert result["loss rates"].kind == "vacuous"
     assert result["continuum cover"].kind == "vacuous"
     assert result["grid cover"].holds
-    ratio = certify(ts.table_from_matrix(-np.ones((2, 3))), 0.5, criterion="ratio")
+    ratio = certify(
+        ts.table_from_matrix(-np.ones((2, 3))), ts.Question("ratio", epsilon=0.5)
+    )
     assert "units of performance" in ratio["loss rates"].why
     nobody = line_table([0.0, 1.0], lambda s, t: np.where(t == s, -np.inf, -np.inf))
-    assert not certify(nobody, 0.5, criterion="floor")["continuum cover"].holds
+    assert not certify(nobody, ts.Question("floor", epsilon=0.5))[
+        "continuum cover"
+    ].holds
 
 
 def test_a_signed_cover_tells_the_regret_it_leaves():
     table = ts.table_from_matrix([[0.0, 0.0], [0.0, 100.0]])
-    why = certify(table, 1.0, criterion="signed", time_limit=1)["grid cover"].why
+    why = certify(table, ts.Question("signed", epsilon=1.0), time_limit=1)[
+        "grid cover"
+    ].why
     assert "leave a regret of 100" in why
 
 
@@ -137,19 +143,23 @@ def test_known_constants_certify_other_systems():
     space = ts.Grid(x=(0.0, 4.0, 21))
     system, policies = Sawtooth(), Sawtooth.policies(space.points[:, 0])
     table = policy_table(system, policies, space)
-    options = {"system": system, "policies": policies, "sources": space}
-    result = certify(table, 1.1, rates=2.0, time_limit=2, **options)
+    study = ts.Study.of(table, system=system, policies=policies)
+    result = certify(study, ts.Question(epsilon=1.1), rates=2.0, time_limit=2)
     assert result["continuum cover"].holds
     assert result["continuum cover"].kind == "proof"
     assert "if they hold" in result["continuum cover"].why
-    guess = certify(table, 1.1, time_limit=2, **options)["continuum cover"]
+    guess = certify(study, ts.Question(epsilon=1.1), time_limit=2)["continuum cover"]
     assert guess.kind == "estimate"
 
 
 def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
     monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
     table, policies = table_of(SPACE, SPACE)
-    result = certify(table, 0.5, system=MSD, policies=policies, time_limit=2)
+    result = certify(
+        ts.Study.of(table, system=MSD, policies=policies),
+        ts.Question(epsilon=0.5),
+        time_limit=2,
+    )
     assert result["continuum cover"].kind == "estimate"
     assert result["inner balls"].kind == "vacuous"
 
@@ -166,8 +176,7 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
                 ts.table_from_matrix(
                     matrix, sources=space, targets=space, provenance=kind
                 ),
-                20.0,
-                criterion=criterion,
+                ts.Question(criterion, epsilon=20.0),
                 **options,
             )
             for kind in ("exact", provenance)
@@ -186,10 +195,10 @@ def test_a_finite_horizon_is_not_certified_by_the_closed_form():
     system = MassSpringDamper(horizon=4.0)
     space = ts.Grid(k=(1.0, 4.0, 4))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
-    options = {"system": system, "policies": policies, "sources": space}
-    result = certify(table, 0.5, criterion="signed", time_limit=1, **options)
+    study = ts.Study.of(table, system=system, policies=policies)
+    result = certify(study, ts.Question("signed", epsilon=0.5), time_limit=1)
     assert result["continuum cover"].kind == "estimate"
     assert result["inner balls"].kind == "estimate"
 
@@ -233,7 +242,10 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     table, policies = table_of(sources, targets)
     question = ts.Question("signed", epsilon=0.2)
     result = certify(
-        table, question, system=MSD, policies=policies, radius=1.0, time_limit=2
+        ts.Study.of(table, system=MSD, policies=policies),
+        question,
+        radius=1.0,
+        time_limit=2,
     )
     assert result["inner balls"].kind == "proof"
     contexts = MSD.contexts(sources)
@@ -255,7 +267,9 @@ def test_sentences_speak_of_the_targets_that_are_served():
     sources = ts.Grid(k=(0.1, 3.0, 4), c=(0.1, 3.0, 4))
     table, policies = table_of(sources, SPACE)
     question = ts.Question("regret", epsilon=0.05)
-    result = certify(table, question, system=MSD, policies=policies, time_limit=2)
+    result = certify(
+        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=2
+    )
     cover = result.cover
     assert len(cover.uncoverable) > 3
     n_served = 100 - len(cover.uncoverable)
@@ -289,7 +303,9 @@ def test_bounds_say_which_sources_they_range_over():
     assert best.certificate.holds
     assert values["lower_bound"] <= best.size <= found.size
     # And certify has both, with the bound of the grid, which is about all sources.
-    result = certify(table, question, system=MSD, policies=policies, time_limit=4)
+    result = certify(
+        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=4
+    )
     values = result["continuum cover"].values
     assert values["lower_bound"] >= values["grid_lower_bound"]
     assert values["lower_bound"] <= best.size
@@ -302,12 +318,15 @@ def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates)
     system = four_states()
     space = ts.Grid(coupling=(0.1, 1.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     epsilon = 100.0 if criterion == "floor" else 3.0
     question = ts.Question(criterion, epsilon=epsilon)
     result = certify(
-        table, question, system=system, policies=policies, rates=rates, time_limit=2
+        ts.Study.of(table, system=system, policies=policies),
+        question,
+        rates=rates,
+        time_limit=2,
     )
     last = result["continuum cover"]
     assert last.holds, last.why
@@ -319,11 +338,15 @@ def test_a_time_limit_bounds_the_whole_of_it():
     space = ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20))
     table, policies = table_of(space, space)
     question = ts.Question("regret", epsilon=0.1)
-    certify(table, question, system=MSD, policies=policies, time_limit=0)  # compile
+    certify(
+        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=0
+    )  # compile
     for limit in (0.0, 3.0):
         begin = time.perf_counter()
         result = certify(
-            table, question, system=MSD, policies=policies, time_limit=limit
+            ts.Study.of(table, system=MSD, policies=policies),
+            question,
+            time_limit=limit,
         )
         # Generous: other work may share the machine.
         assert time.perf_counter() - begin < limit + 5.0
@@ -336,7 +359,9 @@ def test_a_time_limit_bounds_the_whole_of_it():
             assert " % of the box" in last.why
             assert "larger time limit" in last.why
             assert "of the 400 sources are needed" in last.why
-    none = certify(table, question, system=MSD, policies=policies, time_limit=0)
+    none = certify(
+        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=0
+    )
     assert not none.certificates[-1].holds
 
 
@@ -346,7 +371,13 @@ def test_an_enclosure_of_ones_own_is_used():
     own = MsdEnclosure(MSD, policies, contexts, criterion="regret")
     own.basis = "our own bounds"
     question = ts.Question("regret", epsilon=0.5)
-    result = certify(table, question, system=MSD, enclosure=own, time_limit=20)
+    result = certify(
+        ts.Study.of(table, system=MSD), question, enclosure=own, time_limit=20
+    )
     assert "our own bounds" in result["continuum cover"].why
     with pytest.raises(InvalidInputError, match="The enclosure must be for 'signed'"):
-        certify(table, ts.Question("signed", epsilon=0.5), system=MSD, enclosure=own)
+        certify(
+            ts.Study.of(table, system=MSD),
+            ts.Question("signed", epsilon=0.5),
+            enclosure=own,
+        )

@@ -31,12 +31,10 @@ SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
 @pytest.fixture(scope="module")
 def msd():
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, SPACE, seed=0)
+    table = ts.evaluate(MSD, trainer, SPACE, seed=0).table
     result = certify(
-        table,
+        ts.Study.of(table, system=MSD, policies=msd_family(SPACE)),
         ts.Question("signed", epsilon=0.5),
-        system=MSD,
-        policies=msd_family(SPACE),
         time_limit=4,
     )
     return table, result
@@ -47,19 +45,19 @@ def msd():
 
 def test_records_hold_what_is_drawn(msd, tmp_path):
     table, result = msd
-    plot = tolerance_plot(table, result.balls, result.question, 55)
-    served = ts.loss(table, "signed").values[55] <= 0.5
+    plot = tolerance_plot(ts.Study.of(table), result.balls, result.question, 55)
+    served = ts.loss(table, ts.Question("signed", epsilon=0.0)).values[55] <= 0.5
     assert plot.served == served.tolist()
     inside = np.linalg.norm(np.array(plot.targets) - plot.source, axis=1) <= plot.inner
     assert served[inside].all()
     rates = rate_map(result.balls.rates)
     assert len(rates.rates) == SPACE.size
-    boxes = box_map(result.continuum, table)
+    boxes = box_map(result.continuum, ts.Study.of(table))
     assert boxes.names == ["k", "c"]
     area = np.prod(np.array(boxes.high) - np.array(boxes.low), axis=1).sum()
     assert area == pytest.approx(7.9**2)
     assert set(boxes.status) == {0}
-    files = save_certificate_figures(result, table, tmp_path / "figures")
+    files = save_certificate_figures(result, ts.Study.of(table), tmp_path / "figures")
     assert len(files) == 6
     assert all(file.stat().st_size > 1000 for file in files)
     stored = json.loads((tmp_path / "figures" / "loss-rates.json").read_text())
@@ -68,19 +66,21 @@ def test_records_hold_what_is_drawn(msd, tmp_path):
 
 def test_one_axis_is_drawn_too():
     space = ts.Grid(k=(0.5, 8.0, 9))
-    table = ts.evaluate(MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
+    table = ts.evaluate(
+        MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0
+    ).table
     result = certify(
-        table,
+        ts.Study.of(table, system=MSD, policies=msd_family(space)),
         ts.Question("signed", epsilon=0.5),
-        system=MSD,
-        policies=msd_family(space),
         time_limit=1,
     )
     assert result.certificates[-1].holds
     for figure in (
-        draw_box_map(box_map(result.continuum, table)),
+        draw_box_map(box_map(result.continuum, ts.Study.of(table))),
         draw_rate_map(rate_map(result.rates)),
-        draw_tolerance(tolerance_plot(table, result.balls, result.question, 3)),
+        draw_tolerance(
+            tolerance_plot(ts.Study.of(table), result.balls, result.question, 3)
+        ),
     ):
         figure.savefig(io.BytesIO(), dpi=40)
 

@@ -23,7 +23,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems import ContextAxis
 from taskspace.systems.episodic import EpisodicSystem
-from tests.certificates.worlds import MSD, msd_family
+from tests.certificates.worlds import MSD
 
 LEVEL = 0.05
 REPEATS = 3000
@@ -241,15 +241,15 @@ def test_laws(tmp_path):
 def test_certify_draws_for_exact_systems_and_plain_functions():
     space = ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, space, seed=0)
-    options = {"system": MSD, "policies": msd_family(space), "time_limit": 4}
+    study = ts.evaluate(MSD, trainer, space, seed=0)
     question = ts.Question("regret", epsilon=0.5)
-    enough = options | {"time_limit": 30}  # a slow machine draws all of them too
-    share = certify(table, question, law="uniform", draws=700, **enough).share
+    # A slow machine draws all of them too.
+    result = certify(study, question, law="uniform", draws=700, time_limit=30)
+    share = result.share
     assert share.bound > 0.99  # the continuum is covered for certain here
     assert share.certificate.values["n_failed"] == 0
     few = certify(
-        table, ts.Question("regret", epsilon=0.05), law="loguniform", **options
+        study, ts.Question("regret", epsilon=0.05), law="loguniform", time_limit=4
     )
     assert few.share.bound < 0.99
     assert not few["share of contexts"].holds
@@ -260,13 +260,11 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     line = ts.Points(["x"], [0.0, 1.0, 2.0])
     system = ts.systems.FunctionSystem(score, [ContextAxis("x", 0.0)])
     policies = ts.systems.PythonPolicies([0.5, 2.0])
-    table = ts.evaluate_policies(system, policies, line)
+    table = ts.evaluate_policies(system, policies, line).table
     table = table.assign_coords(source_x=("source", [0.5, 2.0]))
     found = certify(
-        table,
+        ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=0.6),
-        system=system,
-        policies=policies,
         law="uniform",
         draws=700,
         time_limit=4,
@@ -331,7 +329,7 @@ def lottery(gains, xs, **options):
     policies = LinearGain(np.asarray(gains, float).reshape(-1, 1, 1, 1))
     targets = ts.Points(["x"], xs)
     sources = ts.Points(["x"], np.asarray(gains, float))
-    table = ts.evaluate_policies(system, policies, targets, sources=sources)
+    table = ts.evaluate_policies(system, policies, targets, sources=sources).table
     return system, policies, table
 
 
@@ -410,7 +408,7 @@ def test_families_are_judged(judge, status):
     system = Lottery()
     policies = LinearGain(np.array([[[[0.0]], [[0.7]]]]))
     targets = ts.Points(["x"], [0.0])
-    table = ts.evaluate_policies(system, policies, targets, sources=targets)
+    table = ts.evaluate_policies(system, policies, targets, sources=targets).table
     question = ts.Question("floor", judge, epsilon=-0.8)
     found = check_on_fresh_episodes(
         table, question, np.array([0]), system, policies, max_episodes=2000
@@ -425,10 +423,8 @@ def test_unbounded_returns_give_no_confidence():
             table, ts.Question("floor", epsilon=-0.5), np.array([0]), system, policies
         )
     result = certify(
-        table,
+        ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.5),
-        system=system,
-        policies=policies,
         time_limit=1,
     )
     assert result["fresh episodes"].kind == "vacuous"
@@ -461,10 +457,8 @@ def test_the_winners_curse_is_shown_and_removed():
     system, policies, table = lottery(gains, [0.0, 1e-9, 2e-9], n_episodes=16)
     question = ts.Question("floor", epsilon=-0.85)  # nobody manages 0.85
     result = certify(
-        table,
+        ts.Study.of(table, system=system, policies=policies),
         question,
-        system=system,
-        policies=policies,
         max_episodes=2048,
         time_limit=10,
     )

@@ -12,7 +12,6 @@ from taskspace.certificates import certify
 from taskspace.certificates.enclosures import Boxes, LinearEnclosure, enclosure_for
 from taskspace.deploy.trial import try_library
 from taskspace.errors import InvalidInputError
-from taskspace.performance import provenance_of
 from taskspace.policies import LinearGain
 from taskspace.show.page.build import collect
 from taskspace.systems import LinearFamily, MassSpringDamper, Pendulum, ScalarLqr
@@ -28,7 +27,9 @@ SPACE = ts.Grid(k=(0.5, 4.0, 4), c=(0.5, 4.0, 3))
 
 def lqr_table(system, space=SPACE, **options):
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    return ts.evaluate(system, trainer, space, seed=0, measures=MEASURES, **options)
+    return ts.evaluate(
+        system, trainer, space, seed=0, measures=MEASURES, **options
+    ).table
 
 
 def stack(system, contexts):
@@ -45,9 +46,11 @@ def test_one_state_has_a_closed_form():
     with np.errstate(divide="ignore"):
         cost = (1 + k[:, None] ** 2) / (2 * (b * k[:, None] - 1))
     wanted = np.where(b * k[:, None] > 1, cost / least - 1, np.inf)
-    found = ts.loss(table, "every_start").values
+    found = ts.loss(table, ts.Question("every_start", epsilon=0.0)).values
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found, ts.loss(table, "ratio").values, atol=1e-14)
+    np.testing.assert_allclose(
+        found, ts.loss(table, ts.Question("ratio", epsilon=0.0)).values, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", PLANTS)
@@ -65,7 +68,10 @@ def test_table_agrees_with_fifty_digits(name):
 
 def test_average_hides_what_the_worst_start_loses():
     table = lqr_table(MassSpringDamper())
-    average, worst = (ts.loss(table, c).values for c in ("ratio", "every_start"))
+    average, worst = (
+        ts.loss(table, ts.Question(c, epsilon=0.0)).values
+        for c in ("ratio", "every_start")
+    )
     assert (worst >= average - 1e-12).all()
     assert (worst > 1.5 * average).sum() > 20
 
@@ -168,29 +174,33 @@ def test_points_are_enclosed_tightly():
 def test_families_and_their_judges(monkeypatch):
     trainer = ts.trainers.Lqr(n_policies=3, noise=0.2)
     system = MassSpringDamper()
-    full = ts.evaluate(system, trainer, SPACE, seed=0, measures=MEASURES)
+    full = ts.evaluate(system, trainer, SPACE, seed=0, measures=MEASURES).table
     members = -full["every_start"].values
-    worst, best = (ts.loss(full, "every_start", j).values for j in ("worst", "best"))
+    worst, best = (
+        ts.loss(full, ts.Question("every_start", j, epsilon=0.0)).values
+        for j in ("worst", "best")
+    )
     np.testing.assert_array_equal(worst, members.max(1))
     np.testing.assert_array_equal(best, members.min(1))
     monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
-    reduced = ts.evaluate(system, trainer, SPACE, seed=0, measures=MEASURES)
+    reduced = ts.evaluate(system, trainer, SPACE, seed=0, measures=MEASURES).table
     assert "performance" not in reduced
     for judge, wanted in (("worst", worst), ("best", best)):
-        found = ts.loss(reduced, "every_start", judge).values
+        found = ts.loss(reduced, ts.Question("every_start", judge, epsilon=0.0)).values
         np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_table_gets_the_score_later():
     system, trainer = MassSpringDamper(), ts.trainers.Lqr(n_policies=1, noise=0.0)
-    plain = ts.evaluate(system, trainer, SPACE, seed=0)
+    plain = ts.evaluate(system, trainer, SPACE, seed=0).table
     with pytest.raises(InvalidInputError, match=r"measures=\['every_start'\]"):
-        ts.loss(plain, "every_start")
+        ts.loss(plain, ts.Question("every_start", epsilon=0.0))
     gains = stack(system, system.contexts(SPACE))
-    later = ts.add_scores(plain, "every_start", system, gains)
-    assert provenance_of(later) == "exact"
+    later = ts.Study.of(plain, system=system, policies=gains)
+    assert later.scored("every_start", "worst").provenance == "exact"
     np.testing.assert_array_equal(
-        ts.loss(later, "every_start"), ts.loss(lqr_table(system), "every_start")
+        ts.loss(later, ts.Question("every_start", epsilon=0.0)),
+        ts.loss(lqr_table(system), ts.Question("every_start", epsilon=0.0)),
     )
 
 
@@ -211,7 +221,7 @@ def test_what_has_no_such_score_is_refused():
     )
     table = lqr_table(blind, ts.Grid(k=(0.5, 2.0, 3)))
     with pytest.raises(InvalidInputError, match="some initial state costs nothing"):
-        ts.loss(table, "every_start")
+        ts.loss(table, ts.Question("every_start", epsilon=0.0))
 
 
 def test_unstable_loops_lose_everything():
@@ -231,7 +241,9 @@ def test_certify_proves_every_start_on_the_whole_box():
     gains = stack(system, contexts)
     question = ts.Question("every_start", epsilon=0.06)
     result = certify(
-        lqr_table(system, space), question, system=system, policies=gains, time_limit=60
+        ts.Study.of(lqr_table(system, space), system=system, policies=gains),
+        question,
+        time_limit=60,
     )
     proof = result.certificates[-1]
     assert (proof.holds, proof.kind) == (True, "proof")
@@ -255,9 +267,11 @@ def test_select_library_and_page():
     table = lqr_table(system)
     cover = ts.minimum_cover(question.sets(table))
     gains = stack(system, system.contexts(SPACE))
-    plain = ts.evaluate(system, trainer, SPACE, seed=0)
+    plain = ts.evaluate(system, trainer, SPACE, seed=0).table
     for known in (table, plain):
-        library = ts.library(known, cover, question, policies=gains, system=system)
+        library = ts.library(
+            ts.Study.of(known, system=system, policies=gains), cover, question
+        )
         assert (library.guarantee.kind, library.regions.served.all()) == ("proof", True)
     trial = try_library(library, system, n_contexts=50)
     assert trial.contenders[0].within is not None
@@ -300,6 +314,6 @@ methods = ["minimum"]
         asked = ["--criterion", "every_start", "--epsilon", "0.1", "--format", "json"]
         done = taskspace("cover", str(out), *asked)
         found[criterion] = json.loads(done.stdout)["sources"]
-        held = "every_start" in ts.open_run(out).table
+        held = "every_start" in ts.open(out).table
         assert held == (criterion == "every_start")
     assert found["every_start"] == found["ratio"]

@@ -113,10 +113,8 @@ def certified(look, seed):
         gains, [0.0, 1e-9, 2e-9], n_episodes=4, episode_seed=seed
     )
     return certify(
-        table,
+        ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.93),
-        system=system,
-        policies=policies,
         max_episodes=512,
         look=look,
         time_limit=20,
@@ -140,7 +138,10 @@ def test_sources_are_numbered_as_in_the_whole_table():
     """The assignment after a closer look is one of the table's own rows."""
     system, policies, table = lottery([0.5, 0.0, 0.5], [0.0, 0.05])
     result = certify(
-        table, FLOOR, system=system, policies=policies, look=(1, 64), time_limit=20
+        ts.Study.of(table, system=system, policies=policies),
+        FLOOR,
+        look=(1, 64),
+        time_limit=20,
     )
     assert result.fresh.assignment.tolist() == [1, 1]
     assert result["fresh episodes"].values["shortlist"] == [1]

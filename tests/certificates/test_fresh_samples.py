@@ -100,12 +100,10 @@ def test_failing_contexts_that_become_targets_do_not_flatter_the_share():
     for _ in range(2):
         space = ts.Points(["x"], points[:, None])
         policies = PythonPolicies(points.tolist())
-        table = ts.evaluate_policies(system, policies, space, sources=space)
+        table = ts.evaluate_policies(system, policies, space, sources=space).table
         share = certify(
-            table,
+            ts.Study.of(table, system=system, policies=policies),
             ts.Question("floor", epsilon=-1.0),
-            system=system,
-            policies=policies,
             law="uniform",
             draws=688,
         ).share
@@ -163,7 +161,7 @@ def test_learning_the_judging_episodes_by_heart_does_not_help(monkeypatch):
     seen, known = played_by(system, monkeypatch), ()
     for _ in range(3):
         policies = PythonPolicies([[known]])
-        table = ts.evaluate_policies(system, policies, space, sources=space)
+        table = ts.evaluate_policies(system, policies, space, sources=space).table
         # The table says the same of all: its four episodes are not among the known.
         assert table["performance"].item() == 1.0
         seen.clear()
@@ -222,9 +220,13 @@ def test_the_look_the_judges_and_the_draws_never_meet(monkeypatch):
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     seen = played_by(system, monkeypatch)
     result = certify(
-        table, FLOOR, system=system, policies=policies, look=(2, 64), law="uniform",
-        draws=50, time_limit=20,
-    )  # fmt: skip
+        ts.Study.of(table, system=system, policies=policies),
+        FLOOR,
+        look=(2, 64),
+        law="uniform",
+        draws=50,
+        time_limit=20,
+    )
     assert {e for e in seen if e < FIRST_FRESH} == set(range(16, 80))
     fresh = [e for e in seen if e >= FIRST_FRESH]
     assert max(fresh) < FIRST_TRAINING
@@ -245,7 +247,7 @@ def drawn_contexts(monkeypatch, law, question=QUESTION, end=2.0):
     targets, policies = ts.Points(["x"], [0.0, end]), PythonPolicies([0.5])
     table = ts.evaluate_policies(
         system, policies, targets, sources=ts.Points(["x"], [0.5])
-    )
+    ).table
     rows, call = [], chance.Deployed.__call__
 
     def spy(self, contexts, before):
@@ -255,9 +257,12 @@ def drawn_contexts(monkeypatch, law, question=QUESTION, end=2.0):
     with monkeypatch.context() as patch:
         patch.setattr(chance.Deployed, "__call__", spy)
         certify(
-            table, question, system=system, policies=policies, law=law, draws=30,
+            ts.Study.of(table, system=system, policies=policies),
+            question,
+            law=law,
+            draws=30,
             time_limit=5,
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -323,7 +328,7 @@ class Crashing(Lottery):
 def test_a_policy_that_crashes_does_not_spoil_the_others_of_its_family(judge, status):
     system, targets = Crashing(), ts.Points(["x"], [0.05])
     policies = LinearGain(np.array([[[[1.0]], [[0.0]]]]))
-    table = ts.evaluate_policies(system, policies, targets, sources=targets)
+    table = ts.evaluate_policies(system, policies, targets, sources=targets).table
     question = ts.Question("floor", judge, epsilon=-0.8)
     found = check_on_fresh_episodes(
         table, question, np.array([0]), system, policies, max_episodes=1024

@@ -64,12 +64,14 @@ def plant() -> LinearFamily:
 def made(system, space=SPACE, trainer=LQR, measures=()):
     """A table and the policies that it was made with."""
     policies = trainer.train(system, system.contexts(space), seed=0).policies
-    table = ts.evaluate(system, trainer, space, seed=0, measures=measures)
+    table = ts.evaluate(system, trainer, space, seed=0, measures=measures).table
     return table, policies
 
 
 def gate_of(system, space, table, policies, question):
-    setting = make_setting(table, question, system, policies, None, None, None, None, 0)
+    setting = make_setting(
+        ts.Study.of(table, system=system, policies=policies), question, None, None, 0
+    )
     assert setting.enclosure is not None
     return TableGate(setting, setting.enclosure)
 
@@ -78,7 +80,9 @@ def gate_of(system, space, table, policies, question):
 def test_an_override_gets_no_proof(system):
     table, policies = made(system)
     assert table.attrs["provenance"] == "given"
-    result = certify(table, QUESTION, system=system, policies=policies, time_limit=5)
+    result = certify(
+        ts.Study.of(table, system=system, policies=policies), QUESTION, time_limit=5
+    )
     assert result.continuum is None
     assert result["grid cover"].kind == "estimate"
     assert not any(c.kind == "proof" and "box" in c.scope for c in result.certificates)
@@ -89,7 +93,9 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
     system = StatedWorn()
     table, policies = made(system)
     assert table.attrs["provenance"] == "exact"
-    result = certify(table, QUESTION, system=system, policies=policies, time_limit=5)
+    result = certify(
+        ts.Study.of(table, system=system, policies=policies), QUESTION, time_limit=5
+    )
     assert result["grid cover"].kind == "proof"
     assert result.continuum is None
     contexts = system.contexts(SPACE)
@@ -99,7 +105,11 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
     # Bounds by hand, of the wrong plant: the table contradicts them.
     bounds = MsdEnclosure(MassSpringDamper(), policies, contexts, criterion="regret")
     with pytest.raises(ContradictionError, match=r"source 0 is inf by the table, and"):
-        certify(table, QUESTION, system=system, policies=policies, enclosure=bounds)
+        certify(
+            ts.Study.of(table, system=system, policies=policies),
+            QUESTION,
+            enclosure=bounds,
+        )
 
 
 @pytest.mark.parametrize(
@@ -221,15 +231,17 @@ def test_policies_in_another_order_are_refused():
     system = MassSpringDamper()
     table, policies = made(system)
     with pytest.raises(ContradictionError, match="Make the table anew"):
-        certify(table, QUESTION, system=system, policies=policies[::-1], time_limit=5)
+        certify(
+            ts.Study.of(table, system=system, policies=policies[::-1]),
+            QUESTION,
+            time_limit=5,
+        )
     few = enclosure_for(system, policies, system.contexts(SPACE), "regret", "worst")
     assert few is not None
     with pytest.raises(InvalidInputError, match="25 sources of the table"):
         certify(
-            table,
+            ts.Study.of(table, system=system, policies=policies),
             QUESTION,
-            system=system,
-            policies=policies,
             enclosure=few.subset([0, 1]),
         )
 
@@ -238,7 +250,7 @@ def test_a_map_that_the_table_refutes_is_found():
     system = MassSpringDamper()
     table, policies = made(system)
     question = ts.Question("regret", epsilon=1.0)
-    result = certify(table, question, system=system, policies=policies)
+    result = certify(ts.Study.of(table, system=system, policies=policies), question)
     cover = result.continuum
     assert cover is not None
     assert cover.certificate.holds

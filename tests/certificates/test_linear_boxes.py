@@ -333,16 +333,12 @@ def test_certify_proves_a_plant_of_ones_own():
     plant = family(lambda k: [[0, 1], [-k, -0.2]])
     space = ts.Grid(k=(0.5, 2.0, 7))
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
-    table = ts.evaluate(plant, trainer, space, seed=0)
+    table = ts.evaluate(plant, trainer, space, seed=0).table
     policies = trainer.train(plant, plant.contexts(space), seed=0).policies
     for criterion, epsilon in (("regret", 0.1), ("signed", 0.2), ("floor", 9.0)):
         result = ts.certificates.certify(
-            table,
-            epsilon,
-            criterion=criterion,
-            system=plant,
-            policies=policies,
-            sources=space,
+            ts.Study.of(table, system=plant, policies=policies),
+            ts.Question(criterion, epsilon=epsilon),
             time_limit=60,
         )
         last = result.certificates[-1]

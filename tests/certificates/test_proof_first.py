@@ -32,7 +32,7 @@ QUESTION = ts.Question("ratio", epsilon=0.05)
 
 @pytest.fixture(scope="module")
 def table():
-    return ts.evaluate(MSD, LQR, SPACE, seed=0)
+    return ts.evaluate(MSD, LQR, SPACE, seed=0).table
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,9 @@ def test_what_is_proven_is_never_given_up(bounds):
 def test_given_sources_are_certified(table, bounds):
     edges = box_edges(MSD, SPACE)
     given = np.arange(0, 64, 3)
-    result = certify(table, QUESTION, system=MSD, policies=GAINS, selection=given)
+    result = certify(
+        ts.Study.of(table, system=MSD, policies=GAINS), QUESTION, selection=given
+    )
     alone = certify_cover(bounds, given, edges, QUESTION.epsilon, axes=AXES)
     assert result.continuum is not None
     assert result.continuum.certificate.holds == alone.certificate.holds
@@ -114,7 +116,11 @@ def test_given_sources_are_certified(table, bounds):
     )
     for wrong in ([], [64], [-1], [0.5]):
         with pytest.raises(InvalidInputError, match="numbers of sources, 0 to 63"):
-            certify(table, QUESTION, system=MSD, policies=GAINS, selection=wrong)
+            certify(
+                ts.Study.of(table, system=MSD, policies=GAINS),
+                QUESTION,
+                selection=wrong,
+            )
 
 
 @pytest.mark.parametrize("seed", range(12))

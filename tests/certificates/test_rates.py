@@ -21,7 +21,7 @@ def in_box(contexts):
 @pytest.fixture(scope="module")
 def table():
     trainer = ts.trainers.Lqr(**OPTIONS)
-    return ts.evaluate(MSD, trainer, SPACE, seed=0)
+    return ts.evaluate(MSD, trainer, SPACE, seed=0).table
 
 
 def test_rates_are_the_largest_and_smallest_slopes(table):

@@ -45,7 +45,11 @@ def test_performance_is_never_rougher_than_the_model(seed, time):
 def test_model_sets_lie_inside_performance_sets(seed, epsilon):
     family, policies = random_family(seed, n=5), random_policies(seed + 1, n=5)
     table = policy_table(family, policies, ts.Points(["theta"], family.values))
-    allowed = ts.table_sets(table, "signed", "worst", epsilon * (1 + 1e-9)).to_bool()
+    allowed = (
+        ts.Question("signed", "worst", epsilon=epsilon * (1 + 1e-9))
+        .sets(table)
+        .to_bool()
+    )
     assert (model_sets(family, epsilon).to_bool() <= allowed).all()
 
 
@@ -81,7 +85,7 @@ def test_the_constant_is_tight_and_half_of_it_is_refuted():
     assert performance_smoothness(family, policies) == pytest.approx(2.0)
     # Negative control: with half the constant, sets would leave the true ones.
     table = policy_table(family, policies, ts.Points(["theta"], family.values))
-    truth = ts.table_sets(table, "signed", "worst", 0.5).to_bool()
+    truth = ts.Question("signed", "worst", epsilon=0.5).sets(table).to_bool()
     distance = abs(np.subtract.outer(family.values, family.values))
     assert (model_sets(family, 0.5).to_bool() <= truth).all()
     assert not ((distance * model.model / 2 <= 0.5) <= truth).all()

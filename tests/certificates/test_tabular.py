@@ -73,26 +73,37 @@ def test_divergence_properties_on_random_families(seed, discount):
     policies = random_policies(seed + 1)
     space = ts.Points(["theta"], family.values)
     table = policy_table(family, policies, space)
-    d = ts.loss(table, "signed").values
+    d = ts.loss(table, ts.Question("signed", epsilon=0.0)).values
     scale = 1 + abs(table["performance"].values).max()
     assert abs(np.diag(d)).max() <= 1e-12 * scale  # D(θ; θ) = 0
     fewer = policy_table(family, policies[:, :1], space)
-    assert (ts.loss(fewer, "signed").values <= d + 1e-12 * scale).all()  # monotone
-    assert (ts.loss(table, "signed", "best").values <= d + 1e-12 * scale).all()
+    assert (
+        ts.loss(fewer, ts.Question("signed", epsilon=0.0)).values <= d + 1e-12 * scale
+    ).all()  # monotone
+    assert (
+        ts.loss(table, ts.Question("signed", "best", epsilon=0.0)).values
+        <= d + 1e-12 * scale
+    ).all()
     # A family that is common to all sources obeys the triangle inequality.
     common = TabularPolicy(np.repeat(policies.probabilities[:1], 4, axis=0))
-    d = ts.loss(policy_table(family, common, space), "signed").values
+    d = ts.loss(
+        policy_table(family, common, space), ts.Question("signed", epsilon=0.0)
+    ).values
     assert (d <= (d[:, :, None] + d[None]).min(1) + 1e-10 * scale).all()
     # D is at least minus its reverse: sup f >= inf f.
     assert (d + d.T >= -1e-10 * scale).all()
     # Relabelling the contexts relabels D.
     turned = ts.Points(["theta"], np.asarray(family.values)[::-1])
-    flipped = ts.loss(policy_table(family, policies[::-1], turned), "signed").values
+    flipped = ts.loss(
+        policy_table(family, policies[::-1], turned), ts.Question("signed", epsilon=0.0)
+    ).values
     assert flipped[::-1, ::-1] == pytest.approx(
-        ts.loss(table, "signed").values, abs=1e-10 * scale
+        ts.loss(table, ts.Question("signed", epsilon=0.0)).values, abs=1e-10 * scale
     )
     # Regret against the optimum is never negative.
-    assert (ts.loss(table, "regret").values >= -1e-10 * scale).all()
+    assert (
+        ts.loss(table, ts.Question("regret", epsilon=0.0)).values >= -1e-10 * scale
+    ).all()
 
 
 def test_the_unreachable_state_has_far_models_and_no_divergence():
@@ -101,14 +112,20 @@ def test_the_unreachable_state_has_far_models_and_no_divergence():
     assert abs(kernels[0] - kernels[1]).sum(-1).max() == 2
     table = policy_table(family, family.policies(), ts.Points(["theta"], [1.0, 2.0]))
     assert (table["performance"] == 1).all()
-    assert (ts.loss(table, "signed") == 0).all()
-    assert ts.greedy_cover(ts.table_sets(table, "signed", "worst", 0.0)).size == 1
+    assert (ts.loss(table, ts.Question("signed", epsilon=0.0)) == 0).all()
+    assert (
+        ts.greedy_cover(ts.Question("signed", "worst", epsilon=0.0).sets(table)).size
+        == 1
+    )
 
 
 def test_the_directionality_toy_has_its_numbers():
     family = DirectionalityToy()
     table = policy_table(family, family.policies(), ts.Points(["theta"], [1.0, 2.0]))
-    assert ts.loss(table, "signed").values.tolist() == [[0, 5], [8, 0]]
+    assert ts.loss(table, ts.Question("signed", epsilon=0.0)).values.tolist() == [
+        [0, 5],
+        [8, 0],
+    ]
     assert table["best_known"].values.tolist() == [10, 8]
 
 

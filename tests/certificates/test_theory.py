@@ -32,7 +32,7 @@ from tests.certificates.worlds import line_table, policy_table
 
 
 def loss_of(table, criterion="signed", judge="worst"):
-    return ts.loss(table, criterion, judge).values
+    return ts.loss(table, ts.Question(criterion, judge, epsilon=0.0)).values
 
 
 # 1 ----------------------------------------------------------------------------------
@@ -44,11 +44,11 @@ def test_1_a_bad_policy_covers_everything_under_signed_but_not_under_regret():
     signed = ts.greedy_cover(ts.tolerance_sets(loss_of(table), 1.0))
     assert signed.size == 1
     assert signed.sources[0] == 0  # the policy that scores 0 everywhere
-    left = ts.assigned_regret(table, "worst", signed.assignment)
+    left = ts.Question(epsilon=0.0).assigned_losses(table, signed.assignment)
     assert left.max() == 100
     regret = ts.greedy_cover(ts.tolerance_sets(loss_of(table, "regret"), 1.0))
     assert 0 not in regret.sources[1:]
-    assert ts.assigned_regret(table, "worst", regret.assignment).max() <= 1
+    assert ts.Question(epsilon=0.0).assigned_losses(table, regret.assignment).max() <= 1
 
 
 # 2 ----------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def test_9_symmetry_is_about_sup_plus_inf(f, there, back):
 def test_9_in_the_toy_the_choice_matters_from_5_up_to_below_8(epsilon):
     toy = DirectionalityToy()
     table = policy_table(toy, toy.policies(), ts.Points(["theta"], [1.0, 2.0]))
-    sets = ts.table_sets(table, "signed", "worst", epsilon)
+    sets = ts.Question("signed", "worst", epsilon=epsilon).sets(table)
     covers_both = sets.sizes == 2
     matters = bool(covers_both[0]) != bool(covers_both[1])
     assert matters == (5 <= epsilon < 8)

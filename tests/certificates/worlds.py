@@ -86,4 +86,4 @@ class Sawtooth(System):
 
 def policy_table(system, policies, space):
     """A table of given policies, each at home in the context of its row."""
-    return ts.evaluate_policies(system, policies, space, sources=space)
+    return ts.evaluate_policies(system, policies, space, sources=space).table

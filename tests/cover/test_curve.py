@@ -90,21 +90,21 @@ def test_a_uniform_cover_says_which_sub_grid():
     assert subgrid_counts(chosen, shape) == counts
     space = ts.Grid(k=(0.5, 4.0, 6), c=(0.5, 4.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     question = ts.Question("regret", epsilon=0.2)
     sets = question.sets(table)
-    cover = uniform_cover(sets, space.shape)
-    answer = CoverAnswer.of(cover, question, table)
+    cover = uniform_cover(sets, shape=space.shape)
+    answer = CoverAnswer.of(cover, table)
     assert answer.subgrid is not None
     assert 1 < np.prod(answer.subgrid) == cover.size < 36
     assert answer.record()["subgrid"] == answer.subgrid
     assert CoverAnswer.from_record(answer.record()).subgrid == answer.subgrid
-    assert CoverAnswer.of(greedy_cover(sets), question, table).subgrid is None
+    assert CoverAnswer.of(greedy_cover(sets), table).subgrid is None
     spent = Spent((), 36, 36, 0, 1, 36, 0.0)
     a, b = answer.subgrid
     assert _cells(question, answer, spent)[1] == f"{cover.size} ({a} × {b})"
     curve = coverage_curve(sets, method="random", n_repeats=20)
-    drawn = CoverAnswer.of(random_cover(sets, 0), question, table, curve.size_spread)
+    drawn = CoverAnswer.of(random_cover(sets, seed=0), table, curve.size_spread)
     size = curve.size_spread
     said = f"{size['mean']:.0f} ± {size['standard_error']:.2g}"
     assert _cells(question, drawn, spent)[1] == said
@@ -148,7 +148,7 @@ def test_uncoverable_targets_cap_the_curve():
 
 def test_bad_input_is_refused():
     sets = pack(MATRIX)
-    with pytest.raises(InvalidInputError, match="shape must be given"):
+    with pytest.raises(InvalidInputError, match=r"needs sources on a grid.* shape="):
         coverage_curve(sets, method="uniform")
     with pytest.raises(InvalidInputError, match="n_repeats >= 1"):
         coverage_curve(sets, method="random", n_repeats=0)

@@ -239,7 +239,7 @@ def test_progress_is_reported():
 
 def test_uniform_takes_the_coarsest_grid_that_covers():
     matrix = blobs(9, radius=0.2)
-    cover = uniform_cover(pack(matrix), (9, 9))
+    cover = uniform_cover(pack(matrix), shape=(9, 9))
     side = round(cover.size**0.5)
     assert cover.coverage == 1
     assert side**2 == cover.size
@@ -266,7 +266,7 @@ def test_random_draws_until_covered():
         (lambda s: greedy_cover(s, target_weights=[-1, 1]), "target_weights"),
         (lambda s: minimum_cover(s, time_limit=-1), "time_limit >= 0"),
         (lambda s: local_cover(s, start=[7]), "source of start"),
-        (lambda s: uniform_cover(s, (3, 3)), "multiply to 2"),
+        (lambda s: uniform_cover(s, shape=(3, 3)), "multiply to 2"),
     ],
 )
 def test_bad_input_is_refused(call, message):
@@ -297,7 +297,7 @@ def test_targets_go_to_the_selected_source_of_least_loss(encoding, seed):
         lambda sets: local_cover(sets, max_steps=50),
         minimum_cover,
         lambda sets: random_cover(sets, seed=seed),
-        lambda sets: uniform_cover(sets, (3, 4)),
+        lambda sets: uniform_cover(sets, shape=(3, 4)),
     ):
         cover = find(sets)
         chosen = np.sort(cover.sources)

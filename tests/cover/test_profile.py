@@ -6,7 +6,7 @@ import xarray as xr
 from cover_problems import brute_force
 
 import taskspace as ts
-from taskspace.cover import complexity_profile, greedy_cover, table_profile
+from taskspace.cover import complexity_profile, greedy_cover
 from taskspace.cover.thresholds import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
@@ -43,7 +43,7 @@ def test_bounds_are_monotone_also_without_time():
 
 def test_epsilons_below_the_feasible_ones_have_no_complexity():
     loss = random_loss(1) + 1.0
-    points = complexity_profile(loss, [0.5, 1.0, 2.0])
+    points = complexity_profile(loss, epsilons=[0.5, 1.0, 2.0])
     assert (points[0].lower, points[0].upper, points[0].greedy) == (None, None, None)
     assert points[0].n_uncoverable == 9
     assert points[1].upper is not None
@@ -84,7 +84,7 @@ def test_floor_profiles_have_their_whole_range(shift):
         best = brute_force(loss.values <= point.epsilon)
         assert (point.lower, point.upper) == (best, best)
     asked = float(loss.min("source").max())  # the strictest that all can reach
-    (one,) = complexity_profile(loss, [asked])
+    (one,) = complexity_profile(loss, epsilons=[asked])
     assert one.upper == brute_force(loss.values <= asked)
 
 
@@ -153,19 +153,19 @@ def test_a_table_has_the_profile_of_its_losses(monkeypatch):
     table = ts.table_from_matrix(-random_loss(5, 30))
     question = ts.Question("regret", epsilon=0.0)
     monkeypatch.setattr("taskspace.performance.table.BLOCK_CELLS", 100)
-    streamed = table_profile(table, question, n_epsilons=9)
+    streamed = complexity_profile(ts.Study.of(table), question, n_epsilons=9)
     assert streamed == complexity_profile(question.losses(table), n_epsilons=9)
     # Also where hardly any sets fit into memory.
     monkeypatch.setattr("taskspace.cover.thresholds.AT_ONCE", 2)
     monkeypatch.setattr("taskspace._memory.available", lambda: 8 * 30 * 30 // 8 * 3)
-    assert table_profile(table, question, n_epsilons=9) == streamed
+    assert complexity_profile(ts.Study.of(table), question, n_epsilons=9) == streamed
 
 
 def test_two_thousand_tolerances_within_the_time():
     loss = random_loss(6, 400)
     epsilons = np.linspace(0.0, 3.0, 2000)
     began = time.perf_counter()
-    points = complexity_profile(loss, epsilons, time_limit=2.0)
+    points = complexity_profile(loss, epsilons=epsilons, time_limit=2.0)
     assert time.perf_counter() - began < 2.0 + 3.0  # the last search may run over
     assert len(points) == 2000
     lower = [point.lower for point in points]
@@ -175,6 +175,6 @@ def test_two_thousand_tolerances_within_the_time():
     assert all(low <= up for low, up in zip(lower, upper, strict=True))
     # The bounds that were not computed but follow are true.
     for k in (1, 700, 1301, 1998):
-        (one,) = complexity_profile(loss, [epsilons[k]], time_limit=1.0)
+        (one,) = complexity_profile(loss, epsilons=[epsilons[k]], time_limit=1.0)
         assert one.lower <= upper[k]
         assert lower[k] <= one.upper

@@ -171,7 +171,7 @@ def test_a_saved_cover_that_asks_for_two_sources_per_target_is_refused():
 )
 def test_what_a_method_cannot_do_is_refused_by_name(method, options, message):
     with pytest.raises(InvalidInputError, match=message):
-        find_cover(pack(np.eye(4, dtype=bool)), method, **options)
+        find_cover(pack(np.eye(4, dtype=bool)), method=method, **options)
 
 
 def test_units_of_cost_change_nothing():

@@ -8,7 +8,6 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cover import CoverAnswer
-from taskspace.criteria import assigned_errors
 from tests.test_cli import taskspace
 
 RNG = np.random.default_rng(5)
@@ -20,7 +19,7 @@ TABLE = ts.table_from_matrix(SCORES, standard_error=ERRORS)
 @pytest.mark.parametrize("judge", ["worst", "best"])
 def test_errors_are_of_the_policy_that_counts(judge):
     assignment = np.array([2, 0, -1, 3, 2, 0])
-    found = assigned_errors(TABLE, judge, assignment)
+    found = ts.Question(judge=judge, epsilon=0.0).assigned_errors(TABLE, assignment)
     assert found is not None
     for target, source in enumerate(assignment):
         if source < 0:
@@ -35,8 +34,8 @@ def test_errors_are_of_the_policy_that_counts(judge):
 def test_an_answer_and_a_certificate_hold_the_largest():
     question = ts.Question("regret", epsilon=2.0)
     cover = ts.minimum_cover(question.sets(TABLE))
-    answer = CoverAnswer.of(cover, question, TABLE)
-    errors = assigned_errors(TABLE, "worst", cover.assignment)
+    answer = CoverAnswer.of(cover, TABLE)
+    errors = question.assigned_errors(TABLE, cover.assignment)
     assert errors is not None
     assert answer.standard_error == np.nanmax(errors)
     assert f"standard error up to {answer.standard_error:.4g}" in repr(answer)
@@ -47,8 +46,8 @@ def test_an_answer_and_a_certificate_hold_the_largest():
     assert "Standard error of its scores: up to" in found.why
     # Nothing is said where nothing is known.
     plain = ts.table_from_matrix(SCORES)
-    assert assigned_errors(plain, "worst", cover.assignment) is None
-    answer = CoverAnswer.of(cover, question, plain)
+    assert question.assigned_errors(plain, cover.assignment) is None
+    answer = CoverAnswer.of(cover, plain)
     assert answer.standard_error is None
     assert "standard_error" not in answer.record()
     assert (

@@ -47,7 +47,7 @@ def test_a_curve_says_how_many_sources_a_share_needs():
 
 
 def test_a_profile_is_a_list_with_a_table():
-    profile = complexity_profile(LOSS[:, :3], [0.0, 1.0, 5.0])
+    profile = complexity_profile(LOSS[:, :3], epsilons=[0.0, 1.0, 5.0])
     assert profile == list(profile)
     frame = profile.to_frame()
     assert frame["epsilon"].tolist() == [0.0, 1.0, 5.0]
@@ -55,17 +55,17 @@ def test_a_profile_is_a_list_with_a_table():
     assert "3 proven" in repr(profile)
     assert "<table" in profile._repr_html_()
     # A tolerance at which a target has no source has no sizes.
-    none = complexity_profile(LOSS, [1.0]).to_frame()
+    none = complexity_profile(LOSS, epsilons=[1.0]).to_frame()
     assert none["upper"].isna().tolist() == [True]
     assert none["n_uncoverable"].tolist() == [1]
-    assert "0 proven" in repr(complexity_profile(LOSS, [1.0]))
+    assert "0 proven" in repr(complexity_profile(LOSS, epsilons=[1.0]))
 
 
 def test_an_answer_names_its_sources_and_hides_no_markup():
     names = ["<b>one</b>", "two", "three"]
     table = ts.table_from_matrix(-LOSS[:, :3]).assign_coords(source=names)
     question = Question("regret", epsilon=1.0)
-    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), question, table)
+    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
     frame = answer.to_frame()
     assert frame["name"].tolist() == [names[s] for s in answer.cover.sources]
     assert sum(frame["n_served"].tolist()) == 3
@@ -78,6 +78,6 @@ def test_contexts_of_an_answer_are_columns():
     space = ts.Grid(n_served=[1.0, 2.0, 3.0])
     table = ts.table_from_matrix(-LOSS[:, :3], sources=space, targets=space)
     question = Question("regret", epsilon=1.0)
-    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), question, table)
+    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
     frame = answer.to_frame()
     np.testing.assert_array_equal(frame["context n_served"], frame["source"] + 1.0)

@@ -190,6 +190,6 @@ def msd():
     space = ts.Grid(k=(0.1, 8.0, 12), c=(0.1, 8.0, 12))
     system = ts.systems.MassSpringDamper()
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     return system, table, policies, space

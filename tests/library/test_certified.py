@@ -33,7 +33,7 @@ def certified():
 @pytest.fixture(scope="module")
 def library(certified):
     system, table, policies, _ = msd()
-    return ts.library(table, certified, policies=policies, system=system)
+    return ts.library(ts.Study.of(table, system=system, policies=policies), certified)
 
 
 def regrets(library, rows, policy):
@@ -108,21 +108,22 @@ def test_open_boxes_are_not_guaranteed(certified):
     partly = replace(
         certified, status=status, assignment=assignment, certificate=certificate
     )
-    library = ts.library(table, partly, policies=policies, system=system)
+    library = ts.library(ts.Study.of(table, system=system, policies=policies), partly)
     chosen = library.select(certified.boxes.centre[:, :2])
     assert (chosen.guaranteed == (status == 0)).all()
     assert (chosen.policy >= 0).all()
     assert library.guarantee.statement.startswith("Only in the certified boxes")
     nothing = replace(partly, status=np.ones_like(status))
     with pytest.raises(InvalidInputError, match="No box of this cover is certified"):
-        ts.library(table, nothing, policies=policies, system=system)
+        ts.library(ts.Study.of(table, system=system, policies=policies), nothing)
 
 
 def make_again(certified, **given):
     system, table, policies, _ = msd()
     given = {"table": table, "policies": policies, "system": system} | given
     return ts.library(
-        given["table"], certified, policies=given["policies"], system=given["system"]
+        ts.Study.of(given["table"], system=given["system"], policies=given["policies"]),
+        certified,
     )
 
 
@@ -196,7 +197,7 @@ def test_plants_with_equal_settings_are_told_apart_by_their_matrices():
 
     system, space = family(), ts.Grid(a=(0.0, 1.0, 5))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     enclosure = LinearEnclosure(
         system, policies, system.contexts(space), criterion="ratio"
@@ -229,17 +230,18 @@ def test_another_question_is_refused(certified):
     system, table, policies, _ = msd()
     with pytest.raises(InvalidInputError, match="but the question asked is"):
         ts.library(
-            table, certified, ts.Question("regret", epsilon=0.1), policies=policies,
-            system=system,
-        )  # fmt: skip
+            ts.Study.of(table, system=system, policies=policies),
+            certified,
+            ts.Question("regret", epsilon=0.1),
+        )
 
 
 def test_the_best_of_a_family_is_not_said_to_serve_a_box(certified):
     system, _, _, space = msd()
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     values = dict(certified.certificate.values) | {"judge": "best"}
     best = replace(certified, certificate=replace(certified.certificate, values=values))
     with pytest.raises(InvalidInputError, match="does not say which member"):
-        ts.library(table, best, policies=policies, system=system)
+        ts.library(ts.Study.of(table, system=system, policies=policies), best)

@@ -35,7 +35,10 @@ def test_it_drives_a_plant_whose_context_is_an_input():
     question = ts.Question("regret", epsilon=0.5)
     cover = ts.greedy_cover(question.sets(table))
     library = ts.library(
-        table, cover, question, policies=policies, system=system, outside="clamp"
+        ts.Study.of(table, system=system, policies=policies),
+        cover,
+        question,
+        outside="clamp",
     )
     plant = ct.nlsys(
         lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,
@@ -62,7 +65,10 @@ def test_swapped_signals_are_refused():
     question = ts.Question("regret", epsilon=0.5)
     cover = ts.greedy_cover(question.sets(table))
     library = ts.library(
-        table, cover, question, policies=policies, system=system, outside="clamp"
+        ts.Study.of(table, system=system, policies=policies),
+        cover,
+        question,
+        outside="clamp",
     )
     plant = ct.nlsys(
         lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,

@@ -75,7 +75,7 @@ def test_names_and_python_objects(tmp_path):
     space = ts.Points(["x"], [0.0, 1.0])
     table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]], targets=space)
     policies = PythonPolicies([len, len])
-    objects = ts.library(table, [0, 1], question, policies=policies)
+    objects = ts.library(ts.Study.of(table, policies=policies), [0, 1], question)
     for write in (objects.save, lambda to: export_tables(objects, to)):
         with pytest.raises(InvalidInputError, match=r"without_policies\(\)"):
             write(tmp_path / "objects")
@@ -151,9 +151,10 @@ def test_readable_without_taskspace(tmp_path):
     system, table, policies, space = msd()
     question = ts.Question("ratio", epsilon=0.1)
     library = ts.library(
-        table, ts.greedy_cover(question.sets(table)), question, policies=policies,
-        system=system,
-    )  # fmt: skip
+        ts.Study.of(table, system=system, policies=policies),
+        ts.greedy_cover(question.sets(table)),
+        question,
+    )
     folder = library.save(tmp_path / "lib", command="by a test")
     with (folder / "map.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -20,7 +20,9 @@ def test_least_loss_serves_and_the_nodes_are_guaranteed():
     system, table, policies, space = msd()
     question = ts.Question("regret", epsilon=0.3)
     cover = ts.minimum_cover(question.sets(table))
-    library = ts.library(table, cover, question, policies=policies, system=system)
+    library = ts.library(
+        ts.Study.of(table, system=system, policies=policies), cover, question
+    )
     losses = question.losses(table).values[cover.sources]
     chosen = library.select(space.points)
     assert (chosen.policy == losses.argmin(0)).all()
@@ -72,13 +74,15 @@ def test_judge_best_uses_the_member_that_serves():
     policies = LinearGain(np.arange(4.0).reshape(2, 2, 1, 1))
     table = ts.table_from_matrix(performance, targets=ts.Points(["x"], [0.0, 1.0]))
     question = ts.Question("regret", "best", epsilon=0.5)
-    library = ts.library(table, [0], question, policies=policies)
+    library = ts.library(ts.Study.of(table, policies=policies), [0], question)
     assert library.act([[0.0], [1.0]], np.ones((2, 1))).ravel().tolist() == [-0.0, -1.0]
     assert library.select([[0.0], [1.0]]).estimated.all()
     assert [e.member for e in library.entries] == [0, 1]
     # judged by the worst member nobody serves anything
     worst = ts.library(
-        table, [0], ts.Question("regret", "worst", epsilon=0.5), policies=policies
+        ts.Study.of(table, policies=policies),
+        [0],
+        ts.Question("regret", "worst", epsilon=0.5),
     )
     assert worst.size == 1
     streamed = table.drop_vars("performance").assign(
@@ -94,11 +98,13 @@ def test_judge_worst_with_a_family_deploys_one_member_that_serves():
     system = ts.systems.MassSpringDamper()
     space = ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
     trainer = ts.trainers.Lqr(n_policies=4, noise=0.05)
-    table = ts.evaluate(system, trainer, space, seed=0)
+    table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     question = ts.Question("regret", epsilon=0.5)
     cover = ts.greedy_cover(question.sets(table))
-    library = ts.library(table, cover, question, policies=policies, system=system)
+    library = ts.library(
+        ts.Study.of(table, system=system, policies=policies), cover, question
+    )
     chosen = library.select(space.points)
     assert chosen.guaranteed.all()
     assert isinstance(library.policies, LinearGain)
@@ -238,13 +244,11 @@ def test_python_policies_act():
     )
     policies = PythonPolicies([lambda seen: seen + 1.0, lambda seen: seen + 4.0])
     space = ts.Points(["x"], [0.0, 2.0, 4.0])
-    table = ts.evaluate_policies(system, policies, space)
+    table = ts.evaluate_policies(system, policies, space).table
     library = ts.library(
-        table,
+        ts.Study.of(table, system=system, policies=policies),
         [0, 1],
         ts.Question("floor", epsilon=1.0),
-        policies=policies,
-        system=system,
     )
     assert library.act({"x": 4.0}, 0.5) == 4.5
     assert library.act([[0.0], [4.0]], [0.5, 1.0]).tolist() == [1.5, 5.0]
@@ -316,7 +320,9 @@ def test_made_by_hand():
 def test_mistakes_are_named():
     system, table, policies, _ = msd()
     question = ts.Question("regret", epsilon=0.3)
-    library = ts.library(table, [3, 70], question, policies=policies, system=system)
+    library = ts.library(
+        ts.Study.of(table, system=system, policies=policies), [3, 70], question
+    )
     with pytest.raises(UnknownNameError, match="context axis 'kk'"):
         library.select({"kk": 1.0, "c": 2.0})
     with pytest.raises(InvalidInputError, match="c is missing"):
@@ -338,11 +344,11 @@ def test_mistakes_are_named():
         ts.library(table, [3], question, rule="margins")
     with pytest.raises(UnknownNameError, match="behaviour outside"):
         ts.library(table, [3], question, outside="ignore")
-    with pytest.raises(InvalidInputError, match=r"a run .* or a performance table"):
+    with pytest.raises(InvalidInputError, match=r"a study .* but got str"):
         ts.library("runs/msd", [3], question)
     with pytest.raises(InvalidInputError, match="hysteresis >= 0"):
         library.tracker(-0.1)
     with pytest.raises(InvalidInputError, match="for all 144 sources"):
-        ts.library(table, [3], question, policies=policies[:5])
+        ts.library(ts.Study.of(table, policies=policies[:5]), [3], question)
     with pytest.raises(UnknownNameError, match="scope"):
         Guarantee(None, "everywhere", "proof", "")

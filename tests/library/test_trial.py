@@ -41,7 +41,9 @@ def library():
     system, table, policies, _ = msd()
     question = ts.Question("regret", epsilon=0.5)
     cover = ts.greedy_cover(question.sets(table))
-    return ts.library(table, cover, question, policies=policies, system=system)
+    return ts.library(
+        ts.Study.of(table, system=system, policies=policies), cover, question
+    )
 
 
 def test_the_library_is_judged_at_the_true_context(library):
@@ -185,7 +187,7 @@ def test_a_guarantee_at_measured_contexts(library):
     system, table, policies, space = msd()
     promised = ts.Question("regret", epsilon=1e-3)
     small = ts.library(
-        table, range(0, 144, 7), promised, policies=policies, system=system
+        ts.Study.of(table, system=system, policies=policies), range(0, 144, 7), promised
     )
     # Nodes of a table are points: no draw meets one.
     assert try_library(small, system, n_contexts=50, noise=0.1).applied == 0
@@ -244,14 +246,12 @@ def test_discrete_time_and_one_axis():
     )  # fmt: skip
     space = ts.Grid(a=(0.2, 1.5, 8))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(family, trainer, space, seed=0)
+    table = ts.evaluate(family, trainer, space, seed=0).table
     policies = trainer.train(family, family.contexts(space), seed=0).policies
     library = ts.library(
-        table,
+        ts.Study.of(table, system=family, policies=policies),
         [2, 6],
         ts.Question("ratio", epsilon=0.2),
-        policies=policies,
-        system=family,
     )
     trial = try_library(library, family, n_contexts=50, drift=0.2)
     assert trial.contenders[0].failed == 0

@@ -130,7 +130,7 @@ def browser(tmp_path_factory):
 def msd_table():
     space = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 8))
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.1)
-    return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ def opened(browser, msd_page, tmp_path):
 
 def expected(table, criterion, judge, epsilon, sources):
     """Who serves whom by the library's losses: least loss, ties to the lowest."""
-    losses = ts.loss(table, criterion, judge).values
+    losses = ts.loss(table, ts.Question(criterion, judge, epsilon=0.0)).values
     order = np.sort(sources).astype(int)
     served = (losses[order] <= epsilon).any(0)
     who = np.full(losses.shape[1], -1)
@@ -52,7 +52,7 @@ def test_opens_from_disk_without_a_network(opened):
 
 def test_fifty_tolerances_have_the_size_of_the_library(opened, msd_table):
     rng = np.random.default_rng(0)
-    losses = ts.loss(msd_table, "regret", "worst")
+    losses = ts.loss(msd_table, ts.Question("regret", "worst", epsilon=0.0))
     steps = opened.run("return taskspace.panels[0].view.layer.about.steps")
     epsilons = [step["epsilon"] for step in steps]
     opened.set(".method", "greedy", "change")
@@ -101,7 +101,10 @@ def test_fifty_random_views_are_exact(opened, msd_table):
         np.testing.assert_array_equal(mine, who)
         assert found["served"] == (who >= 0).sum()
         assert found["counts"] == [int((who == s).sum()) for s in sources]
-        sizes = ts.loss(msd_table, criterion, judge).values <= found["epsilon"]
+        sizes = (
+            ts.loss(msd_table, ts.Question(criterion, judge, epsilon=0.0)).values
+            <= found["epsilon"]
+        )
         shown = opened.run(
             "return [...document.querySelectorAll('.selected tbody tr')]"
             ".map(r => [...r.children].map(c => c.textContent))"
@@ -113,7 +116,9 @@ def test_fifty_random_views_are_exact(opened, msd_table):
 def test_losses_are_bit_for_bit(opened, msd_table):
     for criterion in ("signed", "regret", "ratio", "floor"):
         for judge in ("worst", "best"):
-            losses = ts.loss(msd_table, criterion, judge).values
+            losses = ts.loss(
+                msd_table, ts.Question(criterion, judge, epsilon=0.0)
+            ).values
             found = opened.ask(
                 "const layer = await taskspace.page.layer(arguments[0]);"
                 "const n = layer.n; const rows = taskspace.page.rows.length;"
@@ -195,7 +200,9 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
         ran = CliRunner().invoke(app, ["verify", str(saved), str(file)])
         assert ran.exit_code == 0, ran.output
         if hand is None:  # the prices that prove the bound travel with it
-            sets = ts.table_sets(ts.read_matrix(file), "regret", "worst", 20.0)
+            sets = ts.Question("regret", "worst", epsilon=20.0).sets(
+                ts.read_matrix(file)
+            )
             assert any("its prices" in s for s in ts.verify_cover(cover, sets).proven)
         # And a claim that was tampered with is refused.
         record = json.loads(saved.read_text())
@@ -302,7 +309,7 @@ def test_names_are_text(browser, named_matrix, tmp_path):
 def test_three_axes_by_slices(browser, tmp_path):
     space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 3), m=(0.5, 2.0, 5))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     page = build_page(table, [ts.Question("regret", epsilon=0.5)], time_limit=0.5)
     browser.show(page, tmp_path)
     browser.run(
@@ -381,7 +388,7 @@ def test_a_large_table_keeps_only_some_rows(browser, tmp_path):
     """Rows are left out, losses quantised; counts stay exact."""
     space = ts.Grid(k=(0.1, 8.0, 30), c=(0.1, 8.0, 30))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+    table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     page = build_page(
         table, [ts.Question("regret", epsilon=0.1)], max_rows=400, more_rows=250,
         n_steps=12, time_limit=1.0,
@@ -409,9 +416,9 @@ def odd_tables():
         "one": ts.table_from_matrix([[3.0]]),
         "all fail": ts.table_from_matrix(np.full((3, 4), -np.inf)),
         "all alike": ts.table_from_matrix(np.full((5, 4), 7.0)),
-        "one value on an axis": ts.evaluate(system, trainer, flat, seed=0),
-        "one axis": ts.evaluate(system, trainer, strip, seed=0),
-        "points": ts.evaluate(system, trainer, dots, seed=0),
+        "one value on an axis": ts.evaluate(system, trainer, flat, seed=0).table,
+        "one axis": ts.evaluate(system, trainer, strip, seed=0).table,
+        "points": ts.evaluate(system, trainer, dots, seed=0).table,
     }
 
 

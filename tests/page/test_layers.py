@@ -95,10 +95,9 @@ def test_bounds_and_sizes_hold_at_every_step(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 12, (7, 9)).astype(float)
     table = ts.table_from_matrix(scores)
-    losses = ts.loss(table, "regret").values
-    layer = make_layer(
-        losses, "regret", "worst", stored=[0.0, 2.0, 5.0], time_limit=0.2
-    )
+    question = ts.Question("regret", epsilon=0.0)
+    losses = ts.loss(table, question).values
+    layer = make_layer(losses, question, stored=[0.0, 2.0, 5.0], time_limit=0.2)
     for number, step in enumerate(layer.steps):
         served = losses <= step.epsilon
         least = brute_force(served)
@@ -117,10 +116,11 @@ def test_bounds_and_sizes_hold_at_every_step(seed):
 
 def test_covers_known_already_are_used():
     table = ts.table_from_matrix(np.eye(4) * 10)
-    sets = ts.table_sets(table, "regret", "worst", 1.0)
+    sets = ts.Question("regret", "worst", epsilon=1.0).sets(table)
     cover = ts.minimum_cover(sets, time_limit=1)
-    losses = ts.loss(table, "regret").values
-    layer = make_layer(losses, "regret", "worst", covers=[(1.0, cover)], time_limit=0)
+    question = ts.Question("regret", epsilon=0.0)
+    losses = ts.loss(table, question).values
+    layer = make_layer(losses, question, covers=[(1.0, cover)], time_limit=0)
     step = layer.steps[layer.epsilons.index(1.0)]
     assert step.is_stored
     assert {c.method for c in step.covers} == {"greedy", "minimum"}

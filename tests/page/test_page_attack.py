@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cli.inputs import load_table
+from taskspace.cli.inputs import load_study
 from taskspace.errors import TaskspaceError
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show.page import build_page, collect, render
@@ -129,7 +129,7 @@ def exact_tables():
 def test_tolerances_on_the_very_losses(browser, tmp_path, name):
     """At ε equal to a loss, and at its neighbours, the page counts as the library."""
     table = ts.table_from_matrix(exact_tables()[name])
-    losses = ts.loss(table, "regret", "worst").values
+    losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
     values = np.unique(losses[np.isfinite(losses)])
     chosen = values[:: max(1, len(values) // 6)]
     near = [*chosen, *np.nextafter(chosen, -np.inf), *np.nextafter(chosen, np.inf)]
@@ -143,7 +143,9 @@ def test_tolerances_on_the_very_losses(browser, tmp_path, name):
         who = expected(table, "regret", "worst", epsilon, found["sources"])
         mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
         np.testing.assert_array_equal(mine, who)
-        sets = ts.tolerance_sets(ts.loss(table, "regret", "worst"), epsilon)
+        sets = ts.tolerance_sets(
+            ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)), epsilon
+        )
         best = ts.minimum_cover(sets, time_limit=2)
         assert found["bound"] <= best.size <= len(found["sources"])
         assert found["served"] == (losses <= epsilon).any(0).sum()
@@ -172,12 +174,15 @@ def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table)
         from pathlib import Path
 
         data = Path(__file__).parents[2] / "examples" / "data" / "cartpole.npz"
-        table = load_table(data).table
+        table = load_study(data).table
     else:
         table = ts.table_from_matrix(exact_tables()[name])
     browser.show(build_page(table, time_limit=1.0), tmp_path)
     layers = browser.run("return taskspace.page.header.layers.map(l => l.key)")
-    losses = {key: ts.loss(table, *key.split(".")).values for key in layers}
+    losses = {
+        key: ts.loss(table, ts.Question(*key.split("."), epsilon=0.0)).values
+        for key in layers
+    }
     rng = np.random.default_rng(9)
     n = table.sizes["source"]
     for _ in range(500):

@@ -68,7 +68,6 @@ def test_an_unstable_loop_stays_a_number():
 
 @pytest.mark.parametrize("name", ["msd"])
 def test_the_page_plays(browser, tmp_path, name):
-    from taskspace.cli.inputs import load_table
     from taskspace.runs import load_experiment, run_experiment
     from taskspace.show.page import Reader, render
 
@@ -77,9 +76,7 @@ def test_the_page_plays(browser, tmp_path, name):
     )
     path = tmp_path / "run"
     run_experiment(experiment, path)
-    reader = Reader(
-        path, lambda: load_table(path), options={"time_limit": 0.2, "n_steps": 6}
-    )
+    reader = Reader(path, options={"time_limit": 0.2, "n_steps": 6})
     browser.show(render(reader.read()), tmp_path, "#c=regret.worst&e=0.2&p=7")
     browser.run("document.querySelector('.start-play').click()")
     browser.until("return document.querySelectorAll('canvas.stage').length === 2")
@@ -109,10 +106,10 @@ def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
     page = collect(poor, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
     only = ts.Points(["pole_length"], [0.5])
     assert page.layers[0].steps[page.layers[0].start].best.size == 0
-    Stage(system, stack[:1], only, space).add_to(page, poor)
+    Stage(system, stack[:1], only, space, np.zeros(1, bool)).add_to(page, poor)
     assert "play" not in page.header  # no source is selected
     both = collect(table, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
-    Stage(system, stack, space, space).add_to(both, table)
+    Stage(system, stack, space, space, np.zeros(2, bool)).add_to(both, table)
     record = both.header["play"]
     assert record["targets"] == [0, 1]
     browser.show(render(both), tmp_path, "#p=1&m=hand&s=0")
@@ -133,10 +130,10 @@ def small_run(tmp_path_factory):
 
 def stage_of(path) -> tuple[Any, Any]:
     """The stage of a path, or why there is none; and its table."""
-    from taskspace.cli.inputs import load_table
+    from taskspace.cli.inputs import load_study
     from taskspace.show.page.scenes import Stage
 
-    loaded = load_table(path)
+    loaded = load_study(path)
     return Stage.of(loaded), loaded.table
 
 
@@ -164,14 +161,14 @@ def test_reductions_of_episodes_play_the_first_policy_and_say_so():
         tuple(b.reshape(2, 2, *b.shape[1:]) for b in policies.biases),
     )
     table = ts.table_from_matrix(np.eye(2)).drop_vars("performance")
-    stage = Stage(CartPole(n_episodes=2), stack, space, space)
+    all_there = np.zeros(2, bool)
+    stage = Stage(CartPole(n_episodes=2), stack, space, space, all_there)
     record = stage.record(table, "worst", np.array([1]), np.array([0]))
     assert record["members"] == [0]
     assert "only reductions" in record["which"]
 
 
 def test_archives_play_what_came_along(small_run, tmp_path, browser):
-    from taskspace.cli.inputs import load_table
     from taskspace.errors import InvalidInputError
     from taskspace.runs import RunStore
     from taskspace.runs.archive import write_archive
@@ -198,7 +195,7 @@ def test_archives_play_what_came_along(small_run, tmp_path, browser):
                 expected = whole.record(table, "worst", source, at[1])["away"]
             played = stage.record(table, "worst", source, at[1])["away"]
             np.testing.assert_array_equal(played, expected)
-        reader = Reader(file, lambda f=file: load_table(f), options={"time_limit": 0.1})
+        reader = Reader(file, options={"time_limit": 0.1})
         browser.show(render(reader.read()), tmp_path, "#c=regret.worst&e=0.2&p=7")
         has_button = browser.run("return !!document.querySelector('.start-play')")
         assert has_button == (kept != "none")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cli.inputs import load_table
+from taskspace.cli.inputs import load_study
 from taskspace.runs import (
     RunStore,
     load_experiment,
@@ -28,7 +28,7 @@ OPTIONS = {"time_limit": 0.2, "n_steps": 8}
 
 @contextmanager
 def served(path, host="127.0.0.1", **options):
-    reader = Reader(path, lambda: load_table(path), options=OPTIONS | options)
+    reader = Reader(path, options=OPTIONS | options)
     live = Live(reader, every=0.1)
     server, address = make_server(live, host=host)
     threads = [
@@ -141,8 +141,8 @@ def test_any_source_at_any_tolerance(server, msd_run):
     import base64
 
     live, address = server
-    table = load_table(msd_run).table
-    losses = ts.loss(table, "regret", "worst").values
+    table = load_study(msd_run).table
+    losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
     layer = next(one for one in live.page.layers if one.key == "regret.worst")
     rng = np.random.default_rng(0)
     for _ in range(10):
@@ -178,7 +178,9 @@ def test_the_page_asks_for_rows_that_it_lacks(server, browser):
         "return [...document.querySelectorAll('.selected tbody tr td:nth-child(4)')]"
         ".map(c => c.textContent)"
     )
-    losses = ts.loss(load_table(live.reader.path).table, "regret", "worst").values
+    losses = ts.loss(
+        load_study(live.reader.path).table, ts.Question("regret", "worst", epsilon=0.0)
+    ).values
     epsilon = browser.run("return taskspace.panels[0].view.epsilon")
     assert int(rows[-1]) == (losses[source] <= epsilon).sum()
 
@@ -247,8 +249,8 @@ def test_a_run_in_progress_shows_its_rows_so_far(browser, tmp_path, monkeypatch)
         assert dots == 12
         assert get(f"{address}api/play?source=11&target=30&judge=worst")[0] == 200
         assert get(f"{address}api/play?source=12&target=30&judge=worst")[0] == 400
-        table = load_table(path).table
-        losses = ts.loss(table, "regret", "worst").values
+        table = load_study(path).table
+        losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
         served_now = browser.run("return taskspace.panels[0].answer.served")
         epsilon = browser.run("return taskspace.panels[0].view.epsilon")
         assert served_now == (losses <= epsilon).any(0).sum()

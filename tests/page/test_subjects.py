@@ -9,20 +9,20 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.cli import app
-from taskspace.cli.inputs import load_table
+from taskspace.cli.inputs import load_study
 from taskspace.deploy import Status
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.show.page import Reader, Subject, render
-from taskspace.show.page.certified import certify_path
+from taskspace.show.page.certified import certify_all
 from taskspace.show.selection import save_selection, selection_plot
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
 
 
 def reader(path, **options):
-    return Reader(path, lambda: load_table(path), options=OPTIONS, **options)
+    return Reader(path, options=OPTIONS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
 def test_what_cannot_be_certified_between_contexts(tmp_path):
     file = tmp_path / "scores.csv"
     ts.write_matrix(ts.table_from_matrix(np.eye(4) * 10), file)
-    loaded = load_table(file)
-    found = certify_path(loaded, [ts.Question(epsilon=3.0)], time_limit=2.0)
+    loaded = load_study(file)
+    found = certify_all(loaded, [ts.Question(epsilon=3.0)], time_limit=2.0)
     assert found[0].continuum is None
 
 
@@ -198,7 +198,7 @@ def test_explored_selections_go_on(selection):
 def test_history_beside_the_oracle(run, selection, browser, tmp_path):
     """What was compared with travels from the result to the figure and the page."""
     path, result = selection
-    table = load_table(run).table
+    table = load_study(run).table
     question = ts.Question("regret", epsilon=0.3)
     experiment = load_experiment(str(path / "selection.toml"))
     compared = run_selection(experiment, path, question=question, full_table=table)
@@ -235,11 +235,14 @@ def libraries():
     question = ts.Question("regret", epsilon=0.4)
 
     def of(space, selection=None, **options):
-        table = ts.evaluate(system, trainer, space, seed=0)
+        table = ts.evaluate(system, trainer, space, seed=0).table
         policies = trainer.train(system, system.contexts(space), seed=0).policies
         chosen = selection or ts.greedy_cover(question.sets(table))
         return ts.library(
-            table, chosen, question, policies=policies, system=system, **options
+            ts.Study.of(table, system=system, policies=policies),
+            chosen,
+            question,
+            **options,
         )
 
     rng = np.random.default_rng(2)

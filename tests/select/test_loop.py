@@ -4,7 +4,7 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -325,12 +325,18 @@ class Kinked(Copy):
 
 @dataclass(frozen=True)
 class KinkedLine(Line):
+    """Another J than that of a line, so it promises its optimum itself."""
+
     id: ClassVar[str] = "kinked-v1"
+    provenance: ClassVar[Any] = "exact"
 
     def performance(self, policies, contexts):
         gains = policies.gain[..., 0, :].copy()
         gains[..., 1] -= 1000 * ((gains[..., 0] * 7) % 2)
         return Line.performance(self, LinearGain(gains[..., None, :]), contexts)
+
+    def optimum(self, contexts):
+        return np.zeros(len(contexts))
 
 
 def test_where_blends_fail_it_trains():
@@ -364,7 +370,7 @@ def test_the_signed_criterion_is_planned_by_what_it_is():
     space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
     system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
     question = ts.Question("signed", epsilon=0.1)
-    whole = ts.evaluate(system, trainer, space, seed=0)
+    whole = ts.evaluate(system, trainer, space, seed=0).table
     greedy = ts.greedy_cover(question.sets(whole)).size
     found = ts.select(system, trainer, space, question, seed=0)
     assert found.stop_reason == "covered"

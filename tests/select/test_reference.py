@@ -43,7 +43,7 @@ class Alone(Line):
 @pytest.fixture(scope="module")
 def needed():
     """The table of all 101 candidates, of which every one is needed."""
-    table = ts.evaluate(Alone(), Copy(), NODES, seed=0)
+    table = ts.evaluate(Alone(), Copy(), NODES, seed=0).table
     assert ts.minimum_cover(QUESTION.sets(table)).lower_bound == 101
     return table
 
@@ -110,7 +110,7 @@ def test_a_tank_without_a_known_optimum_is_not_called_covered():
     system = FunctionSystem(tank_score, [ContextAxis("flow", 1.0)])
     space = ts.Grid(flow=(0.1, 4.0, 60))
     question = ts.Question("ratio", epsilon=0.1)
-    table = ts.evaluate(system, Tuned(), space, seed=0)
+    table = ts.evaluate(system, Tuned(), space, seed=0).table
     result = ts.select(system, Tuned(), space, question, seed=0)
     assert result.trainings < ts.minimum_cover(question.sets(table)).lower_bound
     assert result.stop_reason == UNKNOWN
@@ -188,7 +188,7 @@ QUESTION_2 = ts.Question("regret", epsilon=2.0)
 
 @pytest.mark.parametrize("suffix", [".npz", ".nc", ".csv"])
 def test_a_file_keeps_what_has_no_reference(tmp_path, suffix):
-    table = ts.evaluate(Line(optimum_known=False), Copy(), NODES, seed=0)
+    table = ts.evaluate(Line(optimum_known=False), Copy(), NODES, seed=0).table
     reference = table["best_known"].values.copy()
     reference[3] = np.nan
     table = table.assign(best_known=("target", reference)).assign_attrs(

@@ -20,7 +20,7 @@ QUESTION = ts.Question("regret", epsilon=2.0)
 
 @pytest.fixture(scope="module")
 def table():
-    return ts.evaluate(Line(), Copy(steps=10), LINE, seed=0)
+    return ts.evaluate(Line(), Copy(steps=10), LINE, seed=0).table
 
 
 def test_the_lower_bound_is_that_of_the_full_table(table):
@@ -80,7 +80,7 @@ def test_a_bound_is_claimed_only_where_it_holds(table):
     assert blends.trainings < blends.saved.minimum[0]  # no contradiction is claimed
     assert blends.lower_bound_trainings == 1
     assert "without a training" in blends.saved.why_no_bound
-    others = ts.evaluate(Line(scale=3.0), Copy(), LINE, seed=0)
+    others = ts.evaluate(Line(scale=3.0), Copy(), LINE, seed=0).table
     odd = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, full_table=others)
     assert odd.lower_bound_trainings == 1 < odd.saved.minimum[0]
     assert "others" in odd.saved.why_no_bound
@@ -110,7 +110,7 @@ class Short(Line):
 
 def test_a_stated_limit_bounds_against_the_limit():
     """The table's own reference is the best of the table; the limit is 1 above."""
-    whole = ts.evaluate(Short(), Copy(), LINE, seed=0)
+    whole = ts.evaluate(Short(), Copy(), LINE, seed=0).table
     limited = ts.select(
         Short(), Copy(), LINE, QUESTION, seed=0, limit=0.0, full_table=whole
     )

@@ -51,14 +51,11 @@ from taskspace.certificates.volume import (
 )
 from taskspace.cover import Cover, least_cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import assigned_errors, assigned_regret
 from taskspace.errors import InvalidInputError
-from taskspace.policies import Policy
+from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
-from taskspace.spaces import Grid, Points
-from taskspace.systems.base import System
 from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["CertifyResult", "certify"]
@@ -109,16 +106,10 @@ class CertifyResult:
 
 
 def certify(
-    table: xr.Dataset,
-    question: Question | float,
+    study: Study | xr.Dataset,
+    question: Question,
     *,
-    criterion: str = "regret",
-    judge: str = "worst",
     radius: float | None = None,
-    system: System | None = None,
-    policies: Policy | None = None,
-    sources: Grid | Points | None = None,
-    targets: Grid | Points | None = None,
     rates: ArrayLike | None = None,
     enclosure: Enclosure | None = None,
     confidence: float = 0.999,
@@ -134,21 +125,15 @@ def certify(
 ) -> CertifyResult:
     """Loss rates, balls, volume bounds, cover bounds and the continuum certificate.
 
-    What a table alone allows is always there; with the system and the policies also
-    what holds between its targets.
+    What a table alone allows is always there; where the study knows the system and the
+    policies, also what holds between its targets.
 
     Args:
-        table: a performance table.
-        question: criterion, judge and tolerance; or the tolerance alone.
-        criterion: one of `taskspace.criteria.CRITERIA`, beside a mere tolerance.
-            Balls and volume bounds are derived for `signed` only.
-        judge: `"worst"` or `"best"`, beside a mere tolerance.
+        study: what is known, or a performance table.
+        question: criterion, judge and tolerance. Balls and volume bounds are derived
+            for the criterion `signed` only.
         radius: r of the loss rates; by default a tenth of the diameter, and at least
             one and a half steps of the grid.
-        system: the tasks.
-        policies: the stack that the table was made with.
-        sources: contexts of its sources; from the table if left out.
-        targets: contexts of its targets; from the table if left out.
         rates: Λ, if you know one: Lipschitz constants of every policy's loss in the
             target, one number or one an axis of the targets (of the system, where
             one is given). One that the table contradicts is refused.
@@ -171,8 +156,6 @@ def certify(
         seed: of the cover engine, and of samples together with all that they judge.
         progress: told what is being done.
     """
-    if not isinstance(question, Question):
-        question = Question(criterion, judge, epsilon=question)
     check_confidence(confidence)
     progress = progress or silent
 
@@ -181,17 +164,10 @@ def certify(
 
     tell(0, "compile")
     _compile_cover()
-    setting = make_setting(
-        table,
-        question,
-        system,
-        policies,
-        sources,
-        targets,
-        rates,
-        enclosure,
-        seed,
-    )
+    study = as_study(study)
+    if study.experiment is not None and study.all_policies is not None:
+        study.require_system()  # code that is not trusted is no reason to prove less
+    setting = make_setting(study, question, rates, enclosure, seed)
     compile_bounds(setting)
     clock = Clock(time_limit)
     setting = replace(setting, clock=clock)
@@ -330,11 +306,11 @@ def _given_cover(setting: Setting, fewest: Cover, selection: ArrayLike) -> Cover
 
 def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
     question = setting.question
-    regret = assigned_regret(setting.table, question.judge, cover.assignment)
+    regret = question.as_regret().assigned_losses(setting.table, cover.assignment)
     compared = ~np.isnan(setting.table["best_known"].values)
     worst = float(regret[(cover.assignment >= 0) & compared].max(initial=0.0))
     n_lacking = len(question.without_reference(setting.table))
-    errors = assigned_errors(setting.table, question.judge, cover.assignment)
+    errors = question.assigned_errors(setting.table, cover.assignment)
     values = {
         **question.to_dict(),
         "size": cover.size,

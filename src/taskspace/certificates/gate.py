@@ -17,7 +17,6 @@ from taskspace.certificates.enclosures.lipschitz import EVALUATION_SLACK
 from taskspace.certificates.sentences import context_words
 from taskspace.certificates.setting import Setting
 from taskspace.cover.base import Clock
-from taskspace.criteria import without_reference
 from taskspace.errors import ContradictionError
 
 __all__ = ["TableGate"]
@@ -51,7 +50,7 @@ class TableGate:
         # Against the best of the table losses are too small, never too large.
         own = rule.reference != "best known"
         self._two_sided = own or table.attrs.get("best_known_kind") == "optimum"
-        self._unknown = without_reference(table, setting.question.criterion)
+        self._unknown = setting.question.without_reference(table)
         self._seen = np.zeros(table.sizes["source"], np.bool_)
 
     @property
@@ -125,7 +124,8 @@ class TableGate:
                 value = rows[:, axis, None]
                 inside &= (low[:, axis] <= value) & (value <= high[:, axis])
             node, box = np.nonzero(inside)
-            yield node + first, boxes[box]
+            if len(node):
+                yield node + first, boxes[box]
 
     def _losses(
         self, sources: NDArray[np.int64]

@@ -16,7 +16,7 @@ from taskspace.certificates.enclosures.lipschitz import check_rates
 from taskspace.certificates.enclosures.search import serves_cells
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import provenance_of, source_space, target_space
+from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid, Points
@@ -30,62 +30,74 @@ class Setting:
     """What there is to certify with.
 
     Args:
-        table: a performance table.
+        study: what is known.
         question: what is asked.
-        provenance: where the table's numbers come from.
-        system: the tasks, if they are known.
-        policies: the stack that the table was made with, if there is one.
-        sources: contexts of the sources, if they have some.
-        targets: contexts of the targets, if they have some.
         rates: Lipschitz constants that the user knows, if any.
         enclosure: bounds over boxes, if there are some.
         clock: of the whole command.
         seed: of the cover engine and of samples.
     """
 
-    table: xr.Dataset
+    study: Study
     question: Question
-    provenance: Provenance
-    system: System | None
-    policies: Policy | None
-    sources: Grid | Points | None
-    targets: Grid | Points | None
     rates: NDArray[np.float64] | None
     enclosure: Enclosure | None
     clock: Clock
     seed: int
 
+    @property
+    def table(self) -> xr.Dataset:
+        """The performance table, with the score that the criterion reads."""
+        return self.question.table_of(self.study)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the table's numbers come from."""
+        return self.study.provenance
+
+    @property
+    def system(self) -> System | None:
+        """The tasks, if they are known."""
+        return self.study.system
+
+    @property
+    def policies(self) -> Policy | None:
+        """The policies of all sources, if they are at hand."""
+        return self.study.all_policies
+
+    @property
+    def sources(self) -> Grid | Points | None:
+        """Contexts of the sources, if they have some on the targets' axes."""
+        sources, targets = self.study.sources, self.study.targets
+        if sources and targets and sources.names == targets.names:
+            return sources
+        return None
+
+    @property
+    def targets(self) -> Grid | Points | None:
+        """Contexts of the targets, if they have some."""
+        return self.study.targets
+
 
 def make_setting(
-    table: xr.Dataset,
+    study: Study,
     question: Question,
-    system: System | None,
-    policies: Policy | None,
-    sources: Grid | Points | None,
-    targets: Grid | Points | None,
     rates: ArrayLike | None,
     enclosure: Enclosure | None,
     seed: int,
 ) -> Setting:
-    """A setting, with what the table and the system can add to it.
+    """Return a setting, with what the study can add to what the user gives.
 
     Args:
-        table: a performance table.
+        study: what is known.
         question: what is asked.
-        system: the tasks.
-        policies: the stack that the table was made with.
-        sources: contexts of its sources; from the table if left out.
-        targets: contexts of its targets; from the table if left out.
         rates: Lipschitz constants that the user knows.
         enclosure: bounds over boxes of the user's own.
         seed: of the cover engine.
     """
-    of_table = _spaces(table)
-    sources = sources or of_table[0]
-    targets = targets or of_table[1]
     constants = None
     if rates is not None:
-        names = _names(system, targets)
+        names = _names(study.system, study.targets)
         constants = check_rates(rates, names) if names else None
     if enclosure is not None and (enclosure.criterion, enclosure.judge) != (
         question.criterion,
@@ -96,29 +108,21 @@ def make_setting(
             f"{question.judge} policy, but is for {enclosure.criterion!r} and the "
             f"{enclosure.judge} policy."
         )
-    if enclosure is not None and enclosure.n_sources != table.sizes["source"]:
+    if enclosure is not None and enclosure.n_sources != study.n_sources:
         raise InvalidInputError(
-            f"The enclosure must be for the {table.sizes['source']} sources of the "
-            f"table, in their order, but has {enclosure.n_sources}."
+            f"The enclosure must be for the {study.n_sources} sources of the table, "
+            f"in their order, but has {enclosure.n_sources}."
         )
-    if enclosure is None and system is not None and sources is not None:
-        contexts = system.contexts(sources)
+    if enclosure is None and study.system is not None and study.sources is not None:
+        contexts = study.system.contexts(study.sources)
         enclosure, _ = find_enclosure(
-            system, policies, contexts, question.criterion, question.judge
+            study.system,
+            study.all_policies,
+            contexts,
+            question.criterion,
+            question.judge,
         )
-    return Setting(
-        table,
-        question,
-        provenance_of(table),
-        system,
-        policies,
-        sources,
-        targets,
-        constants,
-        enclosure,
-        Clock(),
-        seed,
-    )
+    return Setting(study, question, constants, enclosure, Clock(), seed)
 
 
 def _names(
@@ -128,16 +132,6 @@ def _names(
     if system is not None:
         return tuple(axis.name for axis in system.axes)
     return None if targets is None else tuple(targets.names)
-
-
-def _spaces(
-    table: xr.Dataset,
-) -> tuple[Grid | Points | None, Grid | Points | None]:
-    """Contexts of sources, where they are on the targets' axes, and of targets."""
-    sources, targets = source_space(table), target_space(table)
-    if sources and targets and sources.names == targets.names:
-        return sources, targets
-    return None, targets
 
 
 def target_rates(setting: Setting) -> NDArray[np.float64]:

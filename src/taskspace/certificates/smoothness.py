@@ -206,7 +206,7 @@ def compare_covers(
     """
     by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)
     space = Points(["theta"], np.asarray(family.values))
-    table = evaluate_policies(family, policies, space, sources=space)
+    table = evaluate_policies(family, policies, space, sources=space).table
     by_performance = Question("signed", epsilon=epsilon).sets(table)
     return CoverComparison(
         minimum_cover(by_model, time_limit=time_limit),

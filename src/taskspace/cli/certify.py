@@ -11,24 +11,13 @@ from taskspace import _memory
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_table
 from taskspace.certificates.sentences import context_words
-from taskspace.cli.asked import asked_question
-from taskspace.cli.inputs import load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.numbers import source_places
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
     EpsilonOption,
-    HeaderOption,
-    IgnoreOption,
-    JudgeOption,
-    LowerIsBetterOption,
     MemoryOption,
-    MissingOption,
-    RowNamesOption,
     SeedOption,
-    TargetsOption,
-    TrustOption,
 )
 from taskspace.cli.output import (
     Format,
@@ -57,11 +46,11 @@ MARKS = {
 }
 
 
+@grouped
 def certify(
     path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")],
     epsilon: EpsilonOption = None,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     radius: Annotated[
         float | None,
         typer.Option(
@@ -144,15 +133,8 @@ def certify(
         Path | None,
         typer.Option(help="Write figures and their data into this directory."),
     ] = None,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    targets: TargetsOption = None,
-    ignore: IgnoreOption = None,
-    missing: MissingOption = "error",
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
     memory: MemoryOption = None,
-    trust: TrustOption = False,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
@@ -172,28 +154,18 @@ def certify(
             f"{option} says how often to draw contexts; say from what: --law uniform."
         )
     _memory.limit(memory)
-    question = asked_question(path, criterion, judge, epsilon)
+    question = asking.question(path, epsilon)
     with progress_console.status("load"):
-        loaded = load_table(
-            path,
-            lower_is_better=lower_is_better,
-            contexts=contexts,
-            targets=targets,
-            ignore=ignore,
-            missing=missing,
-            header=header,
-            row_names=row_names,
-            trust=trust,
-        ).asked(question)
-    selection = selected(sources, cover, loaded.table)
-    given, left = loaded.setting, clock.left
-    needed = ["greedy", "search", *box_kernels(given.get("system"))]
+        study = reading.study(path)
+    selection = selected(sources, cover, study.table)
+    left = clock.left
+    needed = ["greedy", "search", *box_kernels(study.system)]
     with stage_progress() as report:
         if compile_kernels(report, needed):
             clock = Clock(left)
     with stage_progress() as report:
         result = certify_table(
-            loaded.table,
+            study,
             question,
             radius=radius,
             rates=_rates(rate),
@@ -207,7 +179,6 @@ def certify(
             time_limit=clock.left,
             seed=seed,
             progress=report,
-            **given,
         )
         written = []
         if figures is not None:
@@ -216,23 +187,23 @@ def certify(
             )
 
             report("draw", 0, 1)
-            written = save_certificate_figures(result, loaded.table, figures)
+            written = save_certificate_figures(result, study, figures)
             report("draw", 1, 1)
     if output == Format.JSON:
         print_json(
             {
                 "path": str(path),
                 **question.to_dict(),
-                "objective": _objective(given.get("system")),
+                "objective": _objective(study.system),
                 "certificates": [c.to_dict() for c in result.certificates],
                 "figures": [str(file) for file in written],
-                "notes": loaded.notes,
+                "notes": study.notes,
             }
         )
     else:
-        for note in loaded.notes:
+        for note in study.notes:
             console.print(f"Note: {shown(note)}")
-        if cost := loaded.table.attrs.get("cost"):
+        if cost := study.table.attrs.get("cost"):
             console.print(shown(str(cost)))
         _show(result)
         for file in written:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from taskspace import _memory
 from taskspace._files import write_atomically
-from taskspace.cli.asked import asked_question, has_questions
+from taskspace.cli.asked import has_questions
 from taskspace.cli.budget import (
     cover_at,
     smallest,
@@ -17,21 +17,13 @@ from taskspace.cli.budget import (
     smallest_sentence,
 )
 from taskspace.cli.cover_shown import assignment_csv, show_cover
-from taskspace.cli.inputs import is_set_cover, load_set_cover, load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
+from taskspace.cli.inputs import is_set_cover, load_set_cover
 from taskspace.cli.kernels import compile_kernels, method_kernels
 from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
-    HeaderOption,
-    IgnoreOption,
-    JudgeOption,
-    LowerIsBetterOption,
     MemoryOption,
-    MissingOption,
-    RowNamesOption,
     SeedOption,
-    TargetsOption,
     command_options,
 )
 from taskspace.cli.output import (
@@ -52,6 +44,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 
 
+@grouped
 def cover(
     path: Annotated[
         Path,
@@ -64,20 +57,12 @@ def cover(
         float | None,
         typer.Option(help="Tolerance; not for set-cover files.", show_default=False),
     ] = None,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
     time_limit: Annotated[
         float, typer.Option(help="Seconds until a search ends, loading included.")
     ] = 60.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    targets: TargetsOption = None,
-    ignore: IgnoreOption = None,
-    missing: MissingOption = "error",
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
     memory: MemoryOption = None,
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
@@ -142,6 +127,7 @@ def cover(
             help="Exit with code 3 unless every target is served.",
         ),
     ] = False,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Choose the fewest sources whose policies serve every target within ε.
@@ -156,9 +142,7 @@ def cover(
     question = None
     seeks_epsilon = budget is not None and epsilon is None and not is_set_cover(path)
     if epsilon is not None or seeks_epsilon or has_questions(path):
-        question = asked_question(
-            path, criterion, judge, epsilon, any_epsilon=seeks_epsilon
-        )
+        question = asking.question(path, epsilon, any_epsilon=seeks_epsilon)
     _check_options(
         seeks_epsilon, method, {"share": share, "weights": weights, "costs": costs}
     )
@@ -166,22 +150,14 @@ def cover(
         raise InvalidInputError("--plot needs a run or a matrix, not a set-cover file.")
     with stage_progress() as report:
         report("load", 0, 1)
-        table, shape, notes, least = None, None, [], None
+        study, table, shape, notes, least = None, None, None, [], None
         if question is None:
             problem = load_set_cover(path, unicost=unicost)
             sets, of_sources = problem.sets, problem.costs
         else:
-            loaded = load_table(
-                path,
-                lower_is_better=lower_is_better,
-                contexts=contexts,
-                targets=targets,
-                ignore=ignore,
-                missing=missing,
-                header=header,
-                row_names=row_names,
-            ).asked(question)
-            table, shape, notes = loaded.table, loaded.shape, loaded.notes
+            study = reading.study(path)
+            table = question.table_of(study)
+            shape, notes = study.shape, study.notes
             sets, of_sources = None, None
         report("load", 1, 1)
         left = clock.left
@@ -225,7 +201,7 @@ def cover(
                 of_targets = load_numbers(weights, labels, sets.n_targets, "target")
             found = find_cover(
                 sets,
-                method,
+                method=method,
                 shape=shape,
                 costs=of_sources,
                 share=share,
@@ -237,21 +213,15 @@ def cover(
                 progress=search_progress(report, clock.left),
             )
     answer = CoverAnswer(found)
-    if question is not None and table is not None:
-        answer = CoverAnswer.of(found, question, table)
+    if study is not None:
+        answer = CoverAnswer.of(found, study)
     if save is not None:
         found.save(
             save,
             question={
                 "path": str(path),
                 **(question.to_dict() if question else {"epsilon": None}),
-                "lower_is_better": bool(lower_is_better),
-                "contexts": None if contexts is None else str(contexts),
-                "targets": targets,
-                "ignore": ignore,
-                "missing": missing,
-                "header": header,
-                "row_names": row_names,
+                **reading.record,
                 "unicost": unicost,
                 "costs": None if costs is None else str(costs),
                 "weights": None if weights is None else str(weights),
@@ -262,7 +232,7 @@ def cover(
     if plot is not None and table is not None:
         from taskspace.show.maps import map as draw_map  # matplotlib loads slowly
 
-        draw_map(table, found, question).savefig(plot, dpi=200)
+        draw_map(table, found).savefig(plot, dpi=200)
     served_weight = None if of_targets is None else _served_share(found, of_targets)
     if output == Format.JSON:
         record = answer.record()
@@ -285,14 +255,7 @@ def cover(
             again = command_options(
                 path,
                 question,
-                lower_is_better=lower_is_better,
-                higher_is_better=lower_is_better is False,
-                contexts=contexts,
-                targets=targets,
-                ignore=ignore,
-                missing=None if missing == "error" else missing,
-                header=header,
-                row_names=row_names,
+                **reading.again,
                 unicost=unicost,
                 costs=costs,
                 include=include,

@@ -191,7 +191,7 @@ def _assigned(
     sources = source_names(table) if table is not None else None
     left = None
     if answer.question is not None and table is not None:
-        left = answer.question.left(table, found.assignment)
+        left = answer.question.assigned_losses(table, found.assignment)
 
     def called(source: int) -> str:
         return "" if source < 0 else (sources[source] if sources else str(source))

@@ -26,15 +26,14 @@ from taskspace.deploy import (
     try_library,
 )
 from taskspace.deploy.networks import training_steps
-from taskspace.deploy.origin import run_policies
 from taskspace.deploy.trial import Contender
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance import source_space
 from taskspace.policies import Mlp, Policy
-from taskspace.runs import Experiment, RunStore, builtin_experiments, load_experiment
-from taskspace.runs.archive import is_archive, read_archive
+from taskspace.runs import Experiment, builtin_experiments, load_experiment
+from taskspace.runs.archive import is_archive
 from taskspace.runs.manifest import is_run
 from taskspace.runs.objects import build_object, is_reference
+from taskspace.runs.opening import open_study
 from taskspace.spaces import Points
 from taskspace.systems import SYSTEMS, System
 
@@ -135,12 +134,9 @@ def evaluate(
 
 def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
     """The system that a word names, and the experiment that it comes from."""
-    if is_run(Path(name)):
-        experiment = RunStore.open(name, trust=trust).experiment
-        return experiment.built_system, experiment
-    if is_archive(name):
-        experiment = read_archive(name, trust=trust).experiment
-        return experiment.built_system, experiment
+    if is_run(Path(name)) or is_archive(name):
+        study = open_study(name, trust=trust)
+        return study.require_system(), study.experiment
     if Path(name).suffix == ".toml" or name in builtin_experiments():
         experiment = load_experiment(name, trust=trust)
         return experiment.built_system, experiment
@@ -199,21 +195,14 @@ def _networks(
 
 def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
     """The first policy of every source of a run or an archive, and its experiment."""
-    if is_archive(run):
-        archive = read_archive(run, trust=trust)
-        policies, table = archive.all_policies, archive.table
-        experiment = archive.experiment
-    else:
-        store = RunStore.open(run, trust=trust)
-        policies, table = run_policies(store), store.table()
-        experiment = store.experiment
-    space = source_space(table)
+    study = open_study(run, trust=trust)
+    policies, space = study.all_policies, study.sources
     if policies is None or space is None:
         raise InvalidInputError(
             f"{run} has no policies with contexts for all its sources. Make an archive "
             "of all with: taskspace archive RUN FILE --policies all"
         )
-    return (Points(space.names, space.points), policies[:, 0]), experiment
+    return (Points(space.names, space.points), policies[:, 0]), study.experiment
 
 
 def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:

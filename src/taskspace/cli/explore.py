@@ -7,20 +7,9 @@ from typing import Annotated
 import typer
 
 from taskspace._files import inside, write_atomically
-from taskspace.cli.asked import asked_question
-from taskspace.cli.inputs import load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
-    HeaderOption,
-    IgnoreOption,
-    JudgeOption,
-    LowerIsBetterOption,
-    MissingOption,
-    RowNamesOption,
     SeedOption,
-    TargetsOption,
-    TrustOption,
 )
 from taskspace.cli.output import (
     Format,
@@ -33,6 +22,7 @@ from taskspace.cli.output import (
 )
 
 
+@grouped
 def explore(
     path: Annotated[
         Path,
@@ -55,8 +45,7 @@ def explore(
             show_default=False,
         ),
     ] = None,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     rows: Annotated[
         int, typer.Option(help="Sources in the file beside those of the covers.")
     ] = 300,
@@ -74,13 +63,6 @@ def explore(
         float, typer.Option(help="Seconds for the certificates of a question.")
     ] = 20.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    targets: TargetsOption = None,
-    ignore: IgnoreOption = None,
-    missing: MissingOption = "error",
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
     serve: Annotated[
         bool,
         typer.Option(
@@ -93,7 +75,7 @@ def explore(
     port: Annotated[
         int, typer.Option(help="Port to serve at; 0 takes a free one.")
     ] = 0,
-    trust: TrustOption = False,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Make one HTML file of a run, a matrix or a library: report and explorer in one.
@@ -104,31 +86,12 @@ def explore(
 
     questions = []
     if epsilon is not None:
-        questions.append(asked_question(path, criterion, judge, epsilon))
+        questions.append(asking.question(path, epsilon))
     reader = Reader(
         path,
-        lambda: load_table(
-            path,
-            lower_is_better=lower_is_better,
-            contexts=contexts,
-            targets=targets,
-            ignore=ignore,
-            missing=missing,
-            header=header,
-            row_names=row_names,
-            trust=trust,
-        ),
         questions=questions,
-        reading={
-            "lower_is_better": bool(lower_is_better),
-            "higher_is_better": lower_is_better is False,
-            "contexts": None if contexts is None else str(contexts),
-            "targets": targets,
-            "ignore": ignore,
-            "missing": missing,
-            "header": header,
-            "row_names": row_names,
-        },
+        reading=reading.options,
+        trust=reading.trust,
         options={"more_rows": rows, "time_limit": time_limit, "seed": seed},
         certify=certify_limit if certify else 0.0,
     )

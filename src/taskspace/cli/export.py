@@ -11,19 +11,11 @@ import typer
 from rich.table import Table
 
 from taskspace.certificates import certify
-from taskspace.cli.asked import asked_question
 from taskspace.cli.certify import NOT_PROVEN, is_proven, selected
-from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
     EpsilonOption,
-    HeaderOption,
-    JudgeOption,
-    LowerIsBetterOption,
-    RowNamesOption,
     SeedOption,
-    TrustOption,
 )
 from taskspace.cli.output import (
     Format,
@@ -38,11 +30,13 @@ from taskspace.cover import METHODS, Cover, find_cover
 from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
+from taskspace.performance.study import Study
 from taskspace.questions import Question
 
 SHOWN_POLICIES = 12
 
 
+@grouped
 def export(
     path: Annotated[
         Path,
@@ -50,8 +44,7 @@ def export(
     ],
     to: Annotated[Path, typer.Option(help="New folder for the library.")],
     epsilon: EpsilonOption = None,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     certified: Annotated[
         bool,
         typer.Option(
@@ -98,11 +91,7 @@ def export(
         float, typer.Option(help="Seconds to look for few sources.")
     ] = 20.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
-    trust: TrustOption = False,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write a policy library: which policy in which context, and what is guaranteed.
@@ -110,39 +99,32 @@ def export(
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, look-up tables.
     """
-    question = asked_question(path, criterion, judge, epsilon)
+    question = asking.question(path, epsilon)
     wanted = _formats(formats)
     _check_new(to)
     with progress_console.status("load") as status:
-        loaded = load_table(
-            path,
-            lower_is_better=lower_is_better,
-            contexts=contexts,
-            header=header,
-            row_names=row_names,
-            trust=trust,
-        ).asked(question)
-        if trust:
-            loaded.check_plant()
+        study = reading.study(path)
+        if reading.trust and study.experiment is not None:
+            study.require_system()
         status.update("choose sources")
         if certified:
-            numbers = selected(sources, cover, loaded.table)
-            selection: Any = _certified(loaded, question, numbers, time_limit, seed)
+            numbers = selected(sources, cover, study.table)
+            selection: Any = _certified(study, question, numbers, time_limit, seed)
         elif sources is not None:
             selection = _numbers(sources)
         elif cover is not None:
             selection = Cover.load(cover)
         else:
             selection = find_cover(
-                question.sets(loaded.table),
-                method,
-                shape=loaded.shape,
+                study,
+                question,
+                method=method,
                 time_limit=time_limit,
                 seed=seed,
             )
         status.update("write")
         made = library(
-            loaded.run or loaded.archive or loaded.table,
+            study,
             selection,
             question,
             rule=rule,
@@ -170,9 +152,9 @@ def export(
             }
         )
         return
-    for note in loaded.notes:
+    for note in study.notes:
         console.print(f"Note: {shown(note)}")
-    _show(made, to, wanted, path, trust)
+    _show(made, to, wanted, path, reading.trust)
 
 
 def _formats(text: str) -> list[str]:
@@ -202,25 +184,19 @@ def _check_new(to: Path) -> None:
 
 
 def _certified(
-    loaded: TableInput,
+    study: Study,
     question: Question,
     numbers: list[int] | None,
     time_limit: float,
     seed: int,
 ) -> Any:
-    given = loaded.setting
-    if not given:
+    if study.all_policies is None:
         raise InvalidInputError(
             "--certified needs a run, or an archive with all its policies, whose "
             "system has bounds over boxes; a matrix file has none."
         )
     result = certify(
-        loaded.table,
-        question,
-        selection=numbers,
-        time_limit=time_limit,
-        seed=seed,
-        **given,
+        study, question, selection=numbers, time_limit=time_limit, seed=seed
     )
     if result.continuum is None:
         raise InvalidInputError(

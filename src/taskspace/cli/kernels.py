@@ -153,15 +153,15 @@ def _warm_loops() -> None:
 def _warm_boxes() -> None:
     from taskspace.certificates import certify
     from taskspace.performance import evaluate
+    from taskspace.questions import Question
     from taskspace.spaces import Grid
     from taskspace.systems.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     system, space = MassSpringDamper(), Grid(k=(1.0, 1.5, 2), c=(1.0, 1.5, 2))
     trainer = Lqr(n_policies=1, noise=0.0)
-    table = evaluate(system, trainer, space, seed=0)
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    certify(table, 0.5, system=system, policies=policies, targets=space, time_limit=2.0)
+    study = evaluate(system, trainer, space, seed=0)
+    certify(study, Question(epsilon=0.5), time_limit=2.0)
 
 
 KERNELS: dict[str, Kernels] = {

@@ -5,20 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskspace.cli.asked import asked_question
-from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
-    HeaderOption,
-    IgnoreOption,
-    JudgeOption,
-    LowerIsBetterOption,
-    MissingOption,
-    RowNamesOption,
     SeedOption,
-    TargetsOption,
-    TrustOption,
 )
 from taskspace.cli.output import (
     Format,
@@ -31,6 +20,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cover.methods import find_cover
 from taskspace.errors import UnknownNameError
+from taskspace.performance.study import Study
 from taskspace.questions import Question
 
 if TYPE_CHECKING:
@@ -39,6 +29,7 @@ if TYPE_CHECKING:
 KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
 
 
+@grouped
 def plot(
     path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
     kind: Annotated[
@@ -51,8 +42,7 @@ def plot(
             show_default=False,
         ),
     ] = None,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     method: Annotated[
         str, typer.Option(help="Method of the cover that a map shows.")
     ] = "minimum",
@@ -74,14 +64,7 @@ def plot(
         float, typer.Option(help="Seconds for searches and certificates.")
     ] = 20.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    targets: TargetsOption = None,
-    ignore: IgnoreOption = None,
-    missing: MissingOption = "error",
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
-    trust: TrustOption = False,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Draw one figure for a paper.
@@ -105,22 +88,11 @@ def plot(
             console.print(f"{shown(file)}: {kind}")
         return
     with progress_console.status("load") as status:
-        loaded = load_table(
-            path,
-            lower_is_better=lower_is_better,
-            contexts=contexts,
-            targets=targets,
-            ignore=ignore,
-            missing=missing,
-            header=header,
-            row_names=row_names,
-            trust=trust,
-        )
+        study = reading.study(path)
         finds = kind == "profile"
-        question = asked_question(path, criterion, judge, epsilon, any_epsilon=finds)
-        loaded = loaded.asked(question)
+        question = asking.question(path, epsilon, any_epsilon=finds)
         status.update(f"draw {kind}")
-        figure = _draw(loaded, kind, question, method, source, time_limit, seed)
+        figure = _draw(study, kind, question, method, source, time_limit, seed)
         figure.savefig(file, dpi=200)
     if output == Format.JSON:
         print_json({"file": str(file), "kind": kind, **question.to_dict()})
@@ -129,7 +101,7 @@ def plot(
 
 
 def _draw(
-    loaded: TableInput,
+    study: Study,
     kind: str,
     question: Question,
     method: str,
@@ -139,42 +111,37 @@ def _draw(
 ) -> "Figure":
     from taskspace import show  # matplotlib loads slowly
 
-    table = loaded.table
-    labels = {axis["name"]: axis["label"] for axis in loaded.system.get("axes", ())}
     if kind == "tolerance":
-        return show.tolerance(table, question, source=source, labels=labels)
+        return show.tolerance(study, question, source=source)
     if kind == "boxes":
-        return _boxes(loaded, question, labels, time_limit, seed)
+        return _boxes(study, question, time_limit, seed)
     if kind == "coverage":
         methods = (
-            ("greedy", "uniform", "random") if loaded.shape else ("greedy", "random")
+            ("greedy", "uniform", "random") if study.shape else ("greedy", "random")
         )
-        return show.coverage(table, question, methods=methods, seed=seed)
+        return show.coverage(study, question, methods=methods, seed=seed)
     if kind == "profile":
-        return show.profile(table, question, time_limit=time_limit, seed=seed)
+        return show.profile(study, question, time_limit=time_limit, seed=seed)
     cover = find_cover(
-        question.sets(table),
-        method,
-        shape=loaded.shape,
+        study,
+        question,
+        method=method,
         time_limit=time_limit,
         seed=seed,
     )
     if kind == "transfer":
-        return show.transfer(table, question, cover=cover)
-    return show.map(table, cover, question, labels=labels)
+        return show.transfer(study, question, cover=cover)
+    return show.map(study, cover)
 
 
 def _boxes(
-    loaded: TableInput,
+    study: Study,
     question: Question,
-    labels: dict[str, str],
     time_limit: float,
     seed: int,
 ) -> "Figure":
     from taskspace import show
     from taskspace.certificates import certify
 
-    result = certify(
-        loaded.table, question, time_limit=time_limit, seed=seed, **loaded.setting
-    )
-    return show.boxes(result, loaded.table, labels=labels)
+    result = certify(study, question, time_limit=time_limit, seed=seed)
+    return show.boxes(result, study)

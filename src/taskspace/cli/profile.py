@@ -10,22 +10,12 @@ from rich.table import Table
 
 from taskspace import _memory
 from taskspace._files import inside
-from taskspace.cli.asked import asked_question
 from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
-from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
-    ContextsOption,
-    CriterionOption,
-    HeaderOption,
-    IgnoreOption,
-    JudgeOption,
-    LowerIsBetterOption,
     MemoryOption,
-    MissingOption,
-    RowNamesOption,
     SeedOption,
-    TargetsOption,
     command_options,
 )
 from taskspace.cli.output import (
@@ -40,16 +30,18 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
-from taskspace.cover import SmallestEpsilon, table_profile
+from taskspace.cover import SmallestEpsilon, complexity_profile
 from taskspace.cover.base import Clock
 from taskspace.cover.profile import Profile
-from taskspace.cover.thresholds import TableLosses, default_epsilons
+from taskspace.cover.thresholds import default_epsilons, losses_of
+from taskspace.performance.study import Study
 from taskspace.questions import Question
 
 SHOWN = 40
 """Rows of the table, at most."""
 
 
+@grouped
 def profile(
     path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
     epsilon: Annotated[
@@ -62,17 +54,9 @@ def profile(
     n_epsilons: Annotated[
         int, typer.Option("--n", help="How many tolerances to choose.")
     ] = 20,
-    criterion: CriterionOption = None,
-    judge: JudgeOption = None,
+    asking: Asking = NO_ASKING,
     time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
     seed: SeedOption = 0,
-    lower_is_better: LowerIsBetterOption = None,
-    contexts: ContextsOption = None,
-    targets: TargetsOption = None,
-    ignore: IgnoreOption = None,
-    missing: MissingOption = "error",
-    header: HeaderOption = None,
-    row_names: RowNamesOption = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -88,6 +72,7 @@ def profile(
             show_default=False,
         ),
     ] = None,
+    reading: Reading = PLAIN,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
@@ -95,21 +80,12 @@ def profile(
     _memory.limit(memory)
     writable(plot)
     first = epsilon[0] if epsilon else None
-    question = asked_question(path, criterion, judge, first, any_epsilon=True)
+    question = asking.question(path, first, any_epsilon=True)
     for each in epsilon or ():
         question.at(each)  # a wrong one shows before anything is loaded
     with stage_progress() as report:
         report("load", 0, 1)
-        loaded = load_table(
-            path,
-            lower_is_better=lower_is_better,
-            contexts=contexts,
-            targets=targets,
-            ignore=ignore,
-            missing=missing,
-            header=header,
-            row_names=row_names,
-        ).asked(question)
+        study = reading.study(path)
         report("load", 1, 1)
         left = clock.left
         if compile_kernels(report, ["greedy", "search"]):
@@ -117,7 +93,7 @@ def profile(
         least = None
         if budget is not None:
             least = smallest(
-                loaded.table,
+                question.table_of(study),
                 question,
                 budget,
                 time_limit=clock.left / 2,
@@ -125,15 +101,15 @@ def profile(
                 report=report,
             )
             chosen = epsilon or default_epsilons(
-                TableLosses(loaded.table, question),
+                losses_of(study, question),
                 n_epsilons,
                 allow_negative=question.rule.allows_negative_epsilon,
             )
             epsilon = [*map(float, chosen), least.upper]
-        points = table_profile(
-            loaded.table,
+        points = complexity_profile(
+            study,
             question,
-            epsilon,
+            epsilons=epsilon,
             n_epsilons=n_epsilons,
             time_limit=clock.left,
             seed=seed,
@@ -151,16 +127,9 @@ def profile(
         again = command_options(
             path,
             question.at(float(f"{middle.epsilon:.4g}")),
-            lower_is_better=lower_is_better,
-            higher_is_better=lower_is_better is False,
-            contexts=contexts,
-            targets=targets,
-            ignore=ignore,
-            missing=None if missing == "error" else missing,
-            header=header,
-            row_names=row_names,
+            **reading.again,
         )
-        _print(points, question, again, loaded, least)
+        _print(points, question, again, study, least)
     _draw(points, question, path, plot)
 
 
@@ -191,10 +160,10 @@ def _print(
     points: Profile,
     question: Question,
     again: str,
-    loaded: TableInput,
+    study: Study,
     least: SmallestEpsilon | None,
 ) -> None:
-    for note in loaded.notes:
+    for note in study.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:
         console.print(smallest_sentence(least, points.scope))

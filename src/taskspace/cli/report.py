@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from taskspace._files import inside
-from taskspace.cli.inputs import TableInput, load_table
+from taskspace.cli.inputs import load_study
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -17,6 +17,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cli.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
+from taskspace.performance.study import Study
 from taskspace.runs.answers import answer
 from taskspace.runs.results import Results
 
@@ -31,8 +32,8 @@ def report(
 ) -> None:
     """Draw the figures of a run again, and print its summary."""
     with stage_progress() as progress:
-        loaded = load_table(path)
-        if loaded.experiment is None:
+        study = load_study(path)
+        if study.experiment is None:
             raise InvalidInputError(
                 f"{path} is a bare matrix; a report needs a run or an archive of one. "
                 f"Try: taskspace cover {path} --epsilon 1"
@@ -40,23 +41,23 @@ def report(
         results = _stored(path)
         if results is None:
             results = answer(
-                loaded.table,
-                loaded.experiment,
+                study.table,
+                study.experiment,
                 progress,
-                solved_return=loaded.system.get("solved_return"),
+                solved_return=study.solved_return,
             )
         progress("draw", 0, 1)
-        figures, trouble = _draw(path, out, loaded, results)
+        figures, trouble = _draw(path, out, study, results)
         progress("draw", 1, 1)
     if output == Format.JSON:
         covers = results.to_dict()["covers"]
         files = [str(file) for file in figures]
-        print_json({"covers": covers, "figures": files, "notes": loaded.notes})
+        print_json({"covers": covers, "figures": files, "notes": study.notes})
     else:
-        for note in loaded.notes:
+        for note in study.notes:
             console.print(f"Note: {shown(note)}")
-        cost = str(loaded.table.attrs.get("cost", ""))
-        print_summary(path, loaded.experiment, results, figures, trouble, cost)
+        cost = str(study.table.attrs.get("cost", ""))
+        print_summary(path, study.experiment, results, figures, trouble, cost)
 
 
 def _stored(path: Path) -> Results | None:
@@ -74,17 +75,16 @@ def _stored(path: Path) -> Results | None:
 
 
 def _draw(
-    path: Path, out: Path | None, loaded: TableInput, results: Results
+    path: Path, out: Path | None, study: Study, results: Results
 ) -> tuple[list[Path], str]:
     """The figures; where they cannot be written, what was in the way."""
     from taskspace.show import save_figures  # matplotlib takes a while to load
 
-    assert loaded.experiment is not None
     folder = out or (path / "figures" if path.is_dir() else _beside(path))
     if out is None and path.is_dir():
         inside(path, folder)
     try:
-        files = save_figures(loaded.experiment, results, loaded.system, folder)
+        files = save_figures(study, results, folder)
     except OSError as error:
         reason = error.strerror or str(error)
         return [], f"No figures: {folder} cannot be written ({reason}). Use --out."

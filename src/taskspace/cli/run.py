@@ -30,10 +30,10 @@ from taskspace.errors import DamagedFileError
 from taskspace.runs import (
     Experiment,
     RunResult,
-    RunStore,
     load_experiment,
     run_experiment,
 )
+from taskspace.runs.opening import open_study
 
 RECORD = "drawn.json"
 """What was drawn, and from which results."""
@@ -134,9 +134,9 @@ def draw(result: RunResult) -> list[Path]:
         return [file for file in drawn if file.suffix == ".png"]
     from taskspace.show import save_figures  # matplotlib takes a while to load
 
-    store = RunStore.open(result.path)
+    study = open_study(result.path)
     (folder / RECORD).unlink(missing_ok=True)
-    figures = save_figures(store.experiment, result.results, store.system, folder)
+    figures = save_figures(study, result.results, folder)
     files = {file for figure in figures for file in folder.glob(f"{figure.stem}.*")}
     record = {
         "results": _checksum(result.path / "results.json"),

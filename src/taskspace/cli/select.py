@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from taskspace.cli.inputs import load_table
+from taskspace.cli.inputs import load_study
 from taskspace.cli.options import (
     OverridesOption,
     SchedulerOption,
@@ -91,7 +91,7 @@ def select(
     question = loaded.questions[0]
     if epsilon is not None:
         question = question.at(epsilon)
-    table = None if full_table is None else load_table(full_table, trust=trust).table
+    table = None if full_table is None else load_study(full_table, trust=trust).table
     path = out or Path("runs") / f"{loaded.name}-select"
     with stage_progress() as report:
         n_targets = loaded.target_space.size

@@ -9,11 +9,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from taskspace.cli.inputs import load_set_cover, load_table, split_names
+from taskspace.cli.inputs import load_set_cover, load_study, split_names
 from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.output import Format, FormatOption, console, print_json, shown
 from taskspace.cover import Cover, verify_cover
 from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.problem import sets_of
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
@@ -205,7 +206,7 @@ def _read(path: Path, question: dict[str, Any]) -> _Read:
             sets, costs = problem.sets, problem.costs
         else:
             contexts = question["contexts"]
-            loaded = load_table(
+            study = load_study(
                 path,
                 lower_is_better=question["lower_is_better"],
                 contexts=None if contexts is None else Path(contexts),
@@ -215,11 +216,10 @@ def _read(path: Path, question: dict[str, Any]) -> _Read:
                 header=question.get("header"),
                 row_names=question.get("row_names"),
             )
-            asked = Question.from_dict(question)
-            sets = asked.sets(loaded.asked(asked).table)
-            of_sources = source_names(loaded.table)
-            of_targets = target_names(loaded.table)
-            notes = loaded.notes
+            sets = sets_of(study, Question.from_dict(question))
+            of_sources = source_names(study.table)
+            of_targets = target_names(study.table)
+            notes = study.notes
         if file := question.get("costs"):
             costs = load_numbers(Path(file), of_sources, sets.n_sources, "source")
         if file := question.get("weights"):

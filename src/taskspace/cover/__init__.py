@@ -25,7 +25,6 @@ from taskspace.cover.minimum import minimum_cover as minimum_cover
 from taskspace.cover.profile import Profile as Profile
 from taskspace.cover.profile import ProfilePoint as ProfilePoint
 from taskspace.cover.profile import complexity_profile as complexity_profile
-from taskspace.cover.profile import table_profile as table_profile
 from taskspace.cover.proof import PriceProof as PriceProof
 from taskspace.cover.verify import CoverRefutedError as CoverRefutedError
 from taskspace.cover.verify import Verification as Verification

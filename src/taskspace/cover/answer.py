@@ -12,7 +12,7 @@ from taskspace._files import plain
 from taskspace.cover.base import Cover
 from taskspace.cover.baselines import subgrid_counts
 from taskspace.cover.views import html_view, listed
-from taskspace.criteria import assigned_errors
+from taskspace.performance.study import Study
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
 from taskspace.spaces import Grid
@@ -66,7 +66,6 @@ class CoverAnswer:
 
     Args:
         cover: the cover.
-        question: what it answers; None for a set-cover file, which asks nothing.
         worst_regret: largest regret over the targets that are served, NaN without
             a table.
         worst_loss: largest loss, in the unit of the question's criterion.
@@ -84,7 +83,6 @@ class CoverAnswer:
     """
 
     cover: Cover
-    question: Question | None = None
     worst_regret: float = math.nan
     worst_loss: float = math.nan
     provenance: str = "given"
@@ -100,37 +98,37 @@ class CoverAnswer:
     def of(
         cls,
         cover: Cover,
-        question: Question,
-        table: xr.Dataset,
+        study: Study | xr.Dataset,
         sizes: dict[str, float] | None = None,
     ) -> Self:
-        """What a cover of a table leaves.
+        """Return what a cover of a study leaves.
 
         Args:
-            cover: the cover.
-            question: what it answers.
-            table: the performance table that it covers.
+            cover: the cover, with its question.
+            study: what it covers, or the performance table.
             sizes: mean, its standard error, least and most sources over repeats, for
                 `random`.
         """
+        question = cover.question
+        assert question is not None
+        table = question.table_of(study)
 
         def worst(asked: Question) -> float:
             served = cover.assignment >= 0
             served[asked.without_reference(table)] = False
-            left = asked.left(table, cover.assignment)[served]
+            left = asked.assigned_losses(table, cover.assignment)[served]
             return float(left.max()) if len(left) else math.nan
 
         space, names = source_space(table), source_names(table)
         chosen = [int(source) for source in cover.sources]
-        regret = Question("regret", question.judge, epsilon=0.0)
-        errors = assigned_errors(table, question.judge, cover.assignment)
+        regret = question.as_regret()
+        errors = question.assigned_errors(table, cover.assignment)
         known = None if errors is None or np.isnan(errors).all() else errors
         subgrid = None
         if cover.method == "uniform" and isinstance(space, Grid):
             subgrid = subgrid_counts(cover.sources, space.shape)
         return cls(
             cover=cover,
-            question=question,
             worst_regret=worst(regret),
             worst_loss=worst(question),
             provenance=provenance_of(table),
@@ -142,6 +140,11 @@ class CoverAnswer:
             without_reference=tuple(question.without_reference(table).tolist()),
             reference=table.attrs.get("best_known_kind"),
         )
+
+    @property
+    def question(self) -> Question | None:
+        """What the cover answers; None for a set-cover file, which asks nothing."""
+        return self.cover.question
 
     @property
     def misleads(self) -> bool:
@@ -230,10 +233,8 @@ class CoverAnswer:
             value = record.get(name)
             return math.nan if value is None else float(value)
 
-        asked = record.get("criterion") is not None
         return cls(
-            cover=Cover.from_dict({"seconds": 0.0, **record}),
-            question=Question.from_dict(record) if asked else None,
+            cover=Cover.from_dict({"seconds": 0.0, **record, "question": record}),
             worst_regret=number("worst_regret"),
             worst_loss=number("worst_loss"),
             provenance=record.get("provenance", "given"),

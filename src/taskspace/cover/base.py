@@ -15,6 +15,7 @@ from taskspace.cover.proof import PriceProof
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Cover:
             where an exact solver raised it; None for partial covers.
         include: sources that had to be selected.
         exclude: sources that must not be.
+        question: what it answers; None for a set-cover problem, which asks nothing.
     """
 
     method: str
@@ -87,6 +89,7 @@ class Cover:
     prices: PriceProof | None = None
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
+    question: Question | None = None
 
     @property
     def restrictions(self) -> Restrictions:
@@ -99,8 +102,9 @@ class Cover:
         return self.coverage == 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """All fields but the question as plain JSON values."""
+        names = [f.name for f in fields(self) if f.name != "question"]
+        return {name: _plain(getattr(self, name)) for name in names}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -126,6 +130,7 @@ class Cover:
                 f"former version, asks for {values['copies']}. Make the cover again."
             )
         known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
+        known["question"] = _question(values.get("question"))
         if known.get("prices") is not None:
             known["prices"] = PriceProof.from_dict(known["prices"])
         lists = ("sources", "assignment", "uncoverable", "include", "exclude")
@@ -154,7 +159,8 @@ class Cover:
         record: dict[str, Any] = {
             "format": "taskspace-cover",
             "version": FORMAT_VERSION,
-            "question": question or {},
+            "question": (self.question.to_dict() if self.question else {})
+            | (question or {}),
         }
         Path(path).write_text(json.dumps(record | self.to_dict(), indent=1) + "\n")
 
@@ -304,6 +310,7 @@ def make_cover(
         prices=prices,
         include=limits.include,
         exclude=limits.exclude,
+        question=sets.question,
     )
 
 
@@ -327,6 +334,13 @@ def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
             least[better] = row[better]
         assignment[better] = source
     return assignment
+
+
+def _question(values: Any) -> Question | None:
+    """The question beside a saved cover; a set-cover file asks none."""
+    if not isinstance(values, dict) or values.get("criterion") is None:
+        return None
+    return Question.from_dict(values)
 
 
 def _plain(value: Any) -> Any:

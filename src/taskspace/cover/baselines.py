@@ -10,27 +10,38 @@ from taskspace._bits import popcount
 from taskspace.cover.base import Clock, Cover, make_cover
 from taskspace.cover.costs import scale_costs
 from taskspace.cover.prices import size_bound
+from taskspace.cover.problem import grid_shape, sets_of
 from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
 from taskspace.spaces import subgrid_indices
 
 
-def uniform_cover(sets: TargetSets, shape: Sequence[int]) -> Cover:
+def uniform_cover(
+    problem: Study | TargetSets,
+    question: Question | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+) -> Cover:
     """The coarsest uniform sub-grid of the sources that serves all it can.
 
     Its points are at the middles of equal cells. Other sub-grids of the same kind, for
     instance from end to end, may do with fewer points or need more.
 
     Args:
-        sets: the targets that each source serves.
-        shape: points on each axis of the source grid, last axis fastest.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
+        shape: points on each axis of the source grid, last axis fastest; a study
+            knows its own.
 
     Returns:
         The cover by the first sub-grid of `uniform_grids` that serves every
         coverable target.
     """
     clock = Clock()
+    sets, shape = sets_of(problem, question), grid_shape(problem, shape)
     n_servable = int(sets.coverable.sum())
     chosen = np.zeros(0, np.int64)
     if n_servable:
@@ -79,17 +90,21 @@ def subgrid_counts(sources: NDArray[np.int64], shape: Sequence[int]) -> list[int
     return [len(np.unique(place)) for place in places]
 
 
-def random_cover(sets: TargetSets, seed: int) -> Cover:
+def random_cover(
+    problem: Study | TargetSets, question: Question | None = None, *, seed: int
+) -> Cover:
     """Sources drawn at random until every coverable target is served.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         seed: of the draw.
 
     Returns:
         The cover by all sources drawn, useful or not.
     """
     clock = Clock()
+    sets = sets_of(problem, question)
     order = random_order(sets.n_sources, seed, 0)
     counts = served_counts(sets, order)
     n_drawn = int(np.searchsorted(counts, counts[-1])) if len(counts) else 0

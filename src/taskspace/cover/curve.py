@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from taskspace.cover.baselines import random_order, served_counts, uniform_grids
 from taskspace.cover.greedy import greedy_sources
+from taskspace.cover.problem import grid_shape, sets_of
 from taskspace.cover.views import html_view
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
 if TYPE_CHECKING:
@@ -100,7 +103,8 @@ class CoverageCurve:
 
 
 def coverage_curve(
-    sets: TargetSets,
+    problem: Study | TargetSets,
+    question: Question | None = None,
     *,
     method: str = "greedy",
     n_repeats: int = 100,
@@ -110,12 +114,14 @@ def coverage_curve(
     """How coverage grows with the number of selected sources.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         method: `"greedy"` (its order of selection), `"uniform"` (sub-grids at every
             resolution) or `"random"` (sources drawn without replacement).
         n_repeats: repeats of a random selection.
         seed: of the random selection.
-        shape: points on each axis of the source grid, for `"uniform"`.
+        shape: points on each axis of the source grid, for `"uniform"`; a study knows
+            its own.
 
     Returns:
         The curve, up to the number of sources from which on it stays the same.
@@ -124,16 +130,12 @@ def coverage_curve(
         raise UnknownNameError("curve method", method, CURVE_METHODS)
     if n_repeats < 1:
         raise InvalidInputError(f"n_repeats >= 1 must hold, but got {n_repeats}.")
+    sets = sets_of(problem, question)
     if method == "greedy":
         counts = served_counts(sets, greedy_sources(sets, np.ones(sets.n_sources)))
         return _curve("greedy", sets, np.arange(1, len(counts) + 1), counts[None])
     if method == "uniform":
-        if shape is None:
-            raise InvalidInputError(
-                'shape must be given for method="uniform": the points on each axis of '
-                "the source grid, e.g. shape=(20, 20)."
-            )
-        grids = list(uniform_grids(shape, sets.n_sources))
+        grids = list(uniform_grids(grid_shape(problem, shape), sets.n_sources))
         counts = np.array([int(sets.union(grid).sum()) for grid in grids])
         n_sources = np.array([len(grid) for grid in grids])
         return _curve("uniform", sets, n_sources, counts[None])

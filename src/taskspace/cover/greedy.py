@@ -21,9 +21,12 @@ from taskspace.cover.bounds import quick_bound
 from taskspace.cover.costs import round_down, scale_costs, total_cost
 from taskspace.cover.partial import coverage_limit, exact_weights, knapsack_bound
 from taskspace.cover.prices import greedy_dual_bound
+from taskspace.cover.problem import sets_of
 from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.restrictions import restrict
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
 
 # Above this many (source, target) pairs the better bounds take longer than greedy.
@@ -31,7 +34,8 @@ _MAX_QUICK_PAIRS = 1_000_000
 
 
 def greedy_cover(
-    sets: TargetSets,
+    problem: Study | TargetSets,
+    question: Question | None = None,
     *,
     costs: ArrayLike | None = None,
     share: float = 1.0,
@@ -47,7 +51,8 @@ def greedy_cover(
     minimum; `cost / lower_bound` is usually a far better factor.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         costs: cost of each source, `> 0`; all 1 where not given.
         share: stop when this share of all targets (of all target weight) is served;
             1 means everything that can be served.
@@ -61,6 +66,7 @@ def greedy_cover(
         `Cover` for what `lower_bound` and `optimal` mean with a share or a budget.
     """
     clock = Clock()
+    sets = sets_of(problem, question)
     cost = scale_costs(costs, sets.n_sources)
     weights = exact_weights(target_weights, sets.n_targets)
     if not 0 <= share <= 1:

@@ -22,11 +22,14 @@ from taskspace.cover.base import (
 from taskspace.cover.bounds import quick_bound
 from taskspace.cover.costs import scale_costs, total_cost
 from taskspace.cover.greedy import greedy_cover, greedy_sources
+from taskspace.cover.problem import sets_of
 from taskspace.cover.proof import PricedPart, join_prices
 from taskspace.cover.reductions import reduce_problem, whole_problem
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
 DEFAULT_SECONDS = 10.0
@@ -35,7 +38,8 @@ MAX_PAIRS = 2_000_000_000
 
 
 def local_cover(
-    sets: TargetSets,
+    problem: Study | TargetSets,
+    question: Question | None = None,
     *,
     costs: ArrayLike | None = None,
     time_limit: float | None = None,
@@ -51,7 +55,8 @@ def local_cover(
     With `max_steps` and no `time_limit` the result depends on the arguments alone.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         costs: cost of each source, `> 0`; all 1 where not given.
         time_limit: seconds; 10 where neither this nor `max_steps` is given.
         max_steps: number of swaps.
@@ -68,6 +73,7 @@ def local_cover(
     if time_limit is None and max_steps is None:
         time_limit = DEFAULT_SECONDS
     clock = Clock(time_limit)
+    sets = sets_of(problem, question)
     limits = restrict(sets.n_sources, include, exclude)
     if limits and start is not None:
         raise InvalidInputError(
@@ -83,11 +89,11 @@ def local_cover(
         names = np.flatnonzero(rest.needed)
         asked = rest.sets.to_runs().keep_targets(rest.needed)
     if start is None:
-        problem = reduce_problem(asked, free, Clock(0.2 * clock.left))
+        reduced = reduce_problem(asked, free, Clock(0.2 * clock.left))
     else:  # reductions might drop a source of the start
-        problem = whole_problem(asked, free)
-    core = problem.core
-    forced_cost = total_cost(free, problem.forced)
+        reduced = whole_problem(asked, free)
+    core = reduced.core
+    forced_cost = total_cost(free, reduced.forced)
     forced_cost += total_cost(cost.values, limits.include)
     bound = quick_bound(core.sets, core.costs)
     lower = bound.value + forced_cost
@@ -102,12 +108,12 @@ def local_cover(
     reason = search.run(
         clock, max_steps=max_steps, target=float(bound.value), on_chunk=report
     )
-    found = np.sort(np.append(problem.forced, core.sources[search.best]))
+    found = np.sort(np.append(reduced.forced, core.sources[search.best]))
     if start is None:
         greedy = greedy_sources(asked, free)
         if total_cost(free, greedy) < total_cost(free, found):
             found = greedy
-    witnesses = zip(names[problem.witnesses].tolist(), problem.forced, strict=True)
+    witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
     cover = make_cover(
         "local",
         sets,

@@ -12,7 +12,9 @@ from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.local import local_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
 __all__ = ["METHODS", "CoverMethod", "find_cover"]
@@ -59,9 +61,10 @@ METHODS: dict[str, CoverMethod] = {
 
 
 def find_cover(
-    sets: TargetSets,
-    method: str,
+    problem: Study | TargetSets,
+    question: Question | None = None,
     *,
+    method: str,
     shape: Sequence[int] | None = None,
     costs: ArrayLike | None = None,
     share: float | None = None,
@@ -76,9 +79,10 @@ def find_cover(
     """A cover by a method's name.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         method: one of `METHODS`.
-        shape: points on each axis of the source grid, for `uniform`.
+        shape: points on each axis of the source grid, for `uniform`; a study knows it.
         costs: cost of each source, for `greedy`, `local` and `minimum`.
         share: share of the targets that is enough, for `greedy`.
         target_weights: weight of each target, for `greedy`.
@@ -92,11 +96,6 @@ def find_cover(
     if method not in METHODS:
         raise UnknownNameError("cover method", method, METHODS)
     chosen = METHODS[method]
-    if chosen.needs_grid and shape is None:
-        raise InvalidInputError(
-            f"method={method!r} needs sources on a grid, but these are a plain list. "
-            f"Use {', '.join(m for m in METHODS if not METHODS[m].needs_grid)}."
-        )
     asked = {
         name: value
         for name, value in (
@@ -120,4 +119,4 @@ def find_cover(
         "progress": progress,
     }
     options = {name: value for name, value in always.items() if name in chosen.takes}
-    return chosen.find(sets, **options, **asked)
+    return chosen.find(problem, question, **options, **asked)

@@ -39,12 +39,15 @@ from taskspace.cover.exact import (
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.primal_dual import PrimalDual
+from taskspace.cover.problem import sets_of
 from taskspace.cover.proof import PricedPart, PriceProof, join_prices
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.cover.restrictions import Rest, restrict
 from taskspace.cover.threads import Beside
 from taskspace.cover.verify import verify_cover
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
+from taskspace.questions import Question
 from taskspace.sets import TargetSets, pack
 
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
@@ -56,7 +59,8 @@ _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a lo
 
 
 def minimum_cover(
-    sets: TargetSets,
+    problem: Study | TargetSets,
+    question: Question | None = None,
     *,
     time_limit: float = 60,
     costs: ArrayLike | None = None,
@@ -68,7 +72,8 @@ def minimum_cover(
     """The cheapest cover that can be found, with a proof of how good it is.
 
     Args:
-        sets: the targets that each source serves.
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
         time_limit: seconds; compiling the kernels, once per installation, comes on
             top.
         costs: cost of each source, `> 0`; all 1 where not given.
@@ -82,6 +87,7 @@ def minimum_cover(
     """
     _compile_kernels()
     clock = Clock(time_limit)
+    sets = sets_of(problem, question)
     limits = restrict(sets.n_sources, include, exclude)
     if is_too_large(sets):
         return greedy_instead(sets, costs, "minimum", limits)

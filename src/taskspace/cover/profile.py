@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.cover.answer import SCOPES
@@ -14,19 +13,18 @@ from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import minimum_cover
 from taskspace.cover.thresholds import (
     Losses,
-    MatrixLosses,
-    TableLosses,
     Thresholds,
     default_epsilons,
+    losses_of,
 )
 from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import provenance_of
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
-__all__ = ["Profile", "ProfilePoint", "complexity_profile", "table_profile"]
+__all__ = ["Profile", "ProfilePoint", "complexity_profile"]
 
 GREEDY_SHARE = 0.5
 """Part of the time after which greedy leaves the rest to searches and proofs."""
@@ -101,27 +99,31 @@ class Profile(list[ProfilePoint]):
 
 
 def complexity_profile(
-    loss: Any,
-    epsilons: Sequence[float] | None = None,
+    problem: Study | Any,
+    question: Question | None = None,
     *,
+    epsilons: Sequence[float] | None = None,
     n_epsilons: int = 20,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Profile:
-    """Smallest cover of all targets at many tolerances.
+    """Find the smallest cover of all targets at many tolerances.
 
     The ends of the range come first and then the middles, first by greedy and then by
     searches with proofs. A cover at one tolerance is a cover at every larger one, and
     a lower bound there is one at every smaller one, so that what lies between equal
     numbers needs no search, tolerances for which there is no time have bounds all the
-    same, and `lower` and `upper` never grow with epsilon.
+    same, and `lower` and `upper` never grow with epsilon. The losses of a study are
+    never held all at once.
 
     Args:
-        loss: loss matrix `(source, target)`, xarray or NumPy; may hold infinities.
-        epsilons: tolerances, `>= 0` unless the loss is of a criterion that allows
-            others, as `floor` does; by default spread from the smallest one at which
-            a cover exists to the one at which a single source is enough.
+        problem: a study; or a loss matrix `(source, target)`, xarray or NumPy, which
+            may hold infinities.
+        question: criterion and judge for a study; its tolerance does not matter.
+        epsilons: tolerances, `>= 0` unless the criterion allows others, as `floor`
+            does; by default spread from the smallest one at which a cover exists to
+            the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
         time_limit: seconds for all together; greedy at both ends is there all the same.
         seed: of the random choices.
@@ -130,44 +132,17 @@ def complexity_profile(
     Returns:
         One point for each tolerance, ascending.
     """
-    criterion = getattr(loss, "attrs", {}).get("criterion")
-    signed = (
-        criterion is not None and criterion_named(criterion).allows_negative_epsilon
-    )
-    clock = Clock(time_limit)
-    losses = MatrixLosses(loss)
+    clock, losses = Clock(time_limit), losses_of(problem, question)
+    if question is None:
+        criterion = getattr(problem, "attrs", {}).get("criterion")
+        rule = None if criterion is None else criterion_named(criterion)
+    else:
+        rule = question.rule
+    signed = rule is not None and rule.allows_negative_epsilon
     points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
-    return Profile(points, getattr(loss, "attrs", {}).get("provenance", "given"))
-
-
-def table_profile(
-    table: xr.Dataset,
-    question: Question,
-    epsilons: Sequence[float] | None = None,
-    *,
-    n_epsilons: int = 20,
-    time_limit: float = 60.0,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Profile:
-    """`complexity_profile` of a table, never holding all losses at once.
-
-    Args:
-        table: a performance table, in memory or opened from a store.
-        question: criterion and judge; its tolerance does not matter.
-        epsilons: as for `complexity_profile`, like everything that follows.
-        n_epsilons: how many tolerances, where they are not given.
-        time_limit: seconds for all together; greedy at both ends is there all the same.
-        seed: of the random choices.
-        progress: called after each tolerance, with how many were searched.
-
-    Returns:
-        One point for each tolerance, ascending.
-    """
-    signed = question.rule.allows_negative_epsilon
-    clock, losses = Clock(time_limit), TableLosses(table, question)
-    points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
-    return Profile(points, provenance_of(table))
+    if isinstance(problem, Study):
+        return Profile(points, problem.provenance)
+    return Profile(points, getattr(problem, "attrs", {}).get("provenance", "given"))
 
 
 def _profile(

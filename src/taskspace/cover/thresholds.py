@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 from taskspace import _memory
 from taskspace._threads import over_rows
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets, pack
 
-__all__ = ["Losses", "MatrixLosses", "TableLosses", "Thresholds", "default_epsilons"]
+__all__ = [
+    "Losses",
+    "MatrixLosses",
+    "TableLosses",
+    "Thresholds",
+    "default_epsilons",
+    "losses_of",
+]
 
 BLOCK_CELLS = 2**21
 N_PLACES = 2**15
@@ -120,6 +128,23 @@ class TableLosses(Losses):
         """The rows, a stretch of sources at a time."""
         for _, block in self._question.blocks(self._table):
             yield block
+
+
+def losses_of(problem: Study | Any, question: Question | None) -> Losses:
+    """Return the losses of a study under a question, or those of a matrix.
+
+    Args:
+        problem: a study, or a loss matrix `(source, target)`.
+        question: what is asked of a study; None beside a matrix.
+    """
+    if isinstance(problem, Study):
+        if question is None:
+            raise InvalidInputError(
+                "The losses of a study need a question, e.g. "
+                "ts.Question('regret', epsilon=0.1), but got none."
+            )
+        return TableLosses(question.table_of(problem), question)
+    return MatrixLosses(problem)
 
 
 class Thresholds:

@@ -12,13 +12,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 
 __all__ = [
     "JUDGES",
     "Criterion",
     "Reference",
-    "judge_named",
 ]
 
 Array = NDArray[np.float64]
@@ -149,14 +148,3 @@ def difference(performance: Array, reference: Array) -> Array:
     undefined = (performance == -np.inf) | np.isnan(reference)
     with np.errstate(invalid="ignore"):
         return np.where(undefined, np.inf, reference - performance)
-
-
-def judge_named(judge: str) -> str:
-    """The judge that a user named, checked.
-
-    Args:
-        judge: `"worst"` or `"best"`.
-    """
-    if judge not in JUDGES:
-        raise UnknownNameError("judge", judge, JUDGES)
-    return judge

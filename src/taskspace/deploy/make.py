@@ -9,19 +9,19 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
+from taskspace._files import plain
 from taskspace.certificates.claims import claim
 from taskspace.deploy.assign import ASSIGN_RULES, assign
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.origin import Origin, origin_of, stack_size
 from taskspace.deploy.records import Entry, Guarantee, Outside
 from taskspace.deploy.regions import BoxRegions, NamedRegions, Regions, regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance import add_scores, holds_score, source_space
+from taskspace.performance import source_space
+from taskspace.performance.study import Study, as_study, stack_size
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid, Space
-from taskspace.systems.base import System
 
 __all__ = ["hand_library", "library"]
 
@@ -31,28 +31,35 @@ BASES = {
     "given": "by the numbers of the given table",
 }
 
+ORIGIN_KEYS = (
+    "system",
+    "trainer",
+    "seed",
+    "best_known_kind",
+    "provenance",
+    "selector",
+    "notes",
+    "cost",
+)
+"""What a library keeps of where its study comes from."""
+
 
 def library(
-    run: Any,
+    study: Study | xr.Dataset,
     cover: Any,
     question: Question | None = None,
     *,
-    policies: Policy | None = None,
-    system: System | None = None,
     rule: str = "performance",
     outside: Outside = "refuse",
 ) -> PolicyLibrary:
     """The policy library of a cover: what to deploy, and what is known about it.
 
     Args:
-        run: a run, or a performance table.
+        study: what is known, or a performance table. Without policies the library
+            holds names.
         cover: a cover of the targets, a certified cover of the box, or a list of
             sources chosen by hand.
-        question: criterion, judge and ε; a certified cover knows its own.
-        policies: the stack that the table was made with, dims `(source, policy)`; a
-            run has its own. Without policies the library holds names.
-        system: the tasks, for units, and for the families of a large table; a run has
-            its own.
+        question: criterion, judge and ε; a cover knows its own.
         rule: which of several policies that serve a target is used: `"performance"`,
             `"margin"` (its nearest failure is farthest) or `"connected"` (few
             connected regions).
@@ -62,25 +69,24 @@ def library(
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(0.1, 8.0, 9))
         >>> system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
-        >>> table = ts.evaluate(system, trainer, space, seed=0)
-        >>> question = ts.Question("ratio", epsilon=0.1)
-        >>> cover = ts.minimum_cover(question.sets(table))
-        >>> policies = trainer.train(system, system.contexts(space), seed=0).policies
-        >>> lib = ts.library(table, cover, question, policies=policies, system=system)
+        >>> study = ts.evaluate(system, trainer, space, seed=0)
+        >>> cover = ts.minimum_cover(study, ts.Question("ratio", epsilon=0.1))
+        >>> lib = ts.library(study, cover)
         >>> lib.size == cover.size, lib.units
         (True, ('N/m',))
     """
-    known = origin_of(run, policies, system)
+    study = as_study(study)
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
     if hasattr(cover, "boxes"):
-        return _of_boxes(known, cover, question, outside)
+        return _of_boxes(study, cover, question, outside)
+    question = question or getattr(cover, "question", None)
     if question is None:
         raise InvalidInputError(
             "A library must know what its cover answers, e.g. "
             "question=ts.Question('regret', epsilon=0.1), but got none."
         )
-    return _of_targets(known, cover, question, rule, outside)
+    return _of_targets(study, cover, question, rule, outside)
 
 
 def hand_library(
@@ -150,17 +156,12 @@ def hand_library(
 
 
 def _of_targets(
-    known: Origin, cover: Any, question: Question, rule: str, outside: Outside
+    study: Study, cover: Any, question: Question, rule: str, outside: Outside
 ) -> PolicyLibrary:
-    measure, table = question.rule.measure, known.table
-    missing = not holds_score(table, measure, question.judge)
-    if missing and known.policies is not None and known.system is not None:
-        table = add_scores(
-            table, measure, known.system, known.policies, targets=known.targets
-        )
-        known = replace(known, table=table)
+    study = study.scored(question.rule.measure, question.judge)
+    table = study.table
     sources = _sources(cover, table.sizes["source"])
-    members = [_members(known, question, int(s), cover) for s in sources]
+    members = [_members(study, question, int(s), cover) for s in sources]
     entries, losses, scores = [], [], []
     for source, (kept, loss, score) in zip(sources.tolist(), members, strict=True):
         for i, member in enumerate(kept):
@@ -168,7 +169,7 @@ def _of_targets(
             losses.append(loss[i])
             scores.append(score[i])
     loss, performance = np.array(losses), np.array(scores)
-    space = known.targets
+    space = study.targets
     n_targets = table.sizes["target"]
     blank: Any = np.zeros(n_targets)
     if space is None:
@@ -197,7 +198,7 @@ def _of_targets(
     n, n_served = len(policy), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
     provenance = provenance_of(table)
-    caution = "" if known.system is None else known.system.objective.caution
+    caution = "" if study.system is None else study.system.objective.caution
     caution = f" {caution[0].upper()}{caution[1:]}." if caution else ""
     guarantee = Guarantee(
         question,
@@ -218,15 +219,15 @@ def _of_targets(
         "margin": np.where(policy < 0, np.nan, margin),
     }
     return _finish(
-        known, replace(nodes, **filled), entries, guarantee, rule, outside, space, {}
+        study, replace(nodes, **filled), entries, guarantee, rule, outside, space, {}
     )
 
 
 def _members(
-    known: Origin, question: Question, source: int, cover: Any
+    study: Study, question: Question, source: int, cover: Any
 ) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
     """Members of one source that may be used, their losses and their J."""
-    table, rows = known.table, slice(source, source + 1)
+    table, rows = study.table, slice(source, source + 1)
     n_members = table.sizes.get("policy", 1)
     judged = question.rows(table, rows)
     reduced = "worst" if question.judge == "worst" else "best"
@@ -234,7 +235,7 @@ def _members(
     if n_members == 1:
         return [0], judged, score
     asked = question.rule
-    away = _family(known, source, asked.measure)
+    away = _family(study, source, asked.measure)
     if away is None:
         if question.judge == "best":
             raise InvalidInputError(
@@ -262,22 +263,22 @@ def _members(
     return [best], loss[best : best + 1], away[best : best + 1]
 
 
-def _family(known: Origin, source: int, measure: str) -> NDArray[np.float64] | None:
+def _family(study: Study, source: int, measure: str) -> NDArray[np.float64] | None:
     """A score of every member of a source at every target, None if not to be had."""
-    if measure in known.table:
-        return known.table[measure][source].values.astype(np.float64)
-    if known.policies is None or known.system is None or known.targets is None:
+    if measure in study.table:
+        return study.table[measure][source].values.astype(np.float64)
+    if study.policies is None or study.system is None or study.targets is None:
         return None
-    contexts = known.system.contexts(known.targets)
-    stack = known.policies[source : source + 1]
-    return known.system.scores(measure, stack, contexts)[0]
+    contexts = study.system.contexts(study.targets)
+    stack = study.policies[source : source + 1]
+    return study.system.scores(measure, stack, contexts)[0]
 
 
 # --- of a box ---------------------------------------------------------------------
 
 
 def _of_boxes(
-    known: Origin, cover: Any, question: Question | None, outside: Outside
+    study: Study, cover: Any, question: Question | None, outside: Outside
 ) -> PolicyLibrary:
     values = cover.certificate.values
     own = Question.from_dict(values)
@@ -287,14 +288,14 @@ def _of_boxes(
             f"'{question.statement}'."
         )
     question = own
-    n_members = known.table.sizes.get("policy", 1)
+    n_members = study.table.sizes.get("policy", 1)
     if question.judge == "best" and n_members > 1:
         raise InvalidInputError(
             "A certified cover with judge='best' does not say which member of a family "
             f"serves a box, and families have {n_members} members here. Certify with "
             "judge='worst', or one policy a source."
         )
-    _check_subject(known, cover, question)
+    _check_subject(study, cover, question)
     sources = np.asarray(cover.sources, np.int64)
     low, high = np.asarray(cover.boxes.low), np.asarray(cover.boxes.high)
     live = low.min(0) < high.max(0)
@@ -316,7 +317,7 @@ def _of_boxes(
     fixed = dict(zip(axes[~live].tolist(), low[0, ~live].tolist(), strict=True))
     members = np.zeros(len(sources), int)
     if n_members > 1:
-        members = known.table["home_performance"].values[sources].argmax(1)
+        members = study.table["home_performance"].values[sources].argmax(1)
     entries = list(zip(sources.tolist(), members.tolist(), strict=True))
     why = cover.certificate.why
     if not cover.certificate.holds:
@@ -330,18 +331,18 @@ def _of_boxes(
     )
     names = tuple(axes[live].tolist())
     made = _finish(
-        known, regions, entries, guarantee, "certified", outside, None, fixed, names
+        study, regions, entries, guarantee, "certified", outside, None, fixed, names
     )
-    if isinstance(known.targets, Grid):
-        on_log = [axis.name for axis in known.targets.axes if axis.scale == "log"]
+    if isinstance(study.targets, Grid):
+        on_log = [axis.name for axis in study.targets.axes if axis.scale == "log"]
         made = replace(made, log_axes=tuple(name in on_log for name in names))
     return made
 
 
-def _check_subject(known: Origin, cover: Any, question: Question) -> None:
+def _check_subject(study: Study, cover: Any, question: Question) -> None:
     """Refuse a certified cover that was proven for something else."""
-    if known.policies is None or known.system is None:
-        missing = "policies" if known.policies is None else "system"
+    if study.policies is None or study.system is None:
+        missing = "policies" if study.policies is None else "system"
         raise InvalidInputError(
             "A certified cover is about policies and a system, which a library "
             f"compares with its own, but there is no {missing}. Give {missing}=…"
@@ -354,9 +355,9 @@ def _check_subject(known: Origin, cover: Any, question: Question) -> None:
     if tuple(np.asarray(cover.sources).tolist()) != cover.subject.sources:
         other = f"it was proven for the sources {list(cover.subject.sources)}"
     else:
-        n_sources = known.table.sizes["source"]
+        n_sources = study.table.sizes["source"]
         other = cover.subject.difference(
-            question, known.system, known.policies, n_sources
+            question, study.system, study.policies, n_sources
         )
     if other:
         raise InvalidInputError(
@@ -386,7 +387,7 @@ def _nearest_served(
 
 
 def _finish(
-    known: Origin,
+    study: Study,
     regions: Regions,
     entries: Sequence[tuple[int, int]],
     guarantee: Guarantee,
@@ -396,7 +397,7 @@ def _finish(
     fixed: Mapping[str, float],
     names: tuple[str, ...] | None = None,
 ) -> PolicyLibrary:
-    table = known.table
+    table = study.table
     sources = [source for source, _ in entries]
     members = [member for _, member in entries]
     home = source_space(table)
@@ -411,11 +412,14 @@ def _finish(
         )
         for s, m in entries
     )
-    stack = None if known.policies is None else known.policies_of(sources, members)
+    stack = None if study.policies is None else study.policies_of(sources, members)
     names = tuple(space.names) if space is not None else names or ()
     if not fixed and names:
-        fixed = {n: default for n, (_, default) in known.axes.items() if n not in names}
-    provenance = dict(known.provenance)
+        fixed = {n: axis.default for n, axis in study.axes.items() if n not in names}
+    attrs = study.table.attrs
+    provenance = {key: plain(attrs[key]) for key in ORIGIN_KEYS if key in attrs}
+    if study.system is not None:
+        provenance["objective"] = study.system.objective.to_dict()
     if "environment_steps" in table:
         steps = table["environment_steps"].values[sources, members]
         provenance["environment_steps"] = int(steps.sum())
@@ -424,7 +428,7 @@ def _finish(
         regions,
         guarantee,
         names,
-        tuple(known.axes.get(n, ("", 0.0))[0] for n in names),
+        tuple(study.axes[n].unit if n in study.axes else "" for n in names),
         stack,
         outside,
         fixed,

@@ -1,9 +1,11 @@
 """J of every policy at every target."""
 
-from taskspace.performance.evaluation import add_scores, evaluate, new_ledger
+from taskspace.performance.evaluation import evaluate, new_ledger
+from taskspace.performance.from_data import study_from
 from taskspace.performance.given import evaluate_policies
 from taskspace.performance.io import read_matrix, table_from, write_matrix
 from taskspace.performance.ledger import Ledger, Task, best_known, kept_variables
+from taskspace.performance.study import Study
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -20,8 +22,8 @@ from taskspace.performance.table import (
 __all__ = [
     "REDUCTIONS",
     "Ledger",
+    "Study",
     "Task",
-    "add_scores",
     "best_known",
     "evaluate",
     "evaluate_policies",
@@ -35,6 +37,7 @@ __all__ = [
     "reduced_name",
     "row_blocks",
     "source_space",
+    "study_from",
     "table_from",
     "table_from_matrix",
     "target_space",

@@ -2,25 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-import xarray as xr
-from numpy.typing import NDArray
-
-from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
-from taskspace.performance.table import (
-    DIMS,
-    reduced_name,
-    row_blocks,
-    target_space,
-)
-from taskspace.policies import Policy
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.spaces import Space
-from taskspace.systems.base import MEASURES, System
+from taskspace.systems.base import System
 from taskspace.trainers.base import Trainer
 
-__all__ = ["add_scores", "evaluate", "new_ledger"]
+__all__ = ["evaluate", "new_ledger"]
 
 
 def evaluate(
@@ -33,8 +22,8 @@ def evaluate(
     judges: Sequence[str] = ("worst", "best"),
     measures: Sequence[str] = (),
     progress: Progress | None = None,
-) -> xr.Dataset:
-    """Train at every source, evaluate at every target, and return the table.
+) -> Study:
+    """Train at every source, evaluate at every target, and keep all of it.
 
     For tables that outlive the process, or do not fit in memory, use a run
     (`taskspace run`), which stores blocks as they are finished.
@@ -51,7 +40,7 @@ def evaluate(
         progress: told how many blocks are trained and evaluated.
 
     Returns:
-        A performance table, see `taskspace.performance.table`.
+        The study: its table, the system, and the policies that were trained.
     """
     ledger = new_ledger(
         system,
@@ -63,47 +52,7 @@ def evaluate(
         measures=measures,
     )
     ledger.work_off(progress)
-    return ledger.table()
-
-
-def add_scores(
-    table: xr.Dataset,
-    measure: str,
-    system: System,
-    policies: Policy,
-    *,
-    targets: Space | None = None,
-) -> xr.Dataset:
-    """A table with one more score, for a criterion that reads another than J.
-
-    Args:
-        table: a performance table.
-        measure: the score, e.g. `"every_start"`.
-        system: the tasks.
-        policies: the stack that the table was made with.
-        targets: contexts of its targets; from the table if left out.
-    """
-    if measure not in MEASURES:
-        raise UnknownNameError("measure", measure, MEASURES)
-    space = target_space(table) if targets is None else targets
-    if space is None:
-        raise InvalidInputError(
-            f"The score {measure!r} is computed at contexts, but the targets of this "
-            "table have none. Give targets."
-        )
-    contexts = system.contexts(space)
-    found: dict[str, list[NDArray[np.float64]]] = {}
-    for rows in row_blocks(table):
-        scores = system.scores(measure, policies[rows], contexts)
-        if "performance" in table:
-            found.setdefault(measure, []).append(scores)
-            continue
-        for judge, reduced in (("worst", scores.min(1)), ("best", scores.max(1))):
-            found.setdefault(reduced_name(measure, judge), []).append(reduced)
-    said = {"provenance": system.provenance}
-    return table.assign(
-        {name: (DIMS[name], np.concatenate(x), said) for name, x in found.items()}
-    )
+    return ledger.study()
 
 
 def new_ledger(

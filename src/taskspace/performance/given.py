@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import best_known
+from taskspace.performance.study import Study
 from taskspace.performance.table import make_table
 from taskspace.policies import Policy
 from taskspace.spaces import Points, Space
@@ -24,13 +24,13 @@ def evaluate_policies(
     *,
     sources: Space | None = None,
     workers: int = 0,
-) -> xr.Dataset:
-    """J of given policies at every target, as a performance table.
+) -> Study:
+    """Evaluate given policies at every target.
 
     Args:
         system: the tasks, or a plain function J(context, policy), larger is better;
             see `FunctionSystem`.
-        policies: a stack, or a list with one policy a row: anything the system plays;
+        policies: a stack, or a list with one policy per row: anything the system plays;
             for a linear system arrays K with u = −K x.
         targets: where policies are tried.
         sources: the context that each policy was made for, if there is one. Policies
@@ -39,16 +39,16 @@ def evaluate_policies(
         workers: processes that share the evaluation of a plain function.
 
     Returns:
-        A table with one source a policy, or one a family.
+        A study with one source per policy, or one per family.
 
     Example:
         >>> from taskspace.spaces import Grid
-        >>> table = evaluate_policies(
+        >>> study = evaluate_policies(
         ...     lambda context, policy: 1 - abs(context["x"] - policy),
         ...     [0.0, 3.0],
         ...     Grid(x=(0.0, 3.0, 4)),
         ... )
-        >>> table["best_known"].values.tolist()
+        >>> study.table["best_known"].values.tolist()
         [1.0, 0.0, 0.0, 1.0]
     """
     if not isinstance(system, System):
@@ -101,7 +101,8 @@ def evaluate_policies(
     }
     if system.n_episodes:
         notes["n_episodes"] = system.n_episodes
-    return make_table(variables, sources, targets, notes)
+    table = make_table(variables, sources, targets, notes)
+    return Study.of(table, system=system, policies=stack, targets=targets)
 
 
 def _families(stack: PythonPolicies, sources: Space) -> tuple[PythonPolicies, Space]:

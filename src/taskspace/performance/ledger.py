@@ -17,6 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.performance.study import Study
 from taskspace.performance.table import (
     BLOCK_CELLS,
     REDUCTIONS,
@@ -335,6 +336,20 @@ class Ledger:
             table_notes(self.task, kind) | self._notes,
             known,
             self._kinds,
+        )
+
+    def study(self) -> Study:
+        """The study of the sources that are evaluated so far."""
+        parts = [
+            block[~block.failed]
+            for rows in contiguous(np.flatnonzero(self.evaluated))
+            for block in [self.storage.read_policies(rows)]
+        ]
+        return Study.of(
+            self.table(),
+            system=self.task.system,
+            policies=TrainedBlock.concatenate(parts).trained.policies,
+            targets=self.target_space,
         )
 
 

@@ -326,8 +326,9 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
         if measure not in table:
             raise InvalidInputError(
                 f"The criterion {measure!r} reads the score {measure!r}, which this "
-                f"table does not hold. Evaluate with measures=[{measure!r}], or add it "
-                f"with add_scores(table, {measure!r}, system, policies)."
+                f"table does not hold. Evaluate with measures=[{measure!r}], or give "
+                "the study its system and policies: ts.Study.of(table, system=..., "
+                "policies=...)."
             )
         scores = table[measure][rows].values
         return scores.min(1) if judge == "worst" else scores.max(1)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         builtin_experiments,
         load_experiment,
     )
-    from taskspace.runs.opened import OpenedRun, open_run
+    from taskspace.runs.opening import open_study
     from taskspace.runs.selection import SelectionRun, run_selection
     from taskspace.runs.store import RunStore
 
@@ -19,13 +19,12 @@ __getattr__, __dir__ = lazy_names(
     "taskspace.runs",
     {
         "Experiment": "taskspace.runs.experiment",
-        "OpenedRun": "taskspace.runs.opened",
         "RunResult": "taskspace.runs.execute",
         "RunStore": "taskspace.runs.store",
         "SelectionRun": "taskspace.runs.selection",
         "builtin_experiments": "taskspace.runs.experiment",
         "load_experiment": "taskspace.runs.experiment",
-        "open_run": "taskspace.runs.opened",
+        "open_study": "taskspace.runs.opening",
         "run_experiment": "taskspace.runs.execute",
         "run_selection": "taskspace.runs.selection",
     },
@@ -33,13 +32,12 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "Experiment",
-    "OpenedRun",
     "RunResult",
     "RunStore",
     "SelectionRun",
     "builtin_experiments",
     "load_experiment",
-    "open_run",
+    "open_study",
     "run_experiment",
     "run_selection",
 ]

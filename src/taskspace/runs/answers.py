@@ -74,7 +74,7 @@ def answer(
             sets = question.sets(table) if sets is None else sets
             cover = find_cover(
                 sets,
-                method.name,
+                method=method.name,
                 shape=shape,
                 time_limit=experiment.cover.time_limit,
                 seed=experiment.seed,
@@ -91,7 +91,7 @@ def answer(
                 curves.append(_thinned(curve, question))
                 if method.name == "random":
                     sizes = curve.size_spread
-            covers.append(CoverAnswer.of(cover, question, table, sizes))
+            covers.append(CoverAnswer.of(cover, table, sizes))
     report("cover", steps, steps, "")
     return Results(
         covers=tuple(covers),

@@ -17,7 +17,6 @@ import numpy as np
 import tomli_w
 
 from taskspace.cover import METHODS
-from taskspace.criteria import judge_named
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.manifest import is_in_a_run
@@ -60,7 +59,6 @@ class CriterionSpec:
     judge: str = "worst"
 
     def __post_init__(self):
-        object.__setattr__(self, "judge", judge_named(self.judge))
         if not self.epsilon:
             raise InvalidInputError("criteria.epsilon must name a tolerance.")
         _ = self.questions
@@ -409,7 +407,7 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
     return CriterionSpec(
         criterion=spec["criterion"],
         epsilon=tuple(float(value) for value in epsilons),
-        judge=judge_named(spec.get("judge", "worst")),
+        judge=spec.get("judge", "worst"),
     )
 
 

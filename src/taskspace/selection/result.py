@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.base import Cover
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.selection.saved import Saved
 
@@ -73,8 +74,8 @@ class SelectResult:
         without_reference: numbers of the targets that have no reference: no optimum
             is known, no limit stated, and no policy trained there.
         cover: fewest of the sources in the table that serve as much.
-        table: the performance table of the sources that exist; None if no training
-            gave any.
+        study: what is known of the sources that exist, with their policies; None if
+            no training gave any.
         history: after each training what was spent and covered: `trainings`,
             `coverage` (at least), `environment_steps`, `evaluations`; and
             `against_seen`, the share served by the measure of the best policy seen,
@@ -101,7 +102,7 @@ class SelectResult:
     unserved: NDArray[np.int64]
     without_reference: NDArray[np.int64]
     cover: Cover
-    table: xr.Dataset | None
+    study: Study | None
     history: list[dict[str, Any]]
     lower_bound_trainings: int
     reference: str
@@ -110,11 +111,16 @@ class SelectResult:
     saved: Saved | None = None
 
     @property
+    def table(self) -> xr.Dataset | None:
+        """The performance table of the sources that exist."""
+        return None if self.study is None else self.study.table
+
+    @property
     def answer(self) -> CoverAnswer:
         """The cover with its question, and what it leaves."""
-        if self.table is None:
-            return CoverAnswer(self.cover, self.question)
-        return CoverAnswer.of(self.cover, self.question, self.table)
+        if self.study is None:
+            return CoverAnswer(self.cover)
+        return CoverAnswer.of(self.cover, self.study)
 
     def record(self) -> dict[str, Any]:
         """One JSON record."""

@@ -162,7 +162,7 @@ def what_it_saved(
     table = _only(full_table, space)
     table, why = _referred(table, ledger, question)
     sets = question.sets(table)
-    least = find_cover(sets, "minimum", time_limit=time_limit)
+    least = find_cover(sets, method="minimum", time_limit=time_limit)
     if anywhere:
         why = why or "any point of the box may be trained, not only those of the table"
     why = why or _differs(table, ledger, question)

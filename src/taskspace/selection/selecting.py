@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
+from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.selection.base import Selector, known
@@ -43,7 +44,7 @@ def select(
     patience: int | None = None,
     sparing: bool = False,
     limit: float | NDArray[np.float64] | None = None,
-    full_table: xr.Dataset | None = None,
+    full_table: Study | xr.Dataset | None = None,
     executor: Executor | None = None,
     cover_time_limit: float = 30.0,
     progress: Progress | None = None,
@@ -75,7 +76,7 @@ def select(
         limit: a stated limit of performance, one or one per target, that regret is
             against. If left out it is the optimum where that is known. Where it is
             not, a target has a reference only once a policy is trained there.
-        full_table: the table of all candidates, where it is known: for the lower
+        full_table: the study of all candidates, where it is known: for the lower
             bound, and for what others would have spent. Its best policies are the
             reference of targets that have no other.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
@@ -90,6 +91,7 @@ def select(
         system, trainer, space, tried, question, seed=seed, limit=limit
     )
     if full_table is not None:
+        full_table = as_study(full_table).table
         check_full_table(full_table, space, tried)
     chosen = make_selector(selector, space, seed, anywhere)
     options = Options(
@@ -204,14 +206,16 @@ def conclude(
     covered, judged = seen.counted, seen.judged
     n_done = len(seen.losses)
     reference = "nothing: no source is evaluated"
-    table = None
+    study = None
     if n_done:
-        table = ledger.table().assign_attrs(
+        study = ledger.study()
+        table = study.table.assign_attrs(
             selector=selection.selector.name, notes=[_note(selection, n_done)]
         )
         table.attrs.pop("n_planned", None)
-        reference = str(table.attrs["best_known_kind"])
-        sets = question.sets(table)
+        study = study.with_table(table)
+        reference = study.reference
+        sets = question.sets(study)
     else:
         sets = pack(np.zeros((1, len(covered)), bool))
     saved = None
@@ -253,8 +257,8 @@ def conclude(
         covered_at_least=float(covered.mean()),
         unserved=np.flatnonzero(judged & ~covered),
         without_reference=np.flatnonzero(~judged),
-        cover=find_cover(sets, "minimum", time_limit=cover_time_limit),
-        table=table,
+        cover=find_cover(sets, method="minimum", time_limit=cover_time_limit),
+        study=study,
         history=selection.history,
         lower_bound_trainings=1 if saved is None else saved.lower_bound,
         reference=reference,

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,11 +33,13 @@ class TargetSets(ABC):
     Sources and targets are numbered from 0 and may be two different sets. All
     values are immutable. `losses`, where it is known, gives the losses of one source
     at every target: by them a cover decides who serves a target best. It is a
-    reference to where losses come from, not a copy of them.
+    reference to where losses come from, not a copy of them. `question`, where it is
+    known, is what the sets answer; a cover of them carries it on.
     """
 
     n_targets: int
     losses: LossRow | None
+    question: Any
 
     @property
     @abstractmethod
@@ -145,11 +147,13 @@ class PackedSets(TargetSets):
         words: `uint64[n_sources, n_words]`; bits from `n_targets` on are zero.
         n_targets: number of targets, `<= 64 * n_words`.
         losses: losses of one source at every target, None where they are not known.
+        question: what the sets answer, None where that is not known.
     """
 
     words: NDArray[np.uint64]
     n_targets: int
     losses: LossRow | None = None
+    question: Any = None
 
     def __post_init__(self):
         n_words = -(-self.n_targets // 64)
@@ -199,7 +203,7 @@ class PackedSets(TargetSets):
         """Only these sources, in this order."""
         indices = self._indices(sources)
         losses = _losses_of(self.losses, indices)
-        return PackedSets(self.words[indices], self.n_targets, losses)
+        return PackedSets(self.words[indices], self.n_targets, losses, self.question)
 
     def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
         """Targets that at least one of `sources` serves."""
@@ -231,7 +235,9 @@ class PackedSets(TargetSets):
             len(words),
             in_threads=words.nbytes >= MIN_THREADED_BYTES,
         )
-        return RunSets(offsets, starts, stops, self.n_targets, self.losses)
+        return RunSets(
+            offsets, starts, stops, self.n_targets, self.losses, self.question
+        )
 
     def __repr__(self) -> str:
         return f"PackedSets({self.n_sources} sources, {self.n_targets} targets)"
@@ -251,6 +257,7 @@ class RunSets(TargetSets):
         stops: `int32[n_runs]`.
         n_targets: number of targets.
         losses: losses of one source at every target, None where they are not known.
+        question: what the sets answer, None where that is not known.
     """
 
     offsets: NDArray[np.int64]
@@ -258,6 +265,7 @@ class RunSets(TargetSets):
     stops: NDArray[np.int32]
     n_targets: int
     losses: LossRow | None = None
+    question: Any = None
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
@@ -344,6 +352,7 @@ class RunSets(TargetSets):
             *kernels.take_runs(*self.arrays, indices),
             n_targets=self.n_targets,
             losses=_losses_of(self.losses, indices),
+            question=self.question,
         )
 
     def keep_targets(self, kept: NDArray[np.bool_]) -> "RunSets":
@@ -370,7 +379,7 @@ class RunSets(TargetSets):
         """The same sets as bits."""
         words = np.zeros((self.n_sources, -(-self.n_targets // 64)), np.uint64)
         kernels.runs_to_bits(*self.arrays, words)
-        return PackedSets(words, self.n_targets, self.losses)
+        return PackedSets(words, self.n_targets, self.losses, self.question)
 
     def to_runs(self) -> "RunSets":
         """These sets themselves."""

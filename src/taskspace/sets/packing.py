@@ -33,6 +33,7 @@ def pack(
     n_targets: int | None = None,
     encoding: Encoding = "auto",
     losses: LossRow | None = None,
+    question: Any = None,
 ) -> TargetSets:
     """Tolerance sets of a boolean matrix or of a stream of its row blocks.
 
@@ -43,14 +44,15 @@ def pack(
         encoding: `"bits"`, `"runs"`, or `"auto"`: bits up to 256 MiB, then runs.
         losses: gives the losses of one source at every target, by which a cover
             assigns targets; called for selected sources only.
+        question: what the sets answer.
 
     Returns:
         The packed sets.
     """
     sets = _pack(data, n_targets, encoding)
-    if losses is None:
+    if losses is None and question is None:
         return sets
-    known = replace(sets, losses=losses)
+    known = replace(sets, losses=losses, question=question)
     object.__setattr__(known, "sizes", sets.sizes)  # fill the cached property
     return known
 

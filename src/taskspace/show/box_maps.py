@@ -4,7 +4,6 @@ The record comes first (`box_map`), the drawing second; the page shows the same 
 """
 
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from taskspace.certificates.continuum import CERTIFIED, STATUS, ContinuumCover
 from taskspace.certificates.engine import CertifyResult
 from taskspace.certificates.rates import contexts_of
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study, as_study
 from taskspace.show.colours import colour, colour_numbers, ink, neighbours
 from taskspace.show.style import STYLE, literal, new_figure
 
@@ -63,18 +63,12 @@ class BoxMap:
     numbers: list[int]
 
 
-def box_map(
-    found: ContinuumCover,
-    table: xr.Dataset,
-    *,
-    labels: Mapping[str, str] | None = None,
-) -> BoxMap:
-    """Certified, open and uncovered boxes of a cover of the continuum.
+def box_map(found: ContinuumCover, study: Study) -> BoxMap:
+    """Return the certified, open and uncovered boxes of a cover of the continuum.
 
     Args:
         found: the cover.
-        table: the performance table, for the contexts of the sources.
-        labels: axis labels with units, by the name of the axis.
+        study: what it is about: the contexts of the sources, the labels of the axes.
     """
     boxes = found.boxes
     live = [
@@ -85,7 +79,7 @@ def box_map(
     if not live:
         raise InvalidInputError("A map of boxes needs an axis that varies.")
     names = [found.axes[i] for i in live]
-    sources, _ = contexts_of(table)
+    sources, _ = contexts_of(study.table)
     at = None
     if set(names) <= set(sources.names):
         columns = [sources.names.index(name) for name in names]
@@ -101,7 +95,7 @@ def box_map(
         f"({found.certificate.kind})",
         kind=found.certificate.kind,
         names=names,
-        labels=[(labels or {}).get(name, name) for name in names],
+        labels=[study.labels.get(name, name) for name in names],
         low=boxes.low[:, live].tolist(),
         high=boxes.high[:, live].tolist(),
         status=found.status.tolist(),
@@ -112,25 +106,19 @@ def box_map(
     )
 
 
-def boxes(
-    result: CertifyResult,
-    table: xr.Dataset,
-    *,
-    labels: Mapping[str, str] | None = None,
-) -> Figure:
-    """The boxes of a continuum certificate: who serves which box, what is open.
+def boxes(result: CertifyResult, study: Study | xr.Dataset) -> Figure:
+    """Draw the boxes of a continuum certificate: who serves which, what is open.
 
     Args:
         result: what `taskspace.certify` returned, with the system and its policies.
-        table: the table it is about.
-        labels: axis labels with units, by the name of the axis.
+        study: what it is about, or its performance table.
     """
     if result.continuum is None:
         raise InvalidInputError(
             "No boxes are certified here: that needs a run of a system with bounds "
             f"over boxes. {result.certificates[-1].why}"
         )
-    return draw_box_map(box_map(result.continuum, table, labels=labels))
+    return draw_box_map(box_map(result.continuum, as_study(study)))
 
 
 def draw_box_map(record: BoxMap) -> Figure:

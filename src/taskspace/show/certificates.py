@@ -6,7 +6,6 @@ drawing second (`draw_*`); the record is saved beside the picture.
 
 import json
 import textwrap
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from taskspace.certificates.engine import CertifyResult
 from taskspace.certificates.geometry import default_radius
 from taskspace.certificates.rates import LossRates, contexts_of
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.box_maps import BoxMap, box_map, draw_box_map
 from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
@@ -85,28 +85,23 @@ class RateMap:
 
 
 def tolerance_plot(
-    table: xr.Dataset,
-    balls: Balls | None,
-    question: Question,
-    source: int,
-    *,
-    labels: Mapping[str, str] | None = None,
+    study: Study, balls: Balls | None, question: Question, source: int
 ) -> TolerancePlot:
-    """The tolerance set of one source and its balls.
+    """Return the tolerance set of one source and its balls.
 
     Args:
-        table: a performance table with contexts.
+        study: what is known, with contexts.
         balls: radii of every source, which are derived for the signed criterion only;
             None for the set alone.
         question: criterion, judge and tolerance.
         source: number of the source.
-        labels: axis labels with units, by the name of the axis.
     """
     if balls is not None and question.criterion != "signed":
         raise InvalidInputError(
             "Balls are derived for the signed criterion, but the question is about "
             f"{question.criterion!r}."
         )
+    table, labels = question.table_of(study), study.labels
     sources, targets = contexts_of(table)
     if not 0 <= source < sources.size:
         raise InvalidInputError(
@@ -126,7 +121,7 @@ def tolerance_plot(
     return TolerancePlot(
         title=f"tolerance set of source {source}: {question.statement}{where}",
         names=list(sources.names[:2]),
-        labels=[(labels or {}).get(name, name) for name in sources.names[:2]],
+        labels=[labels.get(name, name) for name in sources.names[:2]],
         source=home[:2].tolist(),
         targets=targets.points[near, :2].tolist(),
         served=(loss <= question.epsilon)[near].tolist(),
@@ -137,28 +132,27 @@ def tolerance_plot(
 
 
 def tolerance(
-    table: xr.Dataset,
+    study: Study | xr.Dataset,
     question: Question,
     *,
     source: int | None = None,
     balls: Balls | None = None,
-    labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The tolerance set of a source, with its balls where they are derived.
+    """Draw the tolerance set of a source, with its balls where they are derived.
 
     Args:
-        table: a performance table with contexts.
+        study: what is known, or a performance table, with contexts.
         question: criterion, judge and tolerance.
         source: number of the source; the one that serves most targets if left out.
         balls: radii that are known already, e.g. from `taskspace.certify`; those of
             the table if left out, for the signed criterion.
-        labels: axis labels with units, by the name of the axis.
     """
+    study = as_study(study)
     if balls is None and question.criterion == "signed":
-        balls = table_balls(table, question)
+        balls = table_balls(study.table, question)
     if source is None:
-        source = int(question.sets(table).sizes.argmax())
-    record = tolerance_plot(table, balls, question, source, labels=labels)
+        source = int(question.sets(study).sizes.argmax())
+    record = tolerance_plot(study, balls, question, source)
     return draw_tolerance(record)
 
 
@@ -279,13 +273,13 @@ def draw_rate_map(record: RateMap) -> Figure:
 
 
 def save_certificate_figures(
-    result: CertifyResult, table: xr.Dataset, folder: Path
+    result: CertifyResult, study: Study, folder: Path
 ) -> list[Path]:
     """Every figure of a result that its axes allow, with its data as JSON.
 
     Args:
         result: what `certify` returned.
-        table: the table it was about.
+        study: what it is about.
         folder: made if it is not there.
 
     Returns:
@@ -301,7 +295,7 @@ def save_certificate_figures(
             widest = int(chosen[result.balls.inner[chosen].argmax()])
         else:
             widest = int(result.balls.inner.argmax())
-        plot = tolerance_plot(table, result.balls, result.question, widest)
+        plot = tolerance_plot(study, result.balls, result.question, widest)
         files += _write(folder / "tolerance-set", plot, draw_tolerance(plot))
     if flat and rates is not None:
         drawn = rate_map(rates)
@@ -309,7 +303,7 @@ def save_certificate_figures(
     if result.continuum is not None:
         boxes = result.continuum.boxes
         if (boxes.low.min(0) < boxes.high.max(0)).any():
-            record = box_map(result.continuum, table)
+            record = box_map(result.continuum, study)
             files += _write(folder / "certified-boxes", record, draw_box_map(record))
     return files
 

@@ -6,7 +6,7 @@ renders it with matplotlib. The record is saved beside the picture.
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 
 from taskspace._files import clean_leftovers, write_atomically
 from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
-from taskspace.performance.table import source_space
+from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
@@ -185,25 +185,24 @@ def _draw_curves(axes: Axes, panel: CoveragePlot, quantity: str) -> None:
 
 
 def coverage(
-    table: xr.Dataset,
+    study: Study | xr.Dataset,
     question: Question,
     *,
     methods: Sequence[str] = ("greedy", "random"),
     n_repeats: int = 100,
     seed: int = 0,
 ) -> Figure:
-    """Coverage against the number of sources, for any table.
+    """Draw coverage against the number of sources.
 
     Args:
-        table: a performance table.
+        study: what is known, or a performance table.
         question: criterion, judge and tolerance.
         methods: of `greedy`, `uniform` (for sources on a grid) and `random`.
         n_repeats: random selections.
         seed: of the random selections.
     """
-    sets = question.sets(table)
-    shape = getattr(source_space(table), "shape", None)
-    n_policies = table.sizes.get("policy", 1)
+    study = as_study(study)
+    sets = question.sets(study)
     curves = []
     for method in methods:
         found = coverage_curve(
@@ -211,7 +210,7 @@ def coverage(
             method=cast("Any", method),
             n_repeats=n_repeats,
             seed=seed,
-            shape=shape,
+            shape=study.shape,
         )
         n_sources = found.n_sources.tolist()
         spent = [len(sets)] * len(n_sources) if method == "greedy" else n_sources
@@ -222,22 +221,19 @@ def coverage(
                 found.coverage.tolist(),
                 found.low.tolist(),
                 found.high.tolist(),
-                [n_policies * n for n in spent],
+                [study.n_policies * n for n in spent],
             )
         )
     bound = greedy_cover(sets).lower_bound
     return draw_coverage([CoveragePlot(question.statement, curves, [], bound)])
 
 
-def save_figures(
-    experiment: Experiment, results: Results, system: Mapping[str, Any], folder: Path
-) -> list[Path]:
+def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
     """Draw everything a run has to show.
 
     Args:
-        experiment: the experiment of the run.
+        study: of the run or of its archive.
         results: what it found.
-        system: what a run tells of its system: the labels of its axes.
         folder: where to put `coverage.png`, `map-regret-worst-0.2.png`, …
 
     Returns:
@@ -253,18 +249,17 @@ def save_figures(
         files.append(
             _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
         )
-    labels = {axis["name"]: axis["label"] for axis in system.get("axes", ())}
     for question, answers in results.by_question:
         # The smallest of the fullest covers.
         best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
         if not best.cover.size:
             continue
         record = context_map(
-            experiment.target_space,
-            _sources(experiment, results, best),
+            study.experiment.target_space,
+            _sources(study.experiment, results, best),
             best.cover,
-            title=map_title(best.cover, question),
-            labels=labels,
+            title=map_title(best.cover),
+            labels=study.labels,
         )
         name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
         files.append(_save(draw_context_map(record), record.to_dict(), folder / name))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import source_space, target_space
+from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.colours import colour, ink
 from taskspace.show.records import (
@@ -36,66 +36,60 @@ MAX_SLICES = 9
 MAX_NUMERALS = 99
 
 
-def map(
-    table: xr.Dataset,
-    cover: Cover,
-    question: Question | None = None,
-    *,
-    labels: dict[str, str] | None = None,
-) -> Figure:
-    """Who serves whom: a map over the contexts of any table, with any cover of it.
+def map(study: Study | xr.Dataset, cover: Cover) -> Figure:
+    """Draw who serves whom: a map over the contexts of any study, with any cover.
 
     One axis is a strip, two a plane, more are slices; points that are no grid are
-    dots. A table without contexts becomes a heat map with the sources marked.
+    dots. A study without contexts becomes a heat map with the sources marked.
 
     Args:
-        table: a performance table.
+        study: what is known, or a performance table.
         cover: a cover of it.
-        question: what the cover answers, for the title.
-        labels: axis labels with units, by the name of the axis.
     """
-    sizes = table.sizes["source"], table.sizes["target"]
+    study = as_study(study)
+    sizes = study.n_sources, study.n_targets
     if sizes != (cover.n_sources, cover.n_targets):
         raise InvalidInputError(
             f"The cover must be one of this table, {sizes[0]} sources at {sizes[1]} "
             f"targets, but it speaks of {cover.n_sources} and {cover.n_targets}."
         )
-    targets = target_space(table)
-    if targets is None:
-        return transfer(table, question or Question(epsilon=0.0), cover=cover)
+    if study.targets is None:
+        question = cover.question or Question(epsilon=0.0)
+        return transfer(study, question, cover=cover)
     record = context_map(
-        targets,
-        source_space(table),
+        study.targets,
+        study.sources,
         cover,
-        title=map_title(cover, question),
-        labels=labels,
-        names=source_names(table),
+        title=map_title(cover),
+        labels=study.labels,
+        names=source_names(study.table),
     )
     return draw_context_map(record)
 
 
-def map_title(cover: Cover, question: Question | None) -> str:
-    """What a map shows, in a line.
+def map_title(cover: Cover) -> str:
+    """Return what a map shows, in a line.
 
     Args:
         cover: the cover.
-        question: what it answers, if that is known.
     """
+    question = cover.question
     asked = f"{question.criterion} ≤ {question.epsilon:g}, " if question else ""
     things = "1 source" if cover.size == 1 else f"{cover.size} sources"
     return f"{things} ({cover.method}), {asked}{100 * cover.coverage:.4g} % covered"
 
 
 def transfer(
-    table: xr.Dataset, question: Question, *, cover: Cover | None = None
+    study: Study | xr.Dataset, question: Question, *, cover: Cover | None = None
 ) -> Figure:
-    """Losses of all sources at all targets, like beside like.
+    """Draw the losses of all sources at all targets, like beside like.
 
     Args:
-        table: a performance table.
+        study: what is known, or a performance table.
         question: criterion, judge and tolerance.
         cover: whose sources to mark.
     """
+    table = question.table_of(study)
     record = matrix_plot(
         question.losses(table).values,
         title=question.statement,

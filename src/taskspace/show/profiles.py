@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from taskspace._files import write_atomically
-from taskspace.cover import ProfilePoint, table_profile
+from taskspace.cover import ProfilePoint, complexity_profile
 from taskspace.cover.profile import Profile
+from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
@@ -21,17 +22,23 @@ __all__ = ["draw_profile", "profile", "save_profile"]
 
 
 def profile(
-    table: xr.Dataset, question: Question, *, time_limit: float = 20.0, seed: int = 0
+    study: Study | xr.Dataset,
+    question: Question,
+    *,
+    time_limit: float = 20.0,
+    seed: int = 0,
 ) -> Figure:
-    """How many sources each tolerance needs, for any table.
+    """Draw how many sources each tolerance needs.
 
     Args:
-        table: a performance table.
+        study: what is known, or a performance table.
         question: criterion and judge; its tolerance does not matter.
         time_limit: seconds for all tolerances together.
         seed: of the searches.
     """
-    points = table_profile(table, question, time_limit=time_limit, seed=seed)
+    points = complexity_profile(
+        as_study(study), question, time_limit=time_limit, seed=seed
+    )
     return draw_profile(points, _title(question))
 
 

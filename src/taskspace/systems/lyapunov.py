@@ -84,8 +84,8 @@ def _overflowed_cost(
         return np.inf
     if not keep.any():
         return 0.0
-    part = np.ix_(keep, keep)
-    n = int(keep.sum())
+    kept = np.flatnonzero(keep)
+    part, n = np.ix_(kept, kept), len(kept)
     return float(
         closed_loop_cost(
             np.zeros((1, 1, n)),

@@ -21,9 +21,9 @@ from taskspace.certificates.enclosures.boxes import (
 )
 from taskspace.certificates.rigor.losses import COST, RATIO, REGRET, START, bound_boxes
 from taskspace.certificates.rigor.monomials import monomials
-from taskspace.criteria import criterion_named, judge_named
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
+from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices
@@ -103,8 +103,8 @@ class LinearEnclosure(Enclosure):
         judge: str = "worst",
         order: int = 2,
     ):
-        criterion_named(criterion)
-        self.criterion, self.judge = criterion, judge_named(judge)
+        question = Question(criterion, judge, epsilon=0.0)
+        self.criterion, self.judge = question.criterion, question.judge
         check_exact(system)
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
@@ -133,7 +133,7 @@ class LinearEnclosure(Enclosure):
         self.assumption = self._trace.assumption
         if self.assumption:
             self.basis += f", {self.assumption}"
-        if criterion_named(criterion).averages_starts:
+        if question.rule.averages_starts:
             self.basis += f"; {system.objective.caution}"
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.base import CertificateKind
 from taskspace.certificates.enclosures.boxes import Boxes, Enclosure
-from taskspace.criteria import criterion_named, judge_named
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
+from taskspace.questions import Question
 from taskspace.systems.base import System
 
 __all__ = ["LipschitzEnclosure", "check_rates"]
@@ -69,8 +69,9 @@ class LipschitzEnclosure(Enclosure):
         kind: CertificateKind,
         basis: str,
     ):
-        self._rule = criterion_named(criterion)
-        self.criterion, self.judge = criterion, judge_named(judge)
+        question = Question(criterion, judge, epsilon=0.0)
+        self._rule = question.rule
+        self.criterion, self.judge = question.criterion, question.judge
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)
         if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:

@@ -24,9 +24,9 @@ from taskspace.certificates.enclosures.msd_bounds import (
     point,
     stability,
 )
-from taskspace.criteria import criterion_named, judge_named
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
+from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.msd import MassSpringDamper
 
@@ -82,8 +82,6 @@ class MsdEnclosure(Enclosure):
         criterion: str,
         judge: str = "worst",
     ):
-        criterion_named(criterion)
-        judge = judge_named(judge)
         check_exact(system)
         if np.isfinite(system.horizon):
             raise InvalidInputError(
@@ -100,7 +98,8 @@ class MsdEnclosure(Enclosure):
             "optimum of msd-v1, over whole boxes"
         )
         self.basis += f"; {system.objective.caution}"
-        self.criterion, self.judge = criterion, judge
+        question = Question(criterion, judge, epsilon=0.0)
+        self.criterion, self.judge = question.criterion, question.judge
         self.system, self.policies = system, policies
         self._weights = (
             system.position_weight,

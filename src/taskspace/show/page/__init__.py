@@ -2,8 +2,17 @@
 
 from taskspace import _cache as _cache  # before kernels are compiled or loaded
 from taskspace.show.page.build import build_page, collect
+from taskspace.show.page.explore import explore
 from taskspace.show.page.html import render
 from taskspace.show.page.serve import run_server
 from taskspace.show.page.subject import Reader, Subject
 
-__all__ = ["Reader", "Subject", "build_page", "collect", "render", "run_server"]
+__all__ = [
+    "Reader",
+    "Subject",
+    "build_page",
+    "collect",
+    "explore",
+    "render",
+    "run_server",
+]

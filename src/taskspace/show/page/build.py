@@ -83,23 +83,23 @@ def collect(
             "A page needs at least one source and one target, but the table has "
             f"{table.sizes['source']} and {table.sizes['target']}."
         )
-    pairs = _pairs(table, asked)
+    every = _questions(table, asked)
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
-    (progress or silent)("losses", 0, len(pairs))
-    losses = all_losses(table, pairs)
-    (progress or silent)("losses", len(pairs), len(pairs))
+    (progress or silent)("losses", 0, len(every))
+    losses = all_losses(table, every)
+    (progress or silent)("losses", len(every), len(every))
     layers: list[Layer] = []
-    for pair in pairs:
-        mine = [q for q in asked if (q.criterion, q.judge) == pair]
-        if pair not in losses:
+    for question in every:
+        mine = [q for q in asked if q.at(0.0) == question]
+        if question not in losses:
             if mine:
                 mine[0].rows(table, slice(0, 1))  # says why it does not apply
             continue
         layers.append(
             make_layer(
-                losses[pair],
-                *pair,
-                stored=[question.epsilon for question in mine],
+                losses[question],
+                question,
+                stored=[q.epsilon for q in mine],
                 covers=[(q.epsilon, c) for q, c in known if q in mine],
                 n_steps=n_steps or (40 if small else 20),
                 time_limit=time_limit / len(losses),
@@ -135,15 +135,15 @@ def citation() -> str:
     return CITATION.replace("VERSION", version("taskspace"))
 
 
-def _pairs(table: xr.Dataset, asked: Sequence[Question]) -> list[tuple[str, str]]:
-    """Criteria and judges of a page, those asked for first."""
-    pairs = list(dict.fromkeys((q.criterion, q.judge) for q in asked))
+def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
+    """Criteria and judges of a page at tolerance 0, those asked for first."""
+    pairs = list(dict.fromkeys(question.at(0.0) for question in asked))
     n_cells = table.sizes["source"] * table.sizes["target"]
     if pairs and n_cells > SMALL_CELLS:
         return pairs
     judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
     criteria = ("regret", *CRITERIA)
     if n_cells > SMALL_CELLS:
-        return [("regret", "worst")]
-    every = [(criterion, judge) for judge in judges for criterion in criteria]
+        return [Question("regret", epsilon=0.0)]
+    every = [Question(c, judge, epsilon=0.0) for judge in judges for c in criteria]
     return list(dict.fromkeys([*pairs, *every]))

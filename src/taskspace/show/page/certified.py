@@ -9,13 +9,14 @@ import xarray as xr
 from taskspace.certificates import certify
 from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.show.box_maps import box_map
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 
-__all__ = ["add_certificates", "certified_covers", "certify_path"]
+__all__ = ["add_certificates", "certified_covers", "certify_all"]
 
 METHOD = "certified"
 """What the cover of a continuum certificate is called among the methods."""
@@ -23,33 +24,25 @@ NONE = 65535
 """Place of the source of a box that has none."""
 
 
-def certify_path(
-    loaded: Any,
+def certify_all(
+    study: Study,
     questions: Iterable[Question],
     *,
     time_limit: float,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[CertifyResult]:
-    """Everything that can be certified about each question.
+    """Certify everything that can be certified about each question.
 
     Args:
-        loaded: what loading a path gave: `table`, and `setting`: the system and its
-            policies where there are any.
+        study: what is known.
         questions: what is asked.
         time_limit: seconds for each.
         seed: of the searches.
         progress: told how far it is.
     """
     return [
-        certify(
-            loaded.table,
-            question,
-            time_limit=time_limit,
-            seed=seed,
-            progress=progress,
-            **loaded.setting,
-        )
+        certify(study, question, time_limit=time_limit, seed=seed, progress=progress)
         for question in questions
     ]
 
@@ -95,14 +88,14 @@ def certified_covers(
 
 
 def add_certificates(
-    page: PageData, results: Iterable[CertifyResult], table: xr.Dataset
+    page: PageData, results: Iterable[CertifyResult], study: Study
 ) -> None:
     """Put certificates into a page.
 
     Args:
         page: gets a part `certificates`, one entry a question.
         results: what was certified.
-        table: the performance table.
+        study: what it is about.
     """
     page.header["certificates"] = [
         {
@@ -119,20 +112,18 @@ def add_certificates(
                 }
                 for item in result.certificates
             ],
-            "boxes": _boxes(result, table, page.blobs),
+            "boxes": _boxes(result, study, page.blobs),
         }
         for result in results
     ]
 
 
-def _boxes(
-    result: CertifyResult, table: xr.Dataset, blobs: Blobs
-) -> dict[str, Any] | None:
+def _boxes(result: CertifyResult, study: Study, blobs: Blobs) -> dict[str, Any] | None:
     """The record of a figure of boxes, its numbers as arrays, axis by axis."""
     found = result.continuum
     if found is None or not (found.boxes.low.min(0) < found.boxes.high.max(0)).any():
         return None
-    record = box_map(found, table)
+    record = box_map(found, study)
     place = np.array(record.assignment, np.int64)
     bound = np.array([np.inf if b is None else b for b in record.bound])
     return {

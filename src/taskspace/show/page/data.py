@@ -13,7 +13,7 @@ from taskspace._threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
-from taskspace.criteria import CRITERIA, assigned_regret
+from taskspace.criteria import CRITERIA
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -264,7 +264,7 @@ def _cover(
         curve.append(int(served.sum()))
     left: dict[str, Any] = {}
     if signed:
-        regret = assigned_regret(table, layer.question.judge, assignment)
+        regret = layer.question.as_regret().assigned_losses(table, assignment)
         worst = float(regret[assignment >= 0].max(initial=0.0))
         left["worst_regret"] = worst if np.isfinite(worst) else None
     return {

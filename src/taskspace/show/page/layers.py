@@ -18,7 +18,6 @@ from taskspace._bits import pack_rows
 from taskspace._threads import over_rows
 from taskspace.cover import Cover, greedy_cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.criteria import CRITERIA, loss_rows
 from taskspace.errors import InvalidInputError
 from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
@@ -137,41 +136,40 @@ class Layer:
 
 
 def all_losses(
-    table: xr.Dataset, pairs: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], NDArray[np.float64]]:
-    """Losses of several criteria and judges, in one pass over the table.
+    table: xr.Dataset, questions: Sequence[Question]
+) -> dict[Question, NDArray[np.float64]]:
+    """Return the losses of several questions, in one pass over the table.
 
     Args:
         table: a performance table, in memory or read as it is needed.
-        pairs: criteria and judges.
+        questions: criteria and judges; their tolerances do not matter.
 
     Returns:
         Losses with dims `(source, target)`; a criterion that does not apply to the
         table is left out.
     """
     shape = table.sizes["source"], table.sizes["target"]
-    n_numbers = len(pairs) * shape[0] * shape[1]
+    n_numbers = len(questions) * shape[0] * shape[1]
     if n_numbers > MAX_NUMBERS:
         raise InvalidInputError(
             f"A page is made from at most {MAX_NUMBERS:,} losses, but {shape[0]:,} "
-            f"sources at {shape[1]:,} targets by {len(pairs)} criteria are "
+            f"sources at {shape[1]:,} targets by {len(questions)} criteria are "
             f"{n_numbers:,}. Choose fewer sources, e.g. "
             "table.isel(source=slice(None, None, 10))."
         )
-    found = {pair: np.empty(shape) for pair in pairs}
+    losses = {question: np.empty(shape) for question in questions}
     for rows in row_blocks(table):
-        for pair in list(found):
+        for question in list(losses):
             try:
-                found[pair][rows] = loss_rows(table, *pair, rows)
+                losses[question][rows] = question.rows(table, rows)
             except (InvalidInputError, KeyError):
-                del found[pair]
-    return found
+                del losses[question]
+    return losses
 
 
 def make_layer(
     losses: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
     *,
     stored: Iterable[float] = (),
     covers: Iterable[tuple[float, Cover]] = (),
@@ -180,12 +178,11 @@ def make_layer(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Layer:
-    """Tolerances, covers and memberships of one criterion and judge.
+    """Find tolerances, covers and memberships of one criterion and judge.
 
     Args:
         losses: of that criterion and judge, dims `(source, target)`.
-        criterion: one of `CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter.
         stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
@@ -195,12 +192,10 @@ def make_layer(
     """
     progress = progress or silent
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
-    rule = CRITERIA[criterion]
-    epsilons = slider_steps(
-        losses, asked, n_steps=n_steps, negative=rule.allows_negative_epsilon
-    )
+    negative = question.rule.allows_negative_epsilon
+    epsilons = slider_steps(losses, asked, n_steps=n_steps, negative=negative)
     first = first_steps(losses, epsilons)
-    question = Question(criterion, judge, epsilon=float(epsilons[0]))
+    question = question.at(float(epsilons[0]))
     start = int(np.searchsorted(epsilons, asked[0])) if asked else 0
     layer = Layer(question, [], first, losses, start)
     found: dict[float, list[Cover]] = {}

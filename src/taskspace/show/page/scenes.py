@@ -8,9 +8,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError
-from taskspace.performance.table import source_space, target_space
+from taskspace.performance.study import Study
 from taskspace.policies import Policy
-from taskspace.runs.recheck import check_plant
 from taskspace.show.page.data import PageData
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem
@@ -122,40 +121,28 @@ class Stage:
         policies: of all sources, dims `(source, policy)`.
         sources: contexts of the sources.
         targets: contexts of the targets.
-        without: sources whose policies did not come along, if there are any.
+        without: sources whose policies did not come along.
     """
 
     system: "System"
     policies: Policy
     sources: Space
     targets: Space
-    without: NDArray[np.bool_] | None = None
+    without: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, loaded: Any) -> "Stage | str":
-        """The stage of a run, also of one in progress; or why there is none.
+    def of(cls, study: Study) -> "Stage | str":
+        """Return the stage of a study, or the sentence that says why it has none.
 
         Args:
-            loaded: what loading a path gave: `run`, `experiment` and `table`.
+            study: what is known; a run may still be in progress.
         """
-        run, experiment = loaded.run, loaded.experiment
-        archive = getattr(loaded, "archive", None)
-        policies = None if archive is None else archive.policies
-        without = None if archive is None else archive.without_policies
-        if experiment is None:
-            return ""
-        if run is None and policies is None:
-            return (
-                "This archive holds no policies. One with them is made by: taskspace "
-                "archive RUN FILE --policies all"
-            )
-        spaces = source_space(loaded.table), target_space(loaded.table)
-        if spaces[0] is None or spaces[1] is None:
+        sources, targets = study.sources, study.targets
+        is_numbers_alone = study.experiment is None and study.system is None
+        if is_numbers_alone or sources is None or targets is None:
             return ""
         try:
-            system = experiment.built_system
-            if run is not None:
-                check_plant(run)
+            system = study.require_system()
         except TaskspaceError as error:
             return f"The policies cannot be played: {error}"
         from taskspace.show.play import can_play  # JAX loads slowly
@@ -165,10 +152,12 @@ class Stage:
                 f"Policies of {system.id} cannot be played: it is neither linear nor "
                 "simulated by taskspace."
             )
-        if run is not None:
-            policies = run.table_policies()
-        assert policies is not None
-        return cls(system, policies, spaces[0], spaces[1], without)
+        if study.policies is None:
+            return (
+                "This archive holds no policies. One with them is made by: taskspace "
+                "archive RUN FILE --policies all"
+            )
+        return cls(system, study.policies, sources, targets, study.without_policies)
 
     def record(
         self,
@@ -185,7 +174,7 @@ class Stage:
             sources: one a pair.
             targets: one a pair.
         """
-        if self.without is not None and self.without[sources].any():
+        if self.without[sources].any():
             raise InvalidInputError(WITHOUT)
         members = judged_policy(table, judge, sources, targets)
         which = f"the {judge} of its family there"
@@ -233,9 +222,7 @@ class Stage:
         # The source of least loss, also where it does not serve: failures are seen.
         chosen = np.sort(cover.sources)
         given = chosen[layer.losses[chosen].argmin(0)]
-        shown = np.arange(len(given))
-        if self.without is not None:
-            shown = shown[~self.without[given]]
+        shown = np.flatnonzero(~self.without[given])
         if not len(shown):
             page.header["no_play"] = WITHOUT
             return

@@ -1,26 +1,27 @@
 """What a page is about: a run, a selection, an archive, a matrix, or a library."""
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import xarray as xr
 
 from taskspace.certificates.engine import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
+from taskspace.performance.readers import MemoryReader
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
-from taskspace.runs.store import RunStore
 from taskspace.show.page.build import collect
 from taskspace.show.page.certified import (
     add_certificates,
     certified_covers,
-    certify_path,
+    certify_all,
 )
 from taskspace.show.page.data import PageData
 from taskspace.show.page.library import LibrarySubject, is_library
@@ -34,39 +35,8 @@ __all__ = ["Reader", "Subject"]
 BASELINES = ("uniform", "random")
 """Methods whose covers may be huge."""
 
-
-class Loaded(Protocol):
-    """What loading a path gives."""
-
-    @property
-    def table(self) -> xr.Dataset:
-        """The performance table."""
-        ...
-
-    @property
-    def run(self) -> RunStore | None:
-        """The run, None for a file."""
-        ...
-
-    @property
-    def experiment(self) -> Experiment | None:
-        """The experiment of a run or an archive."""
-        ...
-
-    @property
-    def setting(self) -> dict[str, Any]:
-        """System, policies and targets, for certificates."""
-        ...
-
-    @property
-    def system(self) -> dict[str, Any]:
-        """What a run or an archive tells of its system."""
-        ...
-
-    @property
-    def notes(self) -> list[str]:
-        """What a person should know of the table."""
-        ...
+NOT_A_FILE = "TABLE"
+"""What the commands of a page call a study that no file holds."""
 
 
 @dataclass
@@ -75,53 +45,39 @@ class Reader:
 
     Args:
         path: a run, an archive, a matrix file or a library.
-        load: reads the table of it.
         questions: asked before those of the experiment.
-        reading: how a matrix file is read, for `taskspace verify`.
+        reading: how a matrix file is read, see `taskspace.read_matrix`.
+        trust: code that a run or an archive names may be imported.
         options: see `taskspace.show.page.collect`.
         certify: seconds for the certificates of each question; 0 for none.
     """
 
     path: Path
-    load: Callable[[], Loaded]
     questions: list[Question] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
+    trust: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     certify: float = 0.0
 
     def subject(self, progress: Progress | None = None) -> "Subject | LibrarySubject":
-        """What the path holds now, and all around it.
+        """Return what the path holds now, and all around it.
 
         Args:
             progress: told how far it is.
         """
         if is_library(self.path):
             return LibrarySubject(self.path, PolicyLibrary.load(self.path))
-        loaded = self.load()
-        stored = self.path / "results.json"
-        is_selection = (self.path / "selection.json").is_file()
-        subject = Subject(
-            self.path,
-            loaded.table,
-            loaded.experiment,
-            Results.load(stored) if stored.is_file() else None,
-            loaded.system,
-            loaded.notes,
-            self.reading,
-            Stage.of(loaded),
-            stored_selection(self.path) if is_selection else None,
-        )
+        study = open_study(self.path, trust=self.trust, **self.reading)
+        subject = Subject.of(study)
         if self.certify:
-            subject.certified = certify_path(
-                loaded,
-                dict.fromkeys([*self.questions, *subject.questions]),
-                time_limit=self.certify,
-                progress=progress,
+            asked = dict.fromkeys([*self.questions, *subject.questions])
+            subject.certified = certify_all(
+                study, asked, time_limit=self.certify, progress=progress
             )
         return subject
 
     def read(self, progress: Progress | None = None) -> PageData:
-        """The data of the page.
+        """Return the data of the page.
 
         Args:
             progress: told how far it is.
@@ -132,31 +88,52 @@ class Reader:
 
 @dataclass
 class Subject:
-    """A table and what is known around it.
+    """A study and what a page shows around it.
 
     Args:
-        path: what a user calls it.
-        table: the performance table.
-        experiment: of a run or an archive.
-        results: what a run found.
-        system: what a run tells of its system.
-        notes: what a person should know of the table before any number of it.
-        reading: how a matrix file was read, for `taskspace verify`.
-        stage: plays the policies of a run; or why there are none to play.
+        study: what is known.
+        stage: plays the policies; or why there are none to play.
         selection: what was trained in which order, if the sources were selected.
         certified: what is certified about the questions.
     """
 
-    path: Path
-    table: xr.Dataset
-    experiment: Experiment | None = None
-    results: Results | None = None
-    system: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    reading: dict[str, Any] = field(default_factory=dict)
+    study: Study
     stage: Stage | str = ""
     selection: SelectionPlot | None = None
     certified: list[CertifyResult] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, study: Study) -> "Subject":
+        """Return a study with its stage and the diary of its selection.
+
+        Args:
+            study: what is known.
+        """
+        subject = cls(study, Stage.of(study))
+        if (subject.path / "selection.json").is_file():
+            subject.selection = stored_selection(subject.path)
+        return subject
+
+    @property
+    def path(self) -> Path:
+        """What a command calls it; a study in memory has a name to be replaced."""
+        in_memory = isinstance(self.study.reader, MemoryReader)
+        return Path(NOT_A_FILE if in_memory else self.study.origin)
+
+    @property
+    def table(self) -> xr.Dataset:
+        """The performance table."""
+        return self.study.table
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of a run or an archive."""
+        return self.study.experiment
+
+    @property
+    def results(self) -> Results | None:
+        """What a run found."""
+        return self.study.results
 
     @property
     def questions(self) -> list[Question]:
@@ -182,30 +159,24 @@ class Subject:
             (answer.question, answer.cover)
             for answer in self.results.covers
             if answer.question is not None
-            and answer.cover.n_sources == self.n_sources
+            and answer.cover.n_sources == self.study.n_sources
             and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
         ] + known
 
     @property
-    def n_sources(self) -> int:
-        """Sources of the table."""
-        return self.table.sizes["source"]
-
-    @property
     def labels(self) -> dict[str, str]:
         """Labels of the axes, by name."""
-        return {axis["name"]: axis["label"] for axis in self.system.get("axes", ())}
+        return {name: axis.label for name, axis in self.study.axes.items()}
 
     @property
     def typed(self) -> str:
         """The path and how it is read, as one types it in a shell."""
         words = [str(self.path)]
-        for name, value in self.reading.items():
-            option = f"--{name.replace('_', '-')}"
-            if value is True:
-                words.append(option)
-            elif value and (name, value) != ("missing", "error"):
-                words += [option, str(value)]
+        for name, value in _typed_reading(self.study.reading).items():
+            if name == "lower_is_better":
+                words.append("--lower-is-better" if value else "--higher-is-better")
+            else:
+                words += [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)
 
     def about(self) -> dict[str, Any]:
@@ -217,7 +188,7 @@ class Subject:
                 "unicost": False,
                 "lower_is_better": False,
                 "contexts": None,
-                **self.reading,
+                **_typed_reading(self.study.reading),
             },
             "reproduce": f"taskspace explore {self.typed}",
         }
@@ -240,7 +211,7 @@ class Subject:
 
     def warnings(self) -> list[str]:
         """What a reader should hear before any number."""
-        found = list(self.notes)
+        found = self.study.notes
         if self.results is not None:
             scores = self.results.scores
             found += [
@@ -267,9 +238,15 @@ class Subject:
         """
         every: list[Question] = [*(questions or []), *self.questions]
         asked = list(dict.fromkeys(every))
+        system = str(self.table.attrs.get("system", ""))
         name = self.experiment.name if self.experiment else self.path.name
+        if name == NOT_A_FILE and system:
+            name = system
+        study = self.study
+        for question in asked:  # some criteria read another score than J
+            study = study.scored(question.rule.measure, question.judge)
         page = collect(
-            self.table,
+            study.table,
             asked,
             title=name,
             path=self.typed,
@@ -283,12 +260,30 @@ class Subject:
         if self.selection is not None:
             add_selection(page, self.selection)
         if self.certified:
-            add_certificates(page, self.certified, self.table)
+            add_certificates(page, self.certified, self.study)
         if isinstance(self.stage, Stage):
             self.stage.add_to(page, self.table)
         else:
             page.header["no_play"] = self.stage
         return page
+
+
+def _typed_reading(reading: dict[str, Any]) -> dict[str, Any]:
+    """How a matrix file was read, in the words of a command line.
+
+    Saved covers hold the same words, and `taskspace verify` reads them.
+    """
+    typed = {}
+    for name, value in reading.items():
+        if name in ("targets", "ignore"):
+            typed[name] = ",".join(value)
+        elif name in ("header", "row_names"):
+            typed[name] = "yes" if value else "no"
+        elif name == "missing":
+            typed[name] = value.replace(" ", "-")
+        else:
+            typed[name] = value if isinstance(value, bool) else str(value)
+    return typed
 
 
 def _covers_table(results: Results) -> dict[str, Any]:

@@ -1,0 +1,52 @@
+"""What a cover method is given: a study and a question, or tolerance sets alone."""
+
+from collections.abc import Sequence
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
+from taskspace.sets import TargetSets
+
+__all__ = ["grid_shape", "sets_of"]
+
+
+def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSets:
+    """Return the tolerance sets of a study under a question, or given sets as they are.
+
+    Args:
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study; None beside given sets.
+    """
+    if isinstance(problem, Study):
+        if question is None:
+            raise InvalidInputError(
+                "A cover of a study needs a question, e.g. "
+                "ts.Question('regret', epsilon=0.1), but got none."
+            )
+        return question.sets(question.table_of(problem))
+    if question is not None:
+        raise InvalidInputError(
+            "Tolerance sets have a question in them already, but got another one: "
+            f"{question}. Give a study, or the sets alone."
+        )
+    return problem
+
+
+def grid_shape(
+    problem: Study | TargetSets, shape: Sequence[int] | None
+) -> Sequence[int]:
+    """Return the points on each axis of the grid of sources.
+
+    Args:
+        problem: a study, which knows its own, or tolerance sets.
+        shape: what the user says.
+    """
+    if shape is None and isinstance(problem, Study):
+        shape = problem.shape
+    if shape is None:
+        raise InvalidInputError(
+            "A uniform selection needs sources on a grid, but these are a plain list. "
+            "Give the points on each axis, e.g. shape=(20, 20), or use greedy, local, "
+            "minimum or random."
+        )
+    return shape

@@ -1,0 +1,434 @@
+"""A study: what is known about a family of tasks.
+
+The central noun. Whatever was computed, opened or given arrives as one frozen value:
+the table, the system, the policies, the contexts, where the numbers come from. Every
+room above takes a study and a question. Its parts are read when they are first used,
+and once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
+from taskspace.performance.readers import MemoryReader, StudyReader
+from taskspace.performance.table import (
+    DIMS,
+    holds_score,
+    provenance_of,
+    reduced_name,
+    row_blocks,
+    source_space,
+    target_space,
+)
+from taskspace.policies import Policy
+from taskspace.spaces import Grid, Points, Space
+from taskspace.systems.base import MEASURES, ContextAxis, Provenance, System
+
+__all__ = ["Study", "as_study", "stack_size"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study:
+    """What is known about a family of tasks, read when first used.
+
+    Made by `ts.evaluate` (a computation), `ts.open` (a run, an archive, a selection or
+    a matrix file) and `ts.study_from` (a data frame or an array).
+
+    Args:
+        reader: where the parts are kept.
+
+    Example:
+        >>> import taskspace as ts
+        >>> space = ts.Grid(k=(0.1, 8.0, 5))
+        >>> lqr = ts.trainers.Lqr(n_policies=1, noise=0.0)
+        >>> ts.evaluate(ts.systems.MassSpringDamper(), lqr, space, seed=0)
+        Study(5 sources, 1 policy each, 5 targets, msd-v1, lqr, exact)
+    """
+
+    reader: StudyReader
+
+    @classmethod
+    def of(
+        cls,
+        table: xr.Dataset,
+        *,
+        system: System | None = None,
+        policies: Policy | None = None,
+        targets: Space | None = None,
+        origin: str = "memory",
+    ) -> "Study":
+        """The study of a table and what belongs to it.
+
+        Args:
+            table: a performance table.
+            system: the tasks, if they are known.
+            policies: policies of the table's sources, leading dims `(source, policy)`.
+            targets: contexts of the targets; from the table if left out.
+            origin: what made it.
+        """
+        return cls(MemoryReader(table, system, policies, targets, origin))
+
+    # --- parts ----------------------------------------------------------------------
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from: a path, or what made it."""
+        return self.reader.origin
+
+    @cached_property
+    def table(self) -> xr.Dataset:
+        """The performance table; large variables are read as they are needed."""
+        return self.reader.table()
+
+    @cached_property
+    def _system(self) -> "System | UntrustedCodeError | None":
+        try:
+            return self.reader.system()
+        except UntrustedCodeError as error:
+            return error
+
+    @property
+    def system(self) -> System | None:
+        """The tasks; None where they are not known, or their code is not trusted."""
+        return None if isinstance(self._system, UntrustedCodeError) else self._system
+
+    def require_system(self) -> System:
+        """Return the tasks, or raise the sentence that says why they are missing."""
+        if isinstance(self._system, UntrustedCodeError):
+            raise self._system
+        if self._system is None:
+            raise InvalidInputError(
+                f"This needs the system, but {self.origin} holds numbers alone. "
+                "Use a run (taskspace run), or give it: ts.study_from(..., system=...)."
+            )
+        return self._system
+
+    @cached_property
+    def axes(self) -> dict[str, ContextAxis]:
+        """Context axes by name, with units and labels, as far as they are known."""
+        axes = self.reader.axes()
+        if not axes and self.system is not None:
+            axes = self.system.axes
+        return {axis.name: axis for axis in axes}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Name and unit of each axis, for figures, by its name."""
+        return {name: axis.label for name, axis in self.axes.items()}
+
+    @cached_property
+    def solved_return(self) -> float | None:
+        """J from which a task counts as solved, where that is agreed."""
+        known = self.reader.solved_return()
+        if known is None and self.system is not None:
+            return self.system.solved_return
+        return known
+
+    @cached_property
+    def policies(self) -> Policy | None:
+        """Policies of the sources, leading dims `(source, policy)`, if at hand."""
+        stack = self.reader.policies()
+        if stack is not None and stack_size(stack) != self.n_sources:
+            raise InvalidInputError(
+                f"There must be policies for all {self.n_sources} sources of the "
+                f"table, but there are {stack_size(stack)}."
+            )
+        return stack
+
+    @cached_property
+    def without_policies(self) -> NDArray[np.bool_]:
+        """Which sources' policies are not at hand."""
+        mask = self.reader.without_policies()
+        return np.full(self.n_sources, self.policies is None) if mask is None else mask
+
+    @property
+    def all_policies(self) -> Policy | None:
+        """The policies of every source, None if one is missing."""
+        return None if self.without_policies.any() else self.policies
+
+    def policies_of(self, sources: Sequence[int], members: Sequence[int]) -> Policy:
+        """Return one policy for each of some sources.
+
+        Args:
+            sources: numbers of sources.
+            members: for each source, which policy of its family.
+        """
+        missing = sorted({int(s) for s in sources if self.without_policies[s]})
+        if self.policies is None or missing:
+            shown = ", ".join(map(str, missing[:5]))
+            raise InvalidInputError(
+                f"The policies of the sources {shown} are not in {self.origin}. Choose "
+                "among the sources of the stored covers, or archive all of them with: "
+                "taskspace archive RUN FILE --policies all"
+            )
+        return self.policies[sources, members]
+
+    @cached_property
+    def sources(self) -> Grid | Points | None:
+        """Contexts of the sources: a grid if they are one, None if they have none."""
+        return source_space(self.table)
+
+    @cached_property
+    def targets(self) -> Grid | Points | None:
+        """Contexts of the targets: a grid if they are one, None if they have none."""
+        space = self.reader.targets()
+        return space if isinstance(space, Grid | Points) else target_space(self.table)
+
+    @cached_property
+    def experiment(self) -> Any:
+        """The experiment of a run or an archive, else None."""
+        return self.reader.experiment()
+
+    @cached_property
+    def reading(self) -> dict[str, Any]:
+        """How a matrix file was read, as `ts.open` was told; else empty."""
+        return self.reader.reading()
+
+    @cached_property
+    def results(self) -> Any:
+        """The covers and curves of a finished run, else None."""
+        return self.reader.results()
+
+    def scored(self, measure: str, judge: str) -> "Study":
+        """Return the study with a score that a criterion reads, computed if missing.
+
+        Args:
+            measure: the score, e.g. `"performance"` or `"every_start"`.
+            judge: `"worst"` or `"best"`: which reduction over a family is needed.
+
+        Returns:
+            The same study where it holds the score, or where it cannot be computed:
+            then reading the score says what is missing.
+        """
+        known = holds_score(self.table, measure, judge) or measure in self._scored
+        if not known and self.system is not None and self.all_policies is not None:
+            table = _add_scores(self, measure, self.system, self.all_policies)
+            self._scored[measure] = self.with_table(table)
+        return self._scored.get(measure, self)
+
+    def with_table(self, table: xr.Dataset) -> "Study":
+        """Return the same study with another table of the same sources and targets.
+
+        Args:
+            table: a performance table.
+        """
+        return Study.of(
+            table,
+            system=self.system,
+            policies=self.all_policies,
+            targets=self.targets,
+            origin=self.origin,
+        )
+
+    @cached_property
+    def _scored(self) -> "dict[str, Study]":
+        return {}
+
+    # --- what the table says of itself ----------------------------------------------
+
+    @property
+    def n_sources(self) -> int:
+        """How many sources there are."""
+        return self.table.sizes["source"]
+
+    @property
+    def n_policies(self) -> int:
+        """How many policies each source has."""
+        return self.table.sizes.get("policy", 1)
+
+    @property
+    def n_targets(self) -> int:
+        """How many targets there are."""
+        return self.table.sizes["target"]
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of the grid of sources, None if they are not on one."""
+        return self.sources.shape if isinstance(self.sources, Grid) else None
+
+    @property
+    def trainer(self) -> str | None:
+        """Name of what made the policies, if it is known."""
+        return self.table.attrs.get("trainer")
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the trainer, if it is known."""
+        return self.table.attrs.get("seed")
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the numbers come from: `exact`, `sampled` or `given`."""
+        return provenance_of(self.table)
+
+    @property
+    def reference(self) -> str:
+        """What regret and ratio are against."""
+        return str(self.table.attrs.get("best_known_kind", "best of the table"))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of the table before any number of it."""
+        read_as = self.table.attrs.get("read_as")
+        sentences = [f"The matrix is read as {read_as}."] if read_as else []
+        sentences += self.table.attrs.get("notes", ())
+        n_planned = int(self.table.attrs.get("n_planned", 0))
+        if n_planned:
+            sentences.append(
+                f"This speaks of the {self.n_sources:,} sources that are trained and "
+                f"evaluated so far, of {n_planned:,} planned."
+            )
+        return sentences
+
+    # --- doors to the rooms above -----------------------------------------------------
+
+    def loss(self, question: Any) -> xr.DataArray:
+        """Return `ts.loss(study, question)`.
+
+        Args:
+            question: criterion and judge.
+        """
+        import taskspace
+
+        return taskspace.loss(self, question)
+
+    def cover(self, question: Any, **options: Any) -> Any:
+        """Return `ts.minimum_cover(study, question)`.
+
+        Args:
+            question: what is asked.
+            options: see `ts.minimum_cover`.
+        """
+        import taskspace
+
+        return taskspace.minimum_cover(self, question, **options)
+
+    def profile(self, question: Any, **options: Any) -> Any:
+        """Return `ts.complexity_profile(study, question)`.
+
+        Args:
+            question: criterion and judge.
+            options: see `ts.complexity_profile`.
+        """
+        import taskspace
+
+        return taskspace.complexity_profile(self, question, **options)
+
+    def certify(self, question: Any, **options: Any) -> Any:
+        """Return `ts.certify(study, question)`.
+
+        Args:
+            question: what is asked.
+            options: see `ts.certify`.
+        """
+        import taskspace
+
+        return taskspace.certify(self, question, **options)
+
+    def library(self, cover: Any, **options: Any) -> Any:
+        """Return `ts.library(study, cover)`.
+
+        Args:
+            cover: which sources serve.
+            options: see `ts.library`.
+        """
+        import taskspace
+
+        return taskspace.library(self, cover, **options)
+
+    def explore(self, path: Any, **options: Any) -> Any:
+        """Write the page of the study: `ts.explore(study, path)`.
+
+        Args:
+            path: the HTML file.
+            options: see `ts.explore`.
+        """
+        import taskspace
+
+        return taskspace.explore(self, path, **options)
+
+    # --- showing ----------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        """The study in one line."""
+        return f"Study({', '.join(value for _, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        """The study as a small table, for notebooks."""
+        facts = [*self._facts(), ("from", self.origin)]
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in facts
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<table><caption>Study</caption>{rows}</table>{notes}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        plural = "policy" if self.n_policies == 1 else "policies"
+        facts = [
+            ("sources", f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}"),
+            ("policies", f"{self.n_policies:,} {plural} each"),
+            ("targets", f"{self.n_targets:,} target{'s' * (self.n_targets != 1)}"),
+        ]
+        made = [(name, self.table.attrs.get(name)) for name in ("system", "trainer")]
+        facts += [(name, str(value)) for name, value in made if value]
+        return [*facts, ("provenance", self.provenance)]
+
+
+def _add_scores(
+    study: Study, measure: str, system: System, policies: Policy
+) -> xr.Dataset:
+    """The table with one more score, or with its reductions if it holds such."""
+    table = study.table
+    if measure not in MEASURES:
+        raise UnknownNameError("measure", measure, MEASURES)
+    if study.targets is None:
+        raise InvalidInputError(
+            f"The score {measure!r} is computed at contexts, but the targets of this "
+            "table have none."
+        )
+    contexts = system.contexts(study.targets)
+    parts: dict[str, list[NDArray[np.float64]]] = {}
+    for rows in row_blocks(table):
+        scores = system.scores(measure, policies[rows], contexts)
+        if "performance" in table:
+            parts.setdefault(measure, []).append(scores)
+            continue
+        for judge, reduced in (("worst", scores.min(1)), ("best", scores.max(1))):
+            parts.setdefault(reduced_name(measure, judge), []).append(reduced)
+    said = {"provenance": system.provenance}
+    return table.assign(
+        {name: (DIMS[name], np.concatenate(x), said) for name, x in parts.items()}
+    )
+
+
+def as_study(known: Study | xr.Dataset) -> Study:
+    """Return a study as it is, and a bare performance table as the study of it.
+
+    Args:
+        known: a study or a table.
+    """
+    if isinstance(known, Study):
+        return known
+    if isinstance(known, xr.Dataset):
+        return Study.of(known)
+    raise InvalidInputError(
+        "This needs a study (ts.evaluate, ts.open, ts.study_from), but got "
+        f"{type(known).__name__}."
+    )
+
+
+def stack_size(stack: Policy) -> int:
+    """Return the length of the first leading dim of a stack.
+
+    Args:
+        stack: some policies.
+    """
+    return len(next(iter(stack.arrays().values())))
