@@ -19,7 +19,7 @@ from taskspace.certificates import (
     certified_cover,
     margin_rule,
 )
-from taskspace.certificates.enclosures.search import serves_cells
+from taskspace.certificates.boxes.enclosures.search import serves_cells
 
 EPSILON = 0.1
 

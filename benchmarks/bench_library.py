@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 import taskspace as ts
-from taskspace.certificates.enclosures import MsdEnclosure
+from taskspace.certificates.boxes.enclosures import MsdEnclosure
 from taskspace.export.c99 import export_c99
 from taskspace.export.onnx import library_model
 from taskspace.policies import LinearGain, Mlp

@@ -16,7 +16,7 @@ import numpy as np
 
 import taskspace as ts
 from taskspace.selection import SELECTORS
-from taskspace.selection.saved import replay
+from taskspace.selection.compare import replay
 from taskspace.selection.selecting import new_selection_ledger
 
 REPEATED = ("random", "uncovered", "coverage")

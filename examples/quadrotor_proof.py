@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import taskspace as ts
 from taskspace.certificates import Boxes, LinearEnclosure, certify_cover
-from taskspace.certificates.continuum import CERTIFIED
+from taskspace.certificates.boxes.check import CERTIFIED
 
 PUBLISHED = 256
 # α: σ (thrust, roll, pitch, yaw) of the gains.

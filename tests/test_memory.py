@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from taskspace import _memory
+from taskspace._util import memory as _memory
 from taskspace.errors import InvalidInputError, OutOfMemoryError
 from taskspace.sets import RunSets, pack
 from tests.test_cli import refused

@@ -105,7 +105,8 @@ def test_the_lowest_versions_are_those_of_the_project():
 
 
 @pytest.mark.parametrize(
-    "first", ["taskspace.selection", "taskspace.deploy", "taskspace.cli.select"]
+    "first",
+    ["taskspace.selection", "taskspace.deploy", "taskspace.cli.commands.select"],
 )
 def test_select_and_library_are_plain_functions(first):
     """Whatever was imported before them: no package has the name of a function."""

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.cli.profile import profile as profile_command
+from taskspace.cli.commands.profile import profile as profile_command
 from taskspace.cover import complexity_profile
 from taskspace.errors import UnknownNameError
 from taskspace.performance import provenance_of
-from taskspace.show.profiles import draw_profile
+from taskspace.show.figures.profile import draw_profile
 
 RNG = np.random.default_rng(3)
 SPACE = ts.Points(["x"], [0.0, 1.0, 2.0])

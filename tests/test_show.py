@@ -8,10 +8,10 @@ import pytest
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
 from taskspace.show import context_map, coverage_plot, save_figures
-from taskspace.show.box_maps import BoxMap
-from taskspace.show.certificates import table_balls
 from taskspace.show.colours import colour, colour_numbers, ink, neighbours
-from taskspace.show.maps import _edges
+from taskspace.show.figures.boxes import BoxMap
+from taskspace.show.figures.map import _edges
+from taskspace.show.figures.tolerance import table_balls
 
 
 @pytest.fixture(scope="module")

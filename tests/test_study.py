@@ -67,7 +67,7 @@ def test_every_part_is_read_when_first_used_and_once(study):
     for _ in range(3):
         for part in PARTS:
             getattr(counted, part)
-        assert counted.sources.shape == (4, 3)
+        assert counted.shape == (4, 3)
         assert counted.all_policies is not None
         counted.cover(REGRET)
         counted.certify(REGRET, time_limit=1.0)

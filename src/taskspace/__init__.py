@@ -8,7 +8,7 @@ table), `criteria` (losses and tolerance sets), `cover` (fewest sources),
 
 from typing import TYPE_CHECKING
 
-from taskspace._lazy import lazy_names
+from taskspace._util.lazy import lazy_names
 
 if TYPE_CHECKING:
     from taskspace import certificates as certificates

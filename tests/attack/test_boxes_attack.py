@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from taskspace.certificates.enclosures import Boxes, LinearEnclosure
+from taskspace.certificates.boxes.enclosures import Boxes, LinearEnclosure
 from taskspace.policies import LinearGain
 from taskspace.systems import LinearFamily
 from tests.attack.exact import cost, loss, optimal_cost

@@ -20,8 +20,8 @@ from taskspace.certificates import (
     certify,
     check_consistent,
 )
-from taskspace.certificates.claims import ContradictionError
-from taskspace.certificates.enclosures.search import may_serve_nodes, serves_cells
+from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
+from taskspace.certificates.statements.claims import ContradictionError
 from taskspace.criteria import CRITERIA as EVERY_CRITERION
 from taskspace.criteria import JUDGES
 from taskspace.errors import InvalidInputError
@@ -143,7 +143,7 @@ def test_the_gate_finds_a_planted_contradiction(low):
 
 
 def test_the_gate_is_run_by_certify(monkeypatch):
-    from taskspace.certificates import geometry
+    from taskspace.certificates.paper import geometry
 
     table = random_table(2, failures=False)
     wrong = Certificate(

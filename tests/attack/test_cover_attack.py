@@ -25,7 +25,7 @@ from taskspace.cover import (
     random_cover,
     verify_cover,
 )
-from taskspace.cover.minimum import CoreSearch
+from taskspace.cover.methods.minimum import CoreSearch
 from taskspace.sets import pack
 
 
@@ -171,7 +171,7 @@ def test_no_proven_answer_depends_on_the_order(matrix, kind, seed):
     rows, columns = (rng.permutation(n) for n in matrix.shape)
     one = minimum_cover(pack(matrix), costs=costs, time_limit=10)
     two = minimum_cover(
-        pack(matrix[np.ix_(rows, columns)]), costs=costs[rows], time_limit=10
+        pack(matrix[rows][:, columns]), costs=costs[rows], time_limit=10
     )
     assert one.optimal
     assert two.optimal

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numcodecs.zstd import Zstd
 
-from taskspace import _memory
-from taskspace._files import checksum, read_sealed, replacing, write_sealed
+from taskspace._util import memory as _memory
+from taskspace._util.files import checksum, read_sealed, replacing, write_sealed
 from taskspace.errors import InvalidInputError, OutOfMemoryError, RunStoreError
 from taskspace.runs import Experiment, RunStore, run_experiment
 from taskspace.runs.archive import read_archive, write_archive

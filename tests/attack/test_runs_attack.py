@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from taskspace._files import checksum, read_sealed, write_sealed
+from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module

@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from taskspace._files import checksum, read_sealed, write_sealed
+from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.deploy import load_library
 from taskspace.deploy.files import _digest

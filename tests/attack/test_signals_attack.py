@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from taskspace.cover import minimum_cover
-from taskspace.cover.threads import interruptible
+from taskspace.cover.exact.threads import interruptible
 from taskspace.sets import pack
 
 CODES = {"SIGINT": 130, "SIGTERM": 143}
@@ -81,7 +81,7 @@ def test_while_the_exact_solver_runs(hard, tmp_path, sent):
     log = tmp_path / "log"
     code = (
         "import taskspace.cli.output as output\n"
-        "import taskspace.cover.minimum as minimum\n"
+        "import taskspace.cover.methods.minimum as minimum\n"
         "output.LOG_SECONDS = 0.0\n"
         "minimum._SECONDS_ALONE = 0.0\n"
         "from taskspace.cli import main\n"

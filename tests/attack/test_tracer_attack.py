@@ -19,7 +19,11 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import certify, certify_cover, enclosure_for
-from taskspace.certificates.enclosures import Boxes, LinearEnclosure, NoEnclosureError
+from taskspace.certificates.boxes.enclosures import (
+    Boxes,
+    LinearEnclosure,
+    NoEnclosureError,
+)
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
 from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import taskspace as ts
-from taskspace import _cache
+from taskspace._util import cache as cache
 from taskspace.runs import load_experiment, run_experiment
 from tests.test_cli import taskspace
 
@@ -58,7 +58,7 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
     assert sizes == "[1, 1, 1]"
     assert list(Path(cache).rglob("*.nbi"))
     # Negative control: without the folder, Numba finds no place.
-    (package / "_cache.py").write_text("def keep_kernels_somewhere(): pass\n")
+    (package / "cache.py").write_text("def keep_kernels_somewhere(): pass\n")
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment,
@@ -78,15 +78,17 @@ def test_every_package_with_kernels_names_a_place_for_them_first():
     for package in packages:
         above = [package, *package.parents][: len(package.relative_to(root).parts)]
         texts = [(folder / "__init__.py").read_text() for folder in above]
-        assert any("from taskspace import _cache" in text for text in texts), package
+        assert any(
+            "from taskspace._util import cache as cache" in text for text in texts
+        ), package
 
 
 def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    mine = _cache._private_folder()
-    assert _cache._private_folder() == mine
+    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    mine = cache._private_folder()
+    assert cache._private_folder() == mine
     mine.chmod(0o777)
-    assert _cache._private_folder() != mine
+    assert cache._private_folder() != mine
 
 
 @pytest.fixture(scope="module")

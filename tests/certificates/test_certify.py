@@ -11,7 +11,7 @@ from taskspace.certificates import (
     certified_cover,
     certify,
 )
-from taskspace.certificates.grid import axis_values
+from taskspace.certificates.lipschitz.grid import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import (
@@ -153,7 +153,7 @@ def test_known_constants_certify_other_systems():
 
 
 def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
-    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
+    monkeypatch.setattr("taskspace.certificates.boxes.enclosures.ENCLOSURES", [])
     table, policies = table_of(SPACE, SPACE)
     result = certify(
         ts.Study.of(table, system=MSD, policies=policies),
@@ -314,7 +314,7 @@ def test_bounds_say_which_sources_they_range_over():
 @pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
 @pytest.mark.parametrize("rates", [2000.0, [2000.0, 2000.0]])
 def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates):
-    monkeypatch.setattr("taskspace.certificates.enclosures.ENCLOSURES", [])
+    monkeypatch.setattr("taskspace.certificates.boxes.enclosures.ENCLOSURES", [])
     system = four_states()
     space = ts.Grid(coupling=(0.1, 1.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.cli.certify import certify as certify_command
+from taskspace.cli.commands.certify import certify as certify_command
 from taskspace.errors import InvalidInputError, TaskspaceError, UntrustedCodeError
 from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs.objects import Code, build_object
-from taskspace.show.certificates import (
+from taskspace.show.figures.tolerance import (
     box_map,
     draw_box_map,
     draw_rate_map,

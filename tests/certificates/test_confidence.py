@@ -18,7 +18,7 @@ from taskspace.certificates import (
     served_share,
     share_bound,
 )
-from taskspace.certificates.fresh import CERTIFIED, REFUTED, UNDECIDED
+from taskspace.certificates.sampled.episodes import CERTIFIED, REFUTED, UNDECIDED
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems import ContextAxis

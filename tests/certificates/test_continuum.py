@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.cells import certified_cover
-from taskspace.certificates.continuum import (
+from taskspace.certificates.boxes.check import (
     CERTIFIED,
     OPEN,
     UNCOVERED,
     box_edges,
     certify_cover,
 )
-from taskspace.certificates.enclosures import Boxes, LipschitzEnclosure
+from taskspace.certificates.boxes.enclosures import Boxes, LipschitzEnclosure
+from taskspace.certificates.boxes.search import certified_cover
 from taskspace.errors import InvalidInputError
 from tests.certificates.worlds import (
     MSD,

@@ -9,8 +9,12 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.certificates.enclosures import Boxes, LinearEnclosure, enclosure_for
-from taskspace.deploy.trial import try_library
+from taskspace.certificates.boxes.enclosures import (
+    Boxes,
+    LinearEnclosure,
+    enclosure_for,
+)
+from taskspace.deploy.trial.trial import try_library
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.show.page.build import collect

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.certificates.exploring import explore, least_assignment, shortlist
+from taskspace.certificates.sampled.pilot import explore, least_assignment, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
 from tests.certificates.test_confidence import Lottery, lottery

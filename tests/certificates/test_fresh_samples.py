@@ -12,15 +12,15 @@ import taskspace as ts
 from taskspace.certificates import (
     Law,
     certify,
-    chance,
     check_on_fresh_episodes,
     explore,
     law_of,
     served_share,
     share_bound,
 )
-from taskspace.certificates.fresh import CERTIFIED, REFUTED, UNDECIDED
-from taskspace.certificates.identity import sample_seed
+from taskspace.certificates.sampled import share as chance
+from taskspace.certificates.sampled.episodes import CERTIFIED, REFUTED, UNDECIDED
+from taskspace.certificates.sampled.identity import sample_seed
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems import (
     ContextAxis,

@@ -7,8 +7,8 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import MsdEnclosure, certify, enclosure_for
-from taskspace.certificates.enclosures import NoEnclosureError
-from taskspace.certificates.gate import TableGate
+from taskspace.certificates.boxes.enclosures import NoEnclosureError
+from taskspace.certificates.boxes.gate import TableGate
 from taskspace.certificates.setting import make_setting
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper

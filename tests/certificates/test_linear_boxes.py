@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import certified_cover, certify_cover
-from taskspace.certificates.enclosures import (
+from taskspace.certificates.boxes.enclosures import (
     Boxes,
     LinearEnclosure,
     MsdEnclosure,
@@ -15,8 +15,8 @@ from taskspace.certificates.enclosures import (
     enclosure_for,
     no_enclosure_reason,
 )
-from taskspace.certificates.rigor.monomials import monomials
-from taskspace.certificates.rigor.taylor import evaluate_tape
+from taskspace.certificates.boxes.rigor.monomials import monomials
+from taskspace.certificates.boxes.rigor.taylor import evaluate_tape
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import (

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.enclosures import Boxes, msd_bounds
-from taskspace.certificates.enclosures.intervals import point
-from taskspace.certificates.enclosures.msd import MsdEnclosure
-from taskspace.certificates.enclosures.search import may_serve_nodes, serves_cells
+from taskspace.certificates.boxes.enclosures import Boxes, msd_bounds
+from taskspace.certificates.boxes.enclosures.intervals import point
+from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
+from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import MassSpringDamper

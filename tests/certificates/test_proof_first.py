@@ -13,10 +13,10 @@ from taskspace.certificates import (
     certify,
     certify_cover,
     enclosure_for,
-    searching,
 )
-from taskspace.certificates.continuum import CERTIFIED, OPEN, UNCOVERED
-from taskspace.certificates.searching import BoxSearch
+from taskspace.certificates.boxes import shrink as searching
+from taskspace.certificates.boxes.check import CERTIFIED, OPEN, UNCOVERED
+from taskspace.certificates.boxes.shrink import BoxSearch
 from taskspace.cover import least_cover, minimum_cover, smallest_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets

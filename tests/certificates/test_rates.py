@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.balls import check_balls, inner_radius
-from taskspace.certificates.rates import local_slopes, loss_rates, rate_bounds
+from taskspace.certificates.paper.balls import check_balls, inner_radius
+from taskspace.certificates.paper.rates import local_slopes, loss_rates, rate_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import MassSpringDamper

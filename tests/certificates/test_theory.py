@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.balls import check_balls, inner_radius
-from taskspace.certificates.grid import (
+from taskspace.certificates.lipschitz.grid import (
     cell_radii,
     estimate_rates,
     margin_rule,
     radius_rule,
 )
-from taskspace.certificates.rates import loss_rates
-from taskspace.certificates.volume import (
+from taskspace.certificates.paper.balls import check_balls, inner_radius
+from taskspace.certificates.paper.rates import loss_rates
+from taskspace.certificates.paper.volume import (
     ball_volume,
     inflated_box_volume,
     lattice_count,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskspace.cover import reprove
-from taskspace.cover.reductions import components, whole_problem
+from taskspace.cover.exact.reductions import components, whole_problem
+from taskspace.cover.verify import reprove
 from taskspace.sets import pack
 
 

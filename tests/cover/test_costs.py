@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskspace.cover import (
-    exact,
     greedy_cover,
     local_cover,
     lower_bounds,
-    minimum,
     minimum_cover,
     verify_cover,
 )
 from taskspace.cover.base import Clock
-from taskspace.cover.branch import branch_and_bound
+from taskspace.cover.bounds.partial import coverage_limit, exact_weights, knapsack_bound
 from taskspace.cover.costs import round_down, scale_costs
-from taskspace.cover.partial import coverage_limit, exact_weights, knapsack_bound
+from taskspace.cover.exact import solver as exact
+from taskspace.cover.exact.branch import branch_and_bound
+from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 

@@ -5,7 +5,7 @@ import pytest
 from cover_problems import blobs
 
 import taskspace as ts
-from taskspace.cli.summary import _cells
+from taskspace.cli.render.summary import _cells
 from taskspace.cover import (
     CoverAnswer,
     coverage_curve,
@@ -14,7 +14,7 @@ from taskspace.cover import (
     uniform_cover,
     uniform_grids,
 )
-from taskspace.cover.baselines import subgrid_counts
+from taskspace.cover.methods.baselines import subgrid_counts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import Spent
 from taskspace.sets import pack

@@ -17,14 +17,14 @@ from known_covers import (
 )
 
 from taskspace.cover import (
-    exact,
     local_cover,
     lower_bounds,
-    minimum,
     minimum_cover,
     read_set_cover_file,
     verify_cover,
 )
+from taskspace.cover.exact import solver as exact
+from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 

@@ -7,7 +7,7 @@ from cover_problems import brute_force
 
 import taskspace as ts
 from taskspace.cover import complexity_profile, greedy_cover
-from taskspace.cover.thresholds import default_epsilons
+from taskspace.cover.tolerance.thresholds import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 
@@ -135,7 +135,7 @@ def brute_default(loss, n_epsilons, allow_negative):
 def test_default_epsilons_by_blocks_are_those_of_all_values(
     seed, allow_negative, monkeypatch
 ):
-    monkeypatch.setattr("taskspace.cover.thresholds.BLOCK_CELLS", 50)
+    monkeypatch.setattr("taskspace.cover.tolerance.thresholds.BLOCK_CELLS", 50)
     rng = np.random.default_rng(seed)
     loss = rng.normal(size=(30, 12)) if seed % 2 else rng.exponential(size=(30, 12))
     if seed % 3 == 0:
@@ -156,8 +156,10 @@ def test_a_table_has_the_profile_of_its_losses(monkeypatch):
     streamed = complexity_profile(ts.Study.of(table), question, n_epsilons=9)
     assert streamed == complexity_profile(question.losses(table), n_epsilons=9)
     # Also where hardly any sets fit into memory.
-    monkeypatch.setattr("taskspace.cover.thresholds.AT_ONCE", 2)
-    monkeypatch.setattr("taskspace._memory.available", lambda: 8 * 30 * 30 // 8 * 3)
+    monkeypatch.setattr("taskspace.cover.tolerance.thresholds.AT_ONCE", 2)
+    monkeypatch.setattr(
+        "taskspace._util.memory.available", lambda: 8 * 30 * 30 // 8 * 3
+    )
     assert complexity_profile(ts.Study.of(table), question, n_epsilons=9) == streamed
 
 

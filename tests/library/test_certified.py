@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import box_edges, certify_cover
-from taskspace.certificates.enclosures import LinearEnclosure, MsdEnclosure
+from taskspace.certificates.boxes.enclosures import LinearEnclosure, MsdEnclosure
 from taskspace.deploy import Status
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain

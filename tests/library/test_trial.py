@@ -5,9 +5,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import try_library
-from taskspace.deploy.contenders import _counts, best_rows, uniform_design
-from taskspace.deploy.drift import drift_returns
-from taskspace.deploy.reach import Reach
+from taskspace.deploy.regions.reach import Reach
+from taskspace.deploy.trial.contenders import _counts, best_rows, uniform_design
+from taskspace.deploy.trial.drift import drift_returns
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis
@@ -216,7 +216,7 @@ def test_drift_of_nothing_is_the_frozen_system(library):
     rng.choice([-1.0, 1.0], start.shape)
     rows = 0.1 + 7.9 * start
     # same draws as in the simulation
-    from taskspace.deploy.drift import _steps
+    from taskspace.deploy.trial.drift import _steps
 
     n_steps, _ = _steps(library, system)
     rng.standard_normal((n_steps, 64, 2))

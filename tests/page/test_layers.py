@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
+from taskspace.show.figures.records import axes_of, seriation
 from taskspace.show.page.data import ranks
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.html import bundle
@@ -19,7 +20,6 @@ from taskspace.show.page.layers import (
     round_steps,
     slider_steps,
 )
-from taskspace.show.records import axes_of, seriation
 
 
 def decoded(blobs, about):

@@ -11,12 +11,12 @@ import taskspace as ts
 from taskspace.cli import app
 from taskspace.cli.inputs import load_study
 from taskspace.deploy import Status
-from taskspace.deploy.regions import BoxRegions, GridRegions
+from taskspace.deploy.regions.choose import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
+from taskspace.show.figures.history import save_selection, selection_plot
 from taskspace.show.page import Reader, Subject, render
 from taskspace.show.page.certified import certify_all
-from taskspace.show.selection import save_selection, selection_plot
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
 

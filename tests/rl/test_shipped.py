@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import taskspace as ts
-from taskspace.certificates.exploring import shortlist
+from taskspace.certificates.sampled.pilot import shortlist
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
 from taskspace.runs.archive import read_archive

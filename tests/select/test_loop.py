@@ -13,7 +13,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.selection import SELECTORS, Budget, Selector
-from taskspace.selection.interpolated import blend
+from taskspace.selection.selectors.interpolated import blend
 from taskspace.trainers.base import Trained
 from tests.select.worlds import Copy, Line
 

@@ -18,8 +18,8 @@ from taskspace.performance.ledger import Ledger
 from taskspace.policies import LinearGain
 from taskspace.runs import Experiment, RunStore, chunks, run_experiment, run_selection
 from taskspace.runs.archive import read_archive, write_archive
+from taskspace.selection.compare import Saved
 from taskspace.selection.result import UNKNOWN
-from taskspace.selection.saved import Saved
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.function import FunctionSystem
 from taskspace.trainers.base import Trained
@@ -253,9 +253,9 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
         self.limit, self.version = self.storage.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
-    monkeypatch.setattr("taskspace.selection.saved._differs", lambda *_: "")
+    monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")
     monkeypatch.setattr(
-        "taskspace.selection.saved._referred", lambda table, *_: (table, "")
+        "taskspace.selection.compare._referred", lambda table, *_: (table, "")
     )
     with pytest.raises(ContradictionError, match="at least 101 trainings"):
         ts.select(Alone(), Copy(), NODES, QUESTION, seed=0, full_table=needed)

@@ -9,9 +9,13 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.selection import SELECTORS
-from taskspace.selection.saved import replay
+from taskspace.selection.compare import replay
 from taskspace.selection.selecting import new_selection_ledger
-from taskspace.show.selection import draw_selection, save_selection, selection_plot
+from taskspace.show.figures.history import (
+    draw_selection,
+    save_selection,
+    selection_plot,
+)
 from tests.select.worlds import Copy, Line
 
 LINE = ts.Grid(x0=(0.0, 20.0, 21))

@@ -8,8 +8,13 @@ import pytest
 import taskspace as ts
 from taskspace.performance.ledger import Ledger
 from taskspace.selection import SELECTORS, Candidates, known
-from taskspace.selection.mbtl import NOISE, acquisition, fall, gaussian_process
 from taskspace.selection.selecting import new_selection_ledger
+from taskspace.selection.selectors.mbtl import (
+    NOISE,
+    acquisition,
+    fall,
+    gaussian_process,
+)
 from taskspace.spaces import Points
 from tests.select.worlds import Copy, Line
 

@@ -11,34 +11,28 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.balls import Balls
-from taskspace.certificates.base import Bound, Certificate
-from taskspace.certificates.between import certify_continuum
-from taskspace.certificates.chance import (
-    Law,
-    ShareCheck,
-)
-from taskspace.certificates.claims import (
-    check_consistent,
-    claim,
-    table_scope,
-)
-from taskspace.certificates.confidence import check_confidence
-from taskspace.certificates.continuum import (
+from taskspace.certificates.boxes.certify import certify_continuum
+from taskspace.certificates.boxes.check import (
     ContinuumCover,
 )
-from taskspace.certificates.enclosures import (
+from taskspace.certificates.boxes.enclosures import (
     Enclosure,
 )
-from taskspace.certificates.fresh import FreshCheck
-from taskspace.certificates.geometry import certify_geometry
-from taskspace.certificates.rates import (
+from taskspace.certificates.boxes.shrink import SLACKS
+from taskspace.certificates.paper.balls import Balls
+from taskspace.certificates.paper.geometry import certify_geometry
+from taskspace.certificates.paper.rates import (
     LossRates,
 )
-from taskspace.certificates.sampling import certify_fresh, certify_share
-from taskspace.certificates.searching import SLACKS
-from taskspace.certificates.sentences import (
-    grid_sentence,
+from taskspace.certificates.paper.volume import (
+    engine_bounds,
+)
+from taskspace.certificates.sampled.betting import check_confidence
+from taskspace.certificates.sampled.certify import certify_fresh, certify_share
+from taskspace.certificates.sampled.episodes import FreshCheck
+from taskspace.certificates.sampled.share import (
+    Law,
+    ShareCheck,
 )
 from taskspace.certificates.setting import (
     Setting,
@@ -46,8 +40,14 @@ from taskspace.certificates.setting import (
     make_setting,
     refute_given,
 )
-from taskspace.certificates.volume import (
-    engine_bounds,
+from taskspace.certificates.statements.base import Bound, Certificate
+from taskspace.certificates.statements.claims import (
+    check_consistent,
+    claim,
+    table_scope,
+)
+from taskspace.certificates.statements.words import (
+    grid_sentence,
 )
 from taskspace.cover import Cover, least_cover, minimum_cover
 from taskspace.cover.base import Clock

@@ -6,14 +6,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.constants import RateCheck, refute_rates
-from taskspace.certificates.enclosures import (
+from taskspace.certificates.boxes.enclosures import (
     Boxes,
     Enclosure,
     find_enclosure,
 )
-from taskspace.certificates.enclosures.lipschitz import check_rates
-from taskspace.certificates.enclosures.search import serves_cells
+from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
+from taskspace.certificates.boxes.enclosures.search import serves_cells
+from taskspace.certificates.lipschitz.constants import RateCheck, refute_rates
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study

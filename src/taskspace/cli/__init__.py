@@ -1,4 +1,4 @@
-"""The command line. A new command is one file beside these and one line here.
+"""The command line. A new command is one file in `commands` and one line here.
 
 Only the command that is called is imported, so a small one answers at once.
 """
@@ -61,7 +61,7 @@ class _Commands(TyperGroup):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"taskspace.cli.{cmd_name}")
+        module = importlib.import_module(f"taskspace.cli.commands.{cmd_name}")
         one = typer.Typer(
             add_completion=False,
             pretty_exceptions_enable=False,

@@ -165,11 +165,11 @@ def _warm_boxes() -> None:
 
 
 KERNELS: dict[str, Kernels] = {
-    "greedy": Kernels(("taskspace.cover.greedy", "_greedy_bits"), _warm_greedy),
-    "search": Kernels(("taskspace.cover.local", "_search"), _warm_search),
+    "greedy": Kernels(("taskspace.cover.methods.greedy", "_greedy_bits"), _warm_greedy),
+    "search": Kernels(("taskspace.cover.methods.local", "_search"), _warm_search),
     "loops": Kernels(("taskspace.systems.doubling", "some_policies"), _warm_loops),
     "boxes": Kernels(
-        ("taskspace.certificates.enclosures.msd", "_bound_pairs"), _warm_boxes
+        ("taskspace.certificates.boxes.enclosures.msd", "_bound_pairs"), _warm_boxes
     ),
 }
 """What commands need: covers by greedy, searches with proofs, costs of linear loops,

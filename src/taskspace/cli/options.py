@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from taskspace._memory import size_in_bytes
+from taskspace._util.memory import size_in_bytes
 from taskspace.criteria import CRITERIA
 from taskspace.questions import Question
 

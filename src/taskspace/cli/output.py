@@ -24,7 +24,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from taskspace._files import plain
+from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
 

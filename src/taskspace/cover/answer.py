@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import xarray as xr
 
-from taskspace._files import plain
+from taskspace._util.files import plain
 from taskspace.cover.base import Cover
-from taskspace.cover.baselines import subgrid_counts
+from taskspace.cover.methods.baselines import subgrid_counts
 from taskspace.cover.views import html_view, listed
 from taskspace.performance.study import Study
 from taskspace.performance.table import provenance_of, source_space

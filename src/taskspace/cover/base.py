@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._typed import check_fields
+from taskspace._util.typed import check_fields
 from taskspace.cover.costs import Costs, Exact, total_cost
-from taskspace.cover.proof import PriceProof
 from taskspace.cover.restrictions import Restrictions, restrict
+from taskspace.cover.verify.proof import PriceProof
 from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question

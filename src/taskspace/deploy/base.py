@@ -21,7 +21,7 @@ from taskspace.deploy.records import (
     Selection,
     Status,
 )
-from taskspace.deploy.regions import GridRegions, NamedRegions, Regions
+from taskspace.deploy.regions.choose import GridRegions, NamedRegions, Regions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question

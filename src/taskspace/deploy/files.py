@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._typed import check_fields
+from taskspace._util.typed import check_fields
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Status
-from taskspace.deploy.regions import (
+from taskspace.deploy.regions.choose import (
     REGION_KINDS,
     BoxRegions,
     GridRegions,

@@ -9,12 +9,17 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from taskspace._files import plain
-from taskspace.certificates.claims import claim
+from taskspace._util.files import plain
+from taskspace.certificates.statements.claims import claim
 from taskspace.deploy.assign import ASSIGN_RULES, assign
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Outside
-from taskspace.deploy.regions import BoxRegions, NamedRegions, Regions, regions_of
+from taskspace.deploy.regions.choose import (
+    BoxRegions,
+    NamedRegions,
+    Regions,
+    regions_of,
+)
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study, stack_size

@@ -6,7 +6,7 @@ import numpy as np
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Selection, Status
-from taskspace.deploy.regions import NamedRegions
+from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError
 
 __all__ = ["Tracker"]

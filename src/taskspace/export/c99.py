@@ -22,7 +22,7 @@ import numpy as np
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions import NamedRegions
+from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import contract_bytes
 from taskspace.export.c99_policies import act_source, action_sizes, policy_tables

@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.deploy.regions import BoxRegions, GridRegions, PointRegions, Regions
+from taskspace.deploy.regions.choose import (
+    BoxRegions,
+    GridRegions,
+    PointRegions,
+    Regions,
+)
 from taskspace.export.c99_text import Real, integers, reals
 
 __all__ = ["region_source"]

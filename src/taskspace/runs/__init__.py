@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from taskspace._lazy import lazy_names
+from taskspace._util.lazy import lazy_names
 
 if TYPE_CHECKING:
     from taskspace.runs.execute import RunResult, run_experiment

@@ -5,7 +5,7 @@ import xarray as xr
 
 from taskspace.cover import CoverageCurve, coverage_curve
 from taskspace.cover.answer import CoverAnswer
-from taskspace.cover.methods import METHODS, find_cover
+from taskspace.cover.methods.catalogue import METHODS, find_cover
 from taskspace.performance import family_rows, provenance_of, source_space, target_space
 from taskspace.performance.ledger import TRAINED
 from taskspace.progress import Progress, silent

@@ -18,8 +18,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace import _memory
-from taskspace._files import checksum, replacing
+from taskspace._util import memory as _memory
+from taskspace._util.files import checksum, replacing
 from taskspace.cover import METHODS
 from taskspace.errors import (
     InvalidInputError,

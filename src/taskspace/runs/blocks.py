@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from taskspace._files import checksum, read_sealed, write_sealed
+from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.performance.ledger import Stage
 from taskspace.runs.layout import Layout

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExec
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, final
 
-from taskspace._processes import follow_parent
+from taskspace._util.processes import follow_parent
 from taskspace.errors import MissingExtraError, RunStoreError
 
 __all__ = ["Engine", "engine"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._files import PARTIAL, read_sealed, write_atomically, write_sealed
+from taskspace._util.files import PARTIAL, read_sealed, write_atomically, write_sealed
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.performance.ledger import Rows, Task, Work
 from taskspace.performance.table import DIMS

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from taskspace._files import (
+from taskspace._util.files import (
     clean_leftovers,
     write_atomically,
     write_sealed,
@@ -40,8 +40,8 @@ from taskspace.runs.recheck import check_plant
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.selection import Candidates, SelectResult
-from taskspace.selection.interpolated import blend
 from taskspace.selection.loop import Done, Past, do_source
+from taskspace.selection.selectors.interpolated import blend
 from taskspace.spaces import Points, Space
 from taskspace.trainers import Trained
 

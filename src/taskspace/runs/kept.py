@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._files import replacing
+from taskspace._util.files import replacing
 from taskspace.errors import DamagedFileError
 from taskspace.performance.ledger import TrainedBlock, Work
 from taskspace.runs.experiment import Experiment

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._files import no_links_out, read_sealed
+from taskspace._util.files import no_links_out, read_sealed
 from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.performance.ledger import Task, table_notes
 from taskspace.performance.table import DIMS

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from taskspace._files import plain, read_sealed, write_sealed
-from taskspace._typed import check_fields, fits
+from taskspace._util.files import plain, read_sealed, write_sealed
+from taskspace._util.typed import check_fields, fits
 from taskspace.cover import Cover
 from taskspace.cover.answer import CoverAnswer
 from taskspace.errors import DamagedFileError, TaskspaceError

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from taskspace._files import read_sealed
-from taskspace._typed import fits
+from taskspace._util.files import read_sealed
+from taskspace._util.typed import fits
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.questions import Question
 

@@ -24,8 +24,8 @@ from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
 from taskspace.selection import Budget, Options, Selection, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.selection.compare import check_full_table
 from taskspace.selection.loop import Done, do_source
-from taskspace.selection.saved import check_full_table
 from taskspace.selection.selecting import conclude, make_selector, new_selection_ledger
 from taskspace.spaces import Space
 

@@ -30,7 +30,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace._files import (
+from taskspace._util.files import (
     checksum,
     clean_leftovers,
     read_sealed,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._files import checksum, replacing
+from taskspace._util.files import checksum, replacing
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.ledger import TrainedBlock, Work

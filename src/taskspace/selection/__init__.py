@@ -2,14 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from taskspace._lazy import lazy_names
+from taskspace._util.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from taskspace.selection.base import Candidates, Known, Offer, Selector, known
     from taskspace.selection.loop import Journal, Options, Selection
     from taskspace.selection.result import Budget, SelectResult
     from taskspace.selection.selecting import select
-    from taskspace.selection.selectors import SELECTORS
+    from taskspace.selection.selectors.base import (
+        Candidates,
+        Known,
+        Offer,
+        Selector,
+        known,
+    )
+    from taskspace.selection.selectors.catalogue import SELECTORS
 
 _HOMES = {
     "base": ("Candidates", "Known", "Offer", "Selector", "known"),

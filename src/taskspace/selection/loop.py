@@ -21,9 +21,9 @@ from taskspace.performance.ledger import (
 )
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.selection.base import Array, Known, Offer, Selector, known
 from taskspace.selection.result import COVERED, UNKNOWN, Budget
-from taskspace.selection.uniform import Uniform
+from taskspace.selection.selectors.base import Array, Known, Offer, Selector, known
+from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 
 __all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]

@@ -6,19 +6,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover.methods import find_cover
+from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.selection.base import Selector, known
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
-from taskspace.selection.coverage import Coverage
+from taskspace.selection.compare import check_full_table, what_it_saved
 from taskspace.selection.loop import Options, Selection, do_source
 from taskspace.selection.result import COVERED, Budget, SelectResult
-from taskspace.selection.saved import check_full_table, what_it_saved
-from taskspace.selection.selectors import SELECTORS
+from taskspace.selection.selectors.base import Selector, known
+from taskspace.selection.selectors.catalogue import SELECTORS
+from taskspace.selection.selectors.coverage import Coverage
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System

@@ -15,10 +15,10 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace import _bits as kernels
-from taskspace import _memory
-from taskspace._threads import over_rows
+from taskspace._util import memory as _memory
+from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
+from taskspace.sets import kernels
 
 LossRow = Callable[[int], NDArray[np.floating]]
 """The losses of one source at every target."""

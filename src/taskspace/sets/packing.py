@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from numpy.typing import ArrayLike
 
-from taskspace import _memory
+from taskspace._util import memory as _memory
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets.encodings import (
     LossRow,

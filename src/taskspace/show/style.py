@@ -6,7 +6,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from taskspace._files import replacing
+from taskspace._util.files import replacing
 from taskspace.cover import METHODS
 
 __all__ = ["METHOD_COLOURS", "PALETTE", "literal", "new_figure", "save"]

@@ -5,8 +5,8 @@ A new system is one file beside these and one line in `SYSTEMS`.
 
 from typing import TYPE_CHECKING
 
-from taskspace import _cache as _cache  # before kernels are compiled or loaded
-from taskspace._lazy import Registry, lazy_names
+from taskspace._util import cache as cache  # before kernels are compiled or loaded
+from taskspace._util.lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.objective import Objective
 

@@ -8,7 +8,7 @@ word on each of those. Which of the two it is depends on the pair alone.
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._threads import over_rows
+from taskspace._util.threads import over_rows
 from taskspace.systems.careful import careful_gramian, excited_and_seen
 from taskspace.systems.doubling import some_policies
 
@@ -85,7 +85,7 @@ def _overflowed_cost(
     if not keep.any():
         return 0.0
     kept = np.flatnonzero(keep)
-    part, n = np.ix_(kept, kept), len(kept)
+    part, n = (kept[:, None], kept), len(kept)
     return float(
         closed_loop_cost(
             np.zeros((1, 1, n)),

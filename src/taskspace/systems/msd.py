@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from taskspace._threads import over_rows
+from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import REDUCED, ContextAxis, Provenance

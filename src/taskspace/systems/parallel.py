@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskspace._processes import follow_parent
+from taskspace._util.processes import follow_parent
 from taskspace.errors import InvalidInputError, TaskspaceError
 
 __all__ = ["parallel_map"]

@@ -3,7 +3,7 @@
 The functions of a family are called once with symbols in place of numbers. Every
 operation on a symbol is written down, so what comes back is a program of +, −, ·, /
 and a few functions, a `Trace`, that can be evaluated on whole boxes of contexts with
-proven error bounds (`taskspace.certificates.rigor`).
+proven error bounds (`taskspace.certificates.boxes.rigor`).
 
 Inside the followed functions NumPy makes arrays that can hold symbols, so
 `A = np.zeros((4, 4)); A[2, 1] = k / m` works as it stands, and so do helper functions,

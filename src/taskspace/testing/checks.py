@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._words import data_size, time_span
+from taskspace._util.words import data_size, time_span
 from taskspace.errors import TaskspaceError
 from taskspace.performance.ledger import FULL_TABLE_CELLS
 from taskspace.policies import Policy

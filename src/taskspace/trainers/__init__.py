@@ -5,7 +5,7 @@ A new trainer is one file beside these and one line in `TRAINERS`.
 
 from typing import TYPE_CHECKING
 
-from taskspace._lazy import Registry, lazy_names
+from taskspace._util.lazy import Registry, lazy_names
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
 if TYPE_CHECKING:

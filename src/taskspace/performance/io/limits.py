@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from taskspace import _memory
-from taskspace._words import data_size
+from taskspace._util import memory as _memory
+from taskspace._util.words import data_size
 from taskspace.errors import InvalidInputError
 
 __all__ = ["check_bytes", "check_cells", "check_file", "check_zarr", "memory_limit"]

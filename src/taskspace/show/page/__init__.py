@@ -1,6 +1,6 @@
 """The page: one HTML file that explains, explores and travels."""
 
-from taskspace import _cache as _cache  # before kernels are compiled or loaded
+from taskspace._util import cache as cache  # before kernels are compiled or loaded
 from taskspace.show.page.build import build_page, collect
 from taskspace.show.page.explore import explore
 from taskspace.show.page.html import render

@@ -12,7 +12,7 @@ from taskspace.cover import Cover
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.show.box_maps import box_map
+from taskspace.show.figures.boxes import box_map
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 

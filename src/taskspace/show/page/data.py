@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace._threads import over_rows
+from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
@@ -23,10 +23,10 @@ from taskspace.performance.table import (
     target_space,
 )
 from taskspace.questions import Question
+from taskspace.show.figures.records import AxisRecord, axes_of, seriation
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.layers import Layer, Step
 from taskspace.show.page.uncertainty import judged_standard_error
-from taskspace.show.records import AxisRecord, axes_of, seriation
 
 __all__ = ["PageData", "choose_rows", "page_data"]
 

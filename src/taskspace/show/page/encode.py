@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from taskspace._threads import over_rows
+from taskspace._util.threads import over_rows
 
 __all__ = ["Blobs", "quantise"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import xarray as xr
 
-from taskspace._files import write_atomically
+from taskspace._util.files import write_atomically
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.page.html import render

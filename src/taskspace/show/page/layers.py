@@ -14,8 +14,7 @@ import xarray as xr
 from numba import njit
 from numpy.typing import NDArray
 
-from taskspace._bits import pack_rows
-from taskspace._threads import over_rows
+from taskspace._util.threads import over_rows
 from taskspace.cover import Cover, greedy_cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -23,6 +22,7 @@ from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
+from taskspace.sets.kernels import pack_rows
 
 __all__ = ["Layer", "Step", "all_losses", "make_layer", "round_steps", "slider_steps"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from taskspace.deploy import PolicyLibrary, Status
 from taskspace.deploy.files import MANIFEST, contract, policy_table
-from taskspace.deploy.regions import (
+from taskspace.deploy.regions.choose import (
     BoxRegions,
     GridRegions,
     NamedRegions,

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
+from taskspace.show.figures.history import COSTS, SelectionPlot
 from taskspace.show.page.data import PageData
-from taskspace.show.selection import COSTS, SelectionPlot
 
 __all__ = ["add_selection"]
 

@@ -17,6 +17,7 @@ from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
+from taskspace.show.figures.history import SelectionPlot, stored_selection
 from taskspace.show.page.build import collect
 from taskspace.show.page.certified import (
     add_certificates,
@@ -27,7 +28,6 @@ from taskspace.show.page.data import PageData
 from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
 from taskspace.show.page.selected import add_selection
-from taskspace.show.selection import SelectionPlot, stored_selection
 
 __all__ = ["Reader", "Subject"]
 

@@ -1,0 +1,1 @@
+"""Whole boxes of contexts: bounds, the search for covers, and their check."""

@@ -1,0 +1,145 @@
+"""Enclosures: bounds on the loss of a source over whole boxes of contexts.
+
+One file a kind of system, and one line in `ENCLOSURES`. What has no line is certified
+by a Lipschitz constant that the user knows, or estimated.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+)
+from taskspace.certificates.boxes.enclosures.linear import (
+    LinearEnclosure,
+    linear_enclosure,
+)
+from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
+from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
+from taskspace.policies import Policy
+from taskspace.systems.base import System, overridden
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.msd import MassSpringDamper
+
+__all__ = [
+    "ENCLOSURES",
+    "Boxes",
+    "Enclosure",
+    "LinearEnclosure",
+    "LipschitzEnclosure",
+    "MsdEnclosure",
+    "NoEnclosureError",
+    "enclosure_for",
+    "find_enclosure",
+    "no_enclosure_reason",
+]
+
+Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | None]
+"""Of system, policies, full context rows of the sources, criterion and judge."""
+
+ENCLOSURES: list[tuple[type[System], Factory]] = [
+    (MassSpringDamper, msd_enclosure),
+    # Its closed forms are about the J of its matrices.
+    (MassSpringDamper, linear_enclosure),
+    (LinearSystem, linear_enclosure),
+]
+"""Systems and who bounds their losses; the first that does not decline is used. Bounds
+are about a class and those derived from it that override nothing."""
+
+
+def enclosure_for(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> Enclosure:
+    """Bounds over boxes for a system; `NoEnclosureError` says why there are none.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    enclosure, reason = find_enclosure(system, policies, sources, criterion, judge)
+    if enclosure is None:
+        raise NoEnclosureError(reason or _nobody(system, policies))
+    return enclosure
+
+
+def _nobody(system: System | None, policies: Policy | None) -> str:
+    if system is None or policies is None:
+        missing = "the system" if system is None else "the stack of policies"
+        return (
+            f"Bounds over boxes need a system and policies, but {missing} is missing."
+        )
+    names = ", ".join(kind.__name__ for kind, _ in ENCLOSURES)
+    return (
+        f"Bounds over boxes are there for {names} with linear gains, but got "
+        f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
+        "constant that you know (certify(..., rates=...)), or certify by sampling "
+        "(law=...)."
+    )
+
+
+def no_enclosure_reason(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> str:
+    """Why there are no bounds over boxes, empty where nobody has anything to say.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    return find_enclosure(system, policies, sources, criterion, judge)[1]
+
+
+def find_enclosure(
+    system: System | None,
+    policies: Policy | None,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> tuple[Enclosure | None, str]:
+    """Bounds over boxes for a system, or None and why.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    reason = ""
+    if system is None or policies is None:
+        return None, reason
+    for kind, make in ENCLOSURES:
+        if isinstance(system, kind):
+            try:
+                found = make(system, policies, sources, criterion, judge)
+            except NoEnclosureError as error:
+                reason = str(error)
+                continue
+            if found is None:
+                continue
+            if (other := overridden(type(system), kind)) is None:
+                return found, ""
+            reason = reason or (
+                f"Bounds over boxes of {kind.__name__} are not about {other}, which "
+                "computes J in its own way: hand its own bounds to "
+                "certify(..., enclosure=...), or add them to ENCLOSURES."
+            )
+    return None, reason

@@ -1,0 +1,316 @@
+"""Boxes of contexts, and the interface of bounds on losses over them.
+
+A certificate of a cover of the continuum needs one thing: numbers `low <= loss <=
+high` that hold for every context of a box. `Enclosure` is the interface; each kind of
+system has a file beside this one, and a line in `ENCLOSURES`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.certificates.statements.base import CertificateKind
+from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.systems.base import System
+
+__all__ = ["Boxes", "Enclosure", "NoEnclosureError", "check_exact"]
+
+
+class NoEnclosureError(InvalidInputError):
+    """The losses of a system cannot be bounded over boxes; the message says why."""
+
+
+def check_exact(system: System) -> None:
+    """Refuse a system whose J is not known to be the one of its formulas.
+
+    Args:
+        system: the tasks.
+    """
+    if system.provenance != "exact":
+        name = type(system).__name__
+        raise NoEnclosureError(
+            "Bounds over boxes are about the J of a system's formulas, but the J of "
+            f"{name} is {system.provenance!r}: it computes something in another way "
+            'than its base. If that is exact too, state provenance = "exact" in '
+            f"{name}; the bounds must then be its own as well."
+        )
+
+
+class Boxes:
+    """Closed boxes of full context rows, over any number of axes.
+
+    Args:
+        low: lower corners, shape `(box, len(axes))`.
+        high: upper corners; equal to `low` on an axis that does not vary.
+    """
+
+    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64]):
+        self.low = np.ascontiguousarray(low, dtype=np.float64)
+        self.high = np.ascontiguousarray(high, dtype=np.float64)
+
+    @classmethod
+    def from_edges(cls, edges: Sequence[NDArray[np.float64]]) -> "Boxes":
+        """All cells between consecutive edges, in C order of the axes.
+
+        Args:
+            edges: ascending edges of each axis; a single one for a fixed value.
+        """
+        low = np.meshgrid(*(e[:-1] if len(e) > 1 else e for e in edges), indexing="ij")
+        high = np.meshgrid(*(e[1:] if len(e) > 1 else e for e in edges), indexing="ij")
+        return cls(
+            np.stack([x.ravel() for x in low], -1),
+            np.stack([x.ravel() for x in high], -1),
+        )
+
+    @classmethod
+    def points(cls, contexts: NDArray[np.float64]) -> "Boxes":
+        """Boxes that hold one context each.
+
+        Args:
+            contexts: full context rows.
+        """
+        return cls(contexts, contexts)
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def __getitem__(self, index: ArrayLike | slice) -> "Boxes":
+        keep = index if isinstance(index, slice) else np.asarray(index)
+        return Boxes(self.low[keep], self.high[keep])
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """A float inside each box, near its middle."""
+        return np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
+
+    @property
+    def radius(self) -> NDArray[np.float64]:
+        """At least the distance from the centre to the faces, on each axis."""
+        reach = np.maximum(self.high - self.centre, self.centre - self.low)
+        return np.where(self.low == self.high, 0.0, np.nextafter(reach, np.inf))
+
+    @property
+    def extent(self) -> NDArray[np.float64]:
+        """Width of the smallest box that holds all of them, on each axis."""
+        if not len(self):
+            return np.zeros(self.low.shape[1])
+        return self.high.max(0) - self.low.min(0)
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Volume of each box over the volume of all, axes of no width left out."""
+        width = self.high - self.low
+        live = width.max(0, initial=0.0) > 0
+        # Widths over the largest: a product of small numbers would underflow.
+        width = width[:, live] / width[:, live].max(0, initial=0.0)
+        volume = np.prod(width, axis=1) if live.any() else np.ones(len(self))
+        total = volume.sum()
+        return volume / total if total > 0 else volume
+
+    def split(
+        self, axis: NDArray[np.integer] | None = None
+    ) -> tuple["Boxes", NDArray[np.int64]]:
+        """Each box cut in two; one that has no float in its middle stays whole.
+
+        The children of a box are closed, share their faces, and cover it exactly.
+
+        Args:
+            axis: where to cut each box; by default its widest axis, in shares of
+                what all boxes span.
+
+        Returns:
+            The children, and of which box each is one.
+        """
+        extent = np.where(self.extent > 0, self.extent, 1)
+        widest = ((self.high - self.low) / extent).argmax(1)
+        at = widest if axis is None else np.asarray(axis)
+        rows = np.arange(len(self))
+        low, high = self.low[rows, at], self.high[rows, at]
+        middle = 0.5 * low + 0.5 * high
+        cut = (low < middle) & (middle < high)
+        left_high, right_low = self.high.copy(), self.low[cut].copy()
+        left_high[rows[cut], at[cut]] = middle[cut]
+        right_low[np.arange(int(cut.sum())), at[cut]] = middle[cut]
+        children = Boxes(
+            np.concatenate([self.low, right_low]),
+            np.concatenate([left_high, self.high[cut]]),
+        )
+        return children, np.concatenate([rows, rows[cut]])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Boxes"]) -> "Boxes":
+        """All boxes of the parts, in order.
+
+        Args:
+            parts: at least one.
+        """
+        return cls(
+            np.concatenate([p.low for p in parts]),
+            np.concatenate([p.high for p in parts]),
+        )
+
+
+class Enclosure(ABC):
+    """Bounds on the loss of each source's family over boxes of contexts.
+
+    `bounds` is all that one must have. The rest is optional: bounds of single pairs
+    make the search among many sources fast, bounds on slopes prove loss rates.
+    """
+
+    kind: CertificateKind
+    """`"proof"` or `"estimate"`: what a certificate made with it may be called."""
+    basis: str
+    """What the bounds rest on, for the certificate's `why`."""
+    assumption: str = ""
+    """What must hold beside that and cannot be checked; `basis` says it too."""
+    criterion: str
+    """What the losses are, see `taskspace.criteria.CRITERIA`."""
+    judge: str
+    """Which policy of a family counts: `"worst"` or `"best"`."""
+    system: System | None = None
+    """Whose losses are bounded, if it is known."""
+    policies: Policy | None = None
+    """Of the sources, in their order; a library of a cover compares them."""
+
+    @property
+    @abstractmethod
+    def n_sources(self) -> int:
+        """Number of sources."""
+
+    @property
+    @abstractmethod
+    def n_policies(self) -> int:
+        """Members of each source's family."""
+
+    @abstractmethod
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order.
+
+        Args:
+            sources: numbers of the sources.
+        """
+
+    @abstractmethod
+    def bounds(
+        self,
+        boxes: Boxes,
+        sources: ArrayLike | None = None,
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Low and high bound on the loss, each with dims `(source, box)`.
+
+        Args:
+            boxes: where.
+            sources: whose, all if left out.
+            epsilon: if given, bounds need only be good enough to decide
+                `loss <= epsilon`, which may save time.
+        """
+
+    def question(self, epsilon: float) -> Question:
+        """The question that its bounds answer at a tolerance.
+
+        Args:
+            epsilon: tolerance.
+        """
+        return Question(self.criterion, self.judge, epsilon=epsilon)
+
+    def pair_bounds(
+        self,
+        boxes: Boxes,
+        sources: NDArray[np.integer],
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Bounds of pairs: of source `sources[i]` on `boxes[i]`, one number each.
+
+        Args:
+            boxes: where.
+            sources: whose, one a box.
+            epsilon: as for `bounds`.
+
+        Returns:
+            None where only `bounds` is there; the search then looks at all pairs.
+        """
+        del boxes, sources, epsilon
+        return None
+
+    def tried_bounds(
+        self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of the sources `tries[b]` on box b, dims `(box, try)`.
+
+        As far as they are needed: once a source serves a box, those after it may be
+        left out, with bounds −inf and inf.
+
+        Args:
+            boxes: where.
+            tries: whose on each box, the most promising first; −1 for none.
+            epsilon: tolerance.
+        """
+        which = np.unique(tries[tries >= 0])
+        low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
+        if len(which):
+            found = self.bounds(boxes, which, epsilon=epsilon)
+            box, column = np.nonzero(tries >= 0)
+            place = np.searchsorted(which, tries[box, column])
+            low[box, column] = found[0][place, box]
+            high[box, column] = found[1][place, box]
+        return low, high
+
+    def slope_bounds(
+        self, boxes: Boxes, sources: ArrayLike | None = None
+    ) -> NDArray[np.float64] | None:
+        """Largest |∂ loss / ∂ axis| of any policy on a box, `(source, box, axis)`.
+
+        Args:
+            boxes: where.
+            sources: whose, all if left out.
+
+        Returns:
+            None where no bound is known.
+        """
+        del boxes, sources
+        return None
+
+    def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64] | None:
+        """Largest norm of the gradient of J of any policy at its own source.
+
+        Args:
+            live: the axes over which to differentiate.
+
+        Returns:
+            One number a source, infinite where a policy is unstable at home; None
+            where it is not known.
+        """
+        del live
+        return None
+
+    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How wide boxes are for these bounds, `(box, axis)`; cut along the widest.
+
+        Any numbers are sound; good ones need fewer boxes. By default shares of the
+        whole box.
+
+        Args:
+            boxes: boxes to be cut.
+            extent: width of the whole box on each axis.
+        """
+        return (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)
+
+    def serves(
+        self, boxes: Boxes, epsilon: float, sources: ArrayLike | None = None
+    ) -> NDArray[np.bool_]:
+        """Which sources are within `epsilon` on all of a box, `(source, box)`.
+
+        Args:
+            boxes: where.
+            epsilon: tolerance.
+            sources: whose, all if left out.
+        """
+        return self.bounds(boxes, sources, epsilon=epsilon)[1] <= epsilon

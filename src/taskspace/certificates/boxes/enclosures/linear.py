@@ -1,0 +1,364 @@
+"""The enclosure of linear families: proofs over boxes for any of them.
+
+The mathematics is in `taskspace.certificates.boxes.rigor`: Taylor models of the plant,
+found from its own code, Lyapunov and Riccati inequalities checked with rigorous
+rounding.
+"""
+
+import hashlib
+from copy import copy
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+    check_exact,
+)
+from taskspace.certificates.boxes.rigor.losses import (
+    COST,
+    RATIO,
+    REGRET,
+    START,
+    bound_boxes,
+)
+from taskspace.certificates.boxes.rigor.monomials import monomials
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain, Policy
+from taskspace.questions import Question
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices
+
+__all__ = ["LinearEnclosure", "linear_enclosure"]
+
+KINDS = {
+    "regret": REGRET,
+    "ratio": RATIO,
+    "floor": COST,
+    "signed": COST,
+    "every_start": START,
+}
+# Boxes of each call in which a trace is compared with the family: one of so many, but
+# not fewer than so many.
+CHECK_EVERY, LEAST_CHECKS = 32, 32
+# Numbers beyond this could overflow in products of a few matrices.
+MAGNITUDE = 1e60
+
+
+def linear_enclosure(
+    system: System,
+    policies: Policy,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> Enclosure | None:
+    """Bounds for a linear family and linear gains; None for others.
+
+    A family that `LinearEnclosure` cannot bound raises `NoEnclosureError`.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    if not isinstance(system, LinearSystem) or not isinstance(policies, LinearGain):
+        return None
+    try:
+        return LinearEnclosure(
+            system, policies, sources, criterion=criterion, judge=judge
+        )
+    except UntraceableError as error:
+        raise NoEnclosureError(str(error)) from error
+
+
+class LinearEnclosure(Enclosure):
+    """Bounds on the losses of linear gains over boxes of any linear family.
+
+    How the matrices depend on the context is found from the family's own functions
+    (`taskspace.systems.traced`), or stated (`taskspace.systems.AffineFamily`). The
+    reference of `regret` and `ratio` is the true optimum of each context. Bounds are
+    of the functions in real arithmetic and of the gains as stored. What was found from
+    code is compared with the family's own numbers at the sources, at every context
+    whose bounds are asked for, at corners of boxes, and at contexts drawn from them,
+    other ones for each family, stack of gains and question.
+
+    Args:
+        system: a linear family with an infinite horizon.
+        policies: a stack of gains with leading dims `(source, policy)`.
+        sources: full context rows of the sources, which `signed` compares with.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
+        order: degree of the polynomials with which costs are compared, 1 or 2. The
+            second is dearer a box, by 1.5 to 2.5 times, and needs far fewer of them.
+    """
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        policies: Policy,
+        sources: NDArray[np.float64],
+        *,
+        criterion: str,
+        judge: str = "worst",
+        order: int = 2,
+    ):
+        question = Question(criterion, judge, epsilon=0.0)
+        self.criterion, self.judge = question.criterion, question.judge
+        check_exact(system)
+        if order not in (1, 2):
+            raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
+        if not isinstance(policies, LinearGain):
+            raise InvalidInputError(
+                f"policies must be LinearGain, but got {type(policies).__name__}."
+            )
+        if np.isfinite(system.horizon):
+            raise NoEnclosureError(
+                "Bounds over boxes of a linear family need the infinite horizon, whose "
+                "cost solves a Lyapunov equation, but got "
+                f"horizon={system.horizon:g}. Use horizon=inf, or a Lipschitz constant."
+            )
+        self.kind = "proof"
+        self.order = order
+        self._system = system
+        self.system, self.policies = system, policies
+        self._trace = trace_matrices(system)
+        self.basis = (
+            "Lyapunov and Riccati inequalities on whole boxes, with rigorous rounding, "
+            f"for the matrices of {getattr(system, 'name', system.id)}"
+        )
+        if self._trace.enclosures:
+            names = ", ".join(x.name for x in self._trace.enclosures)
+            self.basis += f" (if the stated bounds of {names} hold)"
+        self.assumption = self._trace.assumption
+        if self.assumption:
+            self.basis += f", {self.assumption}"
+        if question.rule.averages_starts:
+            self.basis += f"; {system.objective.caution}"
+        # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
+        self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)
+        if not (np.abs(self._gains) <= MAGNITUDE).all():
+            raise InvalidInputError(
+                f"Gains must lie in ±{MAGNITUDE:g} for a certificate, but the largest "
+                f"is {np.abs(self._gains).max():g}."
+            )
+        self._sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
+        self._compared: set[bytes] = set()
+        self._random = np.random.default_rng(self._seed(sources))
+        self._compare(np.asarray(sources, np.float64))
+        # What to subtract from the cost; (inf, inf) if unstable at home.
+        self._home = np.zeros((*self._gains.shape[:2], 2))
+        if criterion == "signed":
+            n = self.n_policies
+            single = self._gains.reshape(-1, 1, *self._gains.shape[2:])
+            low, high = self._run(
+                Boxes.points(np.repeat(sources, n, axis=0)),
+                np.arange(len(single) + 1),
+                np.arange(len(single)),
+                (single, np.zeros((len(single), 1, 2))),
+                COST,
+                np.nan,
+            )
+            self._home = np.stack([low, high], -1).reshape(self._home.shape)
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self._gains)
+
+    @property
+    def n_policies(self) -> int:
+        """Members of each source's family."""
+        return self._gains.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
+        rows = np.asarray(sources, np.int64)
+        part = copy(self)
+        part._gains, part._home = self._gains[rows], self._home[rows]
+        assert self.policies is not None
+        part.policies = self.policies[rows]
+        return part
+
+    def bounds(
+        self,
+        boxes: Boxes,
+        sources: ArrayLike | None = None,
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Low and high bound on the loss, each with dims `(source, box)`."""
+        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        n = len(rows)
+        low, high = self._run(
+            boxes,
+            np.arange(len(boxes) + 1) * n,
+            np.tile(rows, len(boxes)),
+            (self._gains, self._home),
+            KINDS[self.criterion],
+            epsilon,
+        )
+        return low.reshape(-1, n).T, high.reshape(-1, n).T
+
+    def pair_bounds(
+        self,
+        boxes: Boxes,
+        sources: NDArray[np.integer],
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of source `sources[i]` on `boxes[i]`; equal boxes are made once."""
+        corners = np.concatenate([boxes.low, boxes.high], axis=1)
+        _, first, number = np.unique(
+            corners, axis=0, return_index=True, return_inverse=True
+        )
+        order = np.argsort(number.reshape(-1), kind="stable")
+        counts = np.bincount(number.reshape(-1), minlength=len(first))
+        pairs = self._run(
+            boxes[first],
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.asarray(sources, np.int64)[order],
+            (self._gains, self._home),
+            KINDS[self.criterion],
+            epsilon,
+        )
+        low, high = np.empty(len(order)), np.empty(len(order))
+        low[order], high[order] = pairs
+        return low, high
+
+    def tried_bounds(
+        self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of the sources `tries[b]` on box b, in order, until one serves."""
+        there = tries >= 0
+        pairs = self._run(
+            boxes,
+            np.concatenate([[0], np.cumsum(there.sum(1))]),
+            np.asarray(tries[there], np.int64),
+            (self._gains, self._home),
+            KINDS[self.criterion],
+            epsilon,
+            one_suffices=True,
+        )
+        low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
+        low[there], high[there] = pairs
+        return low, high
+
+    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Relative widths where a parameter keeps its sign, else shares of all."""
+        size = np.abs(boxes.low) + np.abs(boxes.high)
+        relative = 2 * (boxes.high - boxes.low) / np.where(size > 0, size, 1.0)
+        share = (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)
+        return np.where(boxes.low * boxes.high > 0, relative, share)
+
+    def _run(
+        self,
+        boxes: Boxes,
+        offsets: NDArray[np.integer],
+        which: NDArray[np.integer],
+        families: tuple[NDArray[np.float64], NDArray[np.float64]],
+        kind: int,
+        epsilon: float,
+        *,
+        one_suffices: bool = False,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of the sources `which[offsets[b] : offsets[b + 1]]` on each box b."""
+        low, high = np.full(len(which), -np.inf), np.full(len(which), np.inf)
+        if not len(which):
+            return low, high
+        self._check(boxes)
+        program, arrays, tables, n_p = self._program(boxes)
+        options = (
+            kind,
+            self.judge == "worst",
+            self._system.is_continuous,
+            self._sigma,
+        )
+
+        def kernel(first: int, stop: int) -> None:
+            pairs = slice(offsets[first], offsets[stop])
+            bound_boxes(
+                families[0],
+                families[1],
+                np.ascontiguousarray(offsets[first : stop + 1] - offsets[first]),
+                np.ascontiguousarray(which[pairs], dtype=np.int64),
+                program,
+                tuple(x[first:stop] for x in arrays),
+                tables,
+                self.order,
+                n_p,
+                options,
+                epsilon,
+                one_suffices,
+                low[pairs],
+                high[pairs],
+            )
+
+        over_rows(kernel, len(boxes))
+        return low, high
+
+    def _seed(self, sources: NDArray[np.float64]) -> int:
+        """A number that depends on all that the bounds are about."""
+        trace = self._trace
+        digest = hashlib.sha256(f"{self.criterion} {self.judge} {self.order}".encode())
+        for array in (
+            *(trace.op, trace.left, trace.right, trace.value),
+            *(trace.A, trace.B, trace.Q, trace.R),
+            *(self._gains, self._sigma, np.asarray(sources, np.float64)),
+        ):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return int.from_bytes(digest.digest(), "big")
+
+    def _check(self, boxes: Boxes) -> None:
+        """Compare the trace with the family at contexts of these boxes."""
+        ends = np.concatenate([boxes.low, boxes.high])
+        if not (np.abs(ends) <= MAGNITUDE).all():
+            raise InvalidInputError(
+                f"Contexts must be finite and within ±{MAGNITUDE:g} for a certificate."
+            )
+        single = (boxes.low == boxes.high).all(1)
+        wide = np.flatnonzero(~single)
+        n_checks = min(max(len(wide) // CHECK_EVERY, LEAST_CHECKS), len(wide))
+        some = self._random.choice(wide, n_checks, replace=False)
+        low, high = boxes.low[some], boxes.high[some]
+        share = self._random.uniform(size=low.shape)
+        inside = np.clip(low + share * (high - low), low, high)
+        ends = zip(boxes.low.min(0), boxes.high.max(0), strict=True)
+        corners = np.array(list(product(*map(np.unique, ends))))
+        self._compare(np.concatenate([boxes.low[single], inside, low, high, corners]))
+
+    def _compare(self, contexts: NDArray[np.float64]) -> None:
+        """Compare the trace with the family where it has not been compared yet."""
+        rows = np.ascontiguousarray(np.unique(contexts, axis=0))
+        new = [row for row in rows if row.tobytes() not in self._compared]
+        if new:
+            check_trace(self._trace, self._system, np.array(new))
+            self._compared.update(row.tobytes() for row in new)
+
+    def _program(
+        self, boxes: Boxes
+    ) -> tuple[tuple[Any, ...], tuple[NDArray[np.float64], ...], tuple[Any, ...], int]:
+        trace, radius = self._trace, boxes.radius
+        # Only axes that vary are variables.
+        live = np.flatnonzero((radius > 0).any(0))
+        table = monomials(len(live), self.order + 1)
+        place = np.zeros(radius.shape[1], np.int64)
+        place[live] = table.first
+        enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
+        for i, parameter in enumerate(trace.enclosures):
+            enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
+        tape = (trace.op, trace.left, trace.right, trace.value)
+        places = (trace.A, trace.B, trace.Q, trace.R)
+        return (
+            (tape, places, place),
+            (boxes.centre, radius, enclosed),
+            (table.product, table.even, int(table.counts[1])),
+            int(table.counts[self.order]),
+        )

@@ -1,0 +1,184 @@
+"""Bounds from a Lipschitz constant of the loss, for every system that is evaluated."""
+
+from copy import copy
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.statements.base import CertificateKind
+from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.systems.base import System
+
+__all__ = ["LipschitzEnclosure", "check_rates"]
+
+# Evaluations of J are right to this share of J, far above what rounding takes.
+EVALUATION_SLACK = 1e-9
+
+
+def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]:
+    """Lipschitz constants as an array: one number, or one for each axis.
+
+    Args:
+        rates: what a user gave.
+        names: names of the axes.
+    """
+    array = np.asarray(rates, np.float64)
+    if array.shape not in ((), (len(names),)) or not (
+        np.isfinite(array).all() and (array >= 0).all()
+    ):
+        raise InvalidInputError(
+            "rates must be one number >= 0, or one for each axis "
+            f"({', '.join(names)}), but got {rates}."
+        )
+    return array
+
+
+class LipschitzEnclosure(Enclosure):
+    r"""Bounds from the loss at a box's centre and a Lipschitz constant.
+
+    The margin rule: $|loss(\theta) - loss(centre)| \le \sum_i \Lambda_i |\theta_i -
+    centre_i|$ on a box, so a margin of $\sum_i \Lambda_i \delta_i$ certifies all of it.
+
+    Args:
+        system: evaluates the losses at the centres.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`; `regret` and `ratio` need a
+            system that knows its optimum.
+        judge: `"worst"` or `"best"`.
+        rates: Λ, two-point Lipschitz constants of every policy's loss along each
+            axis of the system; or one number, for the Euclidean norm.
+        kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated. It
+            is an estimate in any case where the system's J is not exact.
+        basis: where Λ comes from.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policies: Policy,
+        sources: NDArray[np.float64],
+        *,
+        criterion: str,
+        judge: str = "worst",
+        rates: ArrayLike,
+        kind: CertificateKind,
+        basis: str,
+    ):
+        question = Question(criterion, judge, epsilon=0.0)
+        self._rule = question.rule
+        self.criterion, self.judge = question.criterion, question.judge
+        names = tuple(axis.name for axis in system.axes)
+        self.rates = check_rates(rates, names)
+        if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:
+            raise InvalidInputError(
+                f"criterion={criterion!r} between grid points needs the optimum there, "
+                f"which {system.id} does not know. Use 'signed' or 'floor'."
+            )
+        self.kind = kind if system.provenance == "exact" else "estimate"
+        self.basis = basis
+        self._system, self._policies = system, policies
+        self.system, self.policies = system, policies
+        self._home = system.home_performance(policies, sources)
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self._home)
+
+    @property
+    def n_policies(self) -> int:
+        """Members of each source's family."""
+        return self._home.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
+        rows = np.asarray(sources, np.int64)
+        part = copy(self)
+        part._policies, part._home = self._policies[rows], self._home[rows]
+        part.policies = part._policies
+        return part
+
+    def bounds(
+        self,
+        boxes: Boxes,
+        sources: ArrayLike | None = None,
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Loss at the centre of each box, minus and plus the margin."""
+        del epsilon
+        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        if not len(rows) or not len(boxes):
+            return np.empty((len(rows), len(boxes))), np.empty((len(rows), len(boxes)))
+        at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
+        if self.kind == "proof":
+            self._refute(boxes.centre, at_centre, slack)
+        margin = self._reach(boxes.radius)
+        slack = slack + EVALUATION_SLACK * margin
+        # A failure at the centre says nothing about the rest of the box.
+        low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
+        low = np.where((boxes.radius == 0).all(1) & (at_centre == np.inf), np.inf, low)
+        # Where no optimum is known nothing bounds the regret.
+        unknown = np.isnan(at_centre)
+        high = np.where(unknown, np.inf, at_centre + margin + slack)
+        return np.where(unknown, -np.inf, low), high
+
+    def _reach(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much a loss may change over these steps, by the constants."""
+        if self.rates.ndim:
+            return np.abs(steps) @ self.rates
+        return np.linalg.norm(steps, axis=1) * self.rates
+
+    def _refute(
+        self,
+        contexts: NDArray[np.float64],
+        losses: NDArray[np.float64],
+        slack: NDArray[np.float64],
+    ) -> None:
+        """Refuse constants that neighbours among the evaluated contexts contradict."""
+        allowed = self._reach(np.diff(contexts, axis=0)) * (1 + EVALUATION_SLACK)
+        with np.errstate(invalid="ignore"):
+            change = np.abs(np.diff(losses, axis=1))
+        wrong = np.argwhere(change > allowed + slack[:, 1:] + slack[:, :-1])
+        if not len(wrong):
+            return
+        row, place = wrong[0].tolist()
+        names = [axis.name for axis in self._system.axes]
+        first, second = (
+            ", ".join(f"{n} = {x:.6g}" for n, x in zip(names, context, strict=True))
+            for context in contexts[place : place + 2]
+        )
+        raise InvalidInputError(
+            "A Lipschitz constant must bound every slope of the loss, but "
+            f"{self.rates.tolist()} does not: a source loses {losses[row, place]:.6g} "
+            f"at {first} and {losses[row, place + 1]:.6g} at {second}."
+        )
+
+    def _loss(
+        self, rows: NDArray[np.int64], contexts: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Losses `(source, context)`, and what rounding may have done to them."""
+        measure, stack = self._rule.measure, self._policies[rows]
+        performance = self._system.scores(measure, stack, contexts)
+        reference = np.zeros(1)
+        if self._rule.reference == "home":
+            reference = self._home[rows][:, :, None]
+        elif self._rule.reference == "best known":
+            optimum = self._system.optimum(contexts)
+            assert optimum is not None
+            reference = optimum
+        losses = self._rule.loss(performance, reference)
+        # Losses are differences: they err by a share of what they are made of.
+        size = np.abs(performance) + np.abs(reference)
+        if self._rule.measure != "performance":
+            size = 1 + size  # an excess over 1
+        elif self._rule.is_relative:
+            size = size / np.abs(reference)
+        known = np.isfinite(losses) & np.isfinite(size)
+        slack = np.where(known, EVALUATION_SLACK * size, 0.0).max(1)
+        return losses.max(1) if self.judge == "worst" else losses.min(1), slack

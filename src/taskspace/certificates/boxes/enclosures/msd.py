@@ -1,0 +1,357 @@
+"""The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure, check_exact
+from taskspace.certificates.boxes.enclosures.intervals import check_magnitude
+from taskspace.certificates.boxes.enclosures.msd_bounds import (
+    COST,
+    RATIO,
+    REGRET,
+    closed_loop,
+    gradient,
+    home_bounds,
+    loss_bounds,
+    middle,
+    plant,
+    point,
+    stability,
+)
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain, Policy
+from taskspace.questions import Question
+from taskspace.systems.base import System
+from taskspace.systems.msd import MassSpringDamper
+
+__all__ = ["MsdEnclosure", "msd_enclosure"]
+
+# Pairs of a source and a box from which on threads are worth it.
+THREAD_PAIRS = 4096
+KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
+
+
+def msd_enclosure(
+    system: System,
+    policies: Policy,
+    sources: NDArray[np.float64],
+    criterion: str,
+    judge: str,
+) -> Enclosure | None:
+    """Bounds for a mass-spring-damper with an infinite horizon; None for others.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"` or `"best"`.
+    """
+    if not isinstance(system, MassSpringDamper) or np.isfinite(system.horizon):
+        return None
+    if criterion not in KINDS:
+        return None  # the bounds of linear families know more criteria
+    return MsdEnclosure(system, policies, sources, criterion=criterion, judge=judge)
+
+
+class MsdEnclosure(Enclosure):
+    """Bounds on the losses of linear gains over boxes of mass-spring-dampers.
+
+    The reference of `regret` and `ratio` is the true optimum of each context.
+
+    Args:
+        system: with an infinite horizon.
+        policies: a stack of gains with leading dims `(source, policy)`.
+        sources: full context rows of the sources, which `signed` compares with.
+        criterion: one of `taskspace.criteria.CRITERIA`.
+        judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
+    """
+
+    def __init__(
+        self,
+        system: MassSpringDamper,
+        policies: Policy,
+        sources: NDArray[np.float64],
+        *,
+        criterion: str,
+        judge: str = "worst",
+    ):
+        check_exact(system)
+        if np.isfinite(system.horizon):
+            raise InvalidInputError(
+                "Bounds over boxes need the infinite horizon, whose cost has a closed "
+                f"form, but got horizon={system.horizon}."
+            )
+        if not isinstance(policies, LinearGain):
+            raise InvalidInputError(
+                f"policies must be LinearGain, but got {type(policies).__name__}."
+            )
+        self.kind = "proof"
+        self.basis = (
+            "interval arithmetic with outward rounding on the closed-form cost and "
+            "optimum of msd-v1, over whole boxes"
+        )
+        self.basis += f"; {system.objective.caution}"
+        question = Question(criterion, judge, epsilon=0.0)
+        self.criterion, self.judge = question.criterion, question.judge
+        self.system, self.policies = system, policies
+        self._weights = (
+            system.position_weight,
+            system.velocity_weight,
+            system.input_weight,
+        )
+        self._gains = np.ascontiguousarray(policies.gain[:, :, 0, :])
+        check_magnitude("weights", self._weights, positive=True)
+        check_magnitude("gains", self._gains)
+        _check_contexts(sources, sources)
+        # What to subtract from the cost; (inf, inf) if unstable at home.
+        self._home = np.zeros((*self._gains.shape[:2], 2))
+        if criterion == "signed":
+            _fill_home(
+                self._gains, np.ascontiguousarray(sources), self._weights, self._home
+            )
+        self._contexts = np.ascontiguousarray(sources)
+        self._options = (KINDS[criterion], judge == "worst", self._weights)
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self._gains)
+
+    @property
+    def n_policies(self) -> int:
+        """Members of each source's family."""
+        return self._gains.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """The same bounds for only these sources, in this order."""
+        part = copy(self)
+        part._gains, part._home = self._rows(sources)
+        rows = np.asarray(sources, np.int64)
+        assert self.policies is not None
+        part._contexts, part.policies = self._contexts[rows], self.policies[rows]
+        return part
+
+    def bounds(
+        self,
+        boxes: Boxes,
+        sources: ArrayLike | None = None,
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Low and high bound on the loss, each with dims `(source, box)`."""
+        _check_contexts(boxes.low, boxes.high)
+        gains, home = self._rows(sources)
+        low = np.empty((len(gains), len(boxes)))
+        high = np.empty_like(low)
+        corners = np.stack([boxes.low, boxes.high], -1)
+
+        def kernel(first: int, stop: int) -> None:
+            part = slice(first, stop)
+            _bound_boxes(
+                gains,
+                home,
+                corners[part],
+                epsilon,
+                self._options,
+                low[:, part],
+                high[:, part],
+            )
+
+        _in_threads(kernel, len(boxes), len(boxes) * len(gains))
+        return low, high
+
+    def pair_bounds(
+        self,
+        boxes: Boxes,
+        sources: NDArray[np.integer],
+        *,
+        epsilon: float = np.nan,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds of source `sources[i]` on `boxes[i]`, one number each."""
+        _check_contexts(boxes.low, boxes.high)
+        rows = np.asarray(sources, np.int64)
+        low = np.empty(len(boxes))
+        high = np.empty_like(low)
+        corners = np.stack([boxes.low, boxes.high], -1)
+
+        def kernel(first: int, stop: int) -> None:
+            part = slice(first, stop)
+            _bound_pairs(
+                self._gains,
+                self._home,
+                rows[part],
+                corners[part],
+                epsilon,
+                self._options,
+                low[part],
+                high[part],
+            )
+
+        _in_threads(kernel, len(boxes), len(boxes))
+        return low, high
+
+    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Relative to where K* changes fast: small stiffness and damping."""
+        del extent
+        return (boxes.high - boxes.low) / (1.0 + boxes.high)
+
+    def slope_bounds(
+        self, boxes: Boxes, sources: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Largest |∂ loss / ∂ axis| of any policy on a box, `(source, box, axis)`.
+
+        For `signed` and `floor` these are the slopes of J. Infinite where a loop may
+        be unstable on the box.
+        """
+        _check_contexts(boxes.low, boxes.high)
+        gains, _ = self._rows(sources)
+        slopes = np.empty((len(gains), len(boxes), 3))
+        corners = np.stack([boxes.low, boxes.high], -1)
+        _bound_slopes(gains, corners, self._options[0], self._weights, slopes)
+        return slopes
+
+    def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64]:
+        """Largest norm of the gradient of J at home, from its closed form."""
+        axes = np.zeros(3, np.bool_)
+        axes[list(live)] = True
+        slopes = np.zeros(self.n_sources)
+        _gradient_norms(self._gains, self._contexts, axes, self._weights, slopes)
+        return slopes
+
+    def _rows(self, sources: ArrayLike | None) -> tuple[NDArray, NDArray]:
+        if sources is None:
+            return self._gains, self._home
+        rows = np.asarray(sources, np.int64)
+        return self._gains[rows], self._home[rows]
+
+
+def _in_threads(kernel: Callable[[int, int], None], n_boxes: int, n_pairs: int) -> None:
+    """Threads where there is work for them: starting them takes a millisecond."""
+    if n_pairs < THREAD_PAIRS:
+        kernel(0, n_boxes)
+    else:
+        over_rows(kernel, n_boxes)
+
+
+def _check_contexts(low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    for column, name in enumerate(("k", "c", "m")):
+        ends = np.concatenate([low[:, column], high[:, column]])
+        check_magnitude(name, ends, positive=name == "m")
+        if (ends < 0).any():
+            raise InvalidInputError(f"0 <= {name} must hold, but got {ends.min():g}.")
+
+
+@njit(cache=True)
+def _fill_home(gains, contexts, weights, home):
+    for s in range(gains.shape[0]):
+        for p in range(gains.shape[1]):
+            gain = (gains[s, p, 0], gains[s, p, 1])
+            context = (contexts[s, 0], contexts[s, 1], contexts[s, 2])
+            home[s, p, 0], home[s, p, 1] = home_bounds(gain, context, weights)
+
+
+@njit(cache=True)
+def _family_bounds(gains, home, box, centre, epsilon, options):
+    """Bounds on the loss of one source's family; exact sides once epsilon decides."""
+    kind, all_policies, weights = options
+    low = -np.inf if all_policies else np.inf
+    high = low
+    for p in range(gains.shape[0]):
+        if home[p, 0] == np.inf:
+            # Unstable at home: no gap to another failure, −inf to anything better.
+            at_least, at_most = -np.inf, 0.0
+        else:
+            gain = (gains[p, 0], gains[p, 1])
+            own = (home[p, 0], home[p, 1])
+            at_least, at_most = loss_bounds(
+                kind, gain, own, box, centre, epsilon, weights
+            )
+        if all_policies:
+            low, high = max(low, at_least), max(high, at_most)
+            if low > epsilon:
+                return low, np.inf
+        else:
+            low, high = min(low, at_least), min(high, at_most)
+            if high <= epsilon:
+                return -np.inf, high
+    return low, high
+
+
+@njit(cache=True)
+def _plants(k, c, m, weights):
+    box = plant(k, c, m, weights)
+    centre = plant(point(middle(k)), point(middle(c)), point(middle(m)), weights)
+    return box, centre
+
+
+@njit(cache=True, nogil=True)
+def _bound_boxes(gains, home, corners, epsilon, options, low, high):
+    for i in range(len(corners)):
+        k = (corners[i, 0, 0], corners[i, 0, 1])
+        c = (corners[i, 1, 0], corners[i, 1, 1])
+        m = (corners[i, 2, 0], corners[i, 2, 1])
+        box, centre = _plants(k, c, m, options[2])
+        for s in range(len(gains)):
+            low[s, i], high[s, i] = _family_bounds(
+                gains[s], home[s], box, centre, epsilon, options
+            )
+
+
+@njit(cache=True, nogil=True)
+def _bound_pairs(gains, home, sources, corners, epsilon, options, low, high):
+    for i in range(len(corners)):
+        k = (corners[i, 0, 0], corners[i, 0, 1])
+        c = (corners[i, 1, 0], corners[i, 1, 1])
+        m = (corners[i, 2, 0], corners[i, 2, 1])
+        box, centre = _plants(k, c, m, options[2])
+        s = sources[i]
+        low[i], high[i] = _family_bounds(
+            gains[s], home[s], box, centre, epsilon, options
+        )
+
+
+@njit(cache=True)
+def _bound_slopes(gains, corners, kind, weights, slopes):
+    for i in range(len(corners)):
+        k = (corners[i, 0, 0], corners[i, 0, 1])
+        c = (corners[i, 1, 0], corners[i, 1, 1])
+        m = (corners[i, 2, 0], corners[i, 2, 1])
+        box = plant(k, c, m, weights)
+        for s in range(gains.shape[0]):
+            slopes[s, i] = 0.0
+            for p in range(gains.shape[1]):
+                gain = (gains[s, p, 0], gains[s, p, 1])
+                if stability(gain, k, c) < 1:
+                    slopes[s, i] = np.inf
+                    break
+                loop = closed_loop(gain, box)
+                by = gradient(kind, gain, box, loop, weights)
+                for axis in range(3):
+                    largest = max(abs(by[axis][0]), abs(by[axis][1]))
+                    slopes[s, i, axis] = max(slopes[s, i, axis], largest)
+
+
+@njit(cache=True)
+def _gradient_norms(gains, contexts, live, weights, slopes):
+    for s in range(len(gains)):
+        k = point(contexts[s, 0])
+        c = point(contexts[s, 1])
+        box = plant(k, c, point(contexts[s, 2]), weights)
+        for p in range(gains.shape[1]):
+            gain = (gains[s, p, 0], gains[s, p, 1])
+            if stability(gain, k, c) < 1:
+                slopes[s] = np.inf
+                break
+            by = gradient(COST, gain, box, closed_loop(gain, box), weights)
+            total = 0.0
+            for axis in range(3):
+                if live[axis]:
+                    total += max(abs(by[axis][0]), abs(by[axis][1])) ** 2
+            slopes[s] = max(slopes[s], np.sqrt(total))

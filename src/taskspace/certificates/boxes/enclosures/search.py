@@ -1,0 +1,226 @@
+"""The search on the cells or nodes of a grid: from large boxes down to single ones.
+
+Written once, for any number of axes and any enclosure. Large boxes decide many cells
+with one bound; what stays undecided is cut along the axis with the most cells. All
+sources go down together, a level at a time, so that compiled bounds of pairs share
+the processors.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.cover.base import Clock
+
+__all__ = ["may_serve_nodes", "serves_cells"]
+
+# A cell that its own bound leaves open is cut this many times before giving up.
+CUTS_IN_CELL = 2
+# Cells of all sources that are decided together: a byte each.
+BLOCK_CELLS = 2**25
+
+
+def serves_cells(
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    *,
+    clock: Clock | None = None,
+) -> Iterator[NDArray[np.bool_]]:
+    """Which sources are certainly within `epsilon` on which cells of a grid.
+
+    Args:
+        enclosure: bounds on the losses.
+        edges: ascending edges of each axis; a single one for a fixed value.
+        epsilon: tolerance.
+        clock: when to stop; cells that are not decided by then count as not served.
+
+    Yields:
+        Blocks of rows with dims `(source, cell)`, cells in C order.
+    """
+    return _search(enclosure, edges, epsilon, clock or Clock(), False, nodes=False)
+
+
+def may_serve_nodes(
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    *,
+    clock: Clock | None = None,
+    undecided: bool = True,
+) -> Iterator[NDArray[np.bool_]]:
+    """Which sources are not shown to exceed `epsilon` at which nodes of a grid.
+
+    Args:
+        enclosure: bounds on the losses.
+        edges: values of each axis.
+        epsilon: tolerance.
+        clock: when to stop.
+        undecided: what to say of nodes that are not decided by then. True is what a
+            lower bound needs.
+
+    Yields:
+        Blocks of rows with dims `(source, node)`, nodes in C order.
+    """
+    clock = clock or Clock()
+    return _search(enclosure, edges, epsilon, clock, undecided, nodes=True)
+
+
+def _search(
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    clock: Clock,
+    undecided: bool,
+    *,
+    nodes: bool,
+) -> Iterator[NDArray[np.bool_]]:
+    grid = [np.ascontiguousarray(e, dtype=np.float64) for e in edges]
+    counts = np.array([len(e) if nodes or len(e) == 1 else len(e) - 1 for e in grid])
+    n_items = int(np.prod(counts))
+    step = max(1, BLOCK_CELLS // n_items)
+    everything = Boxes.points(_nodes(grid)) if nodes else Boxes.from_edges(grid)
+    probe = enclosure.pair_bounds(everything[:1], np.zeros(1, np.int64))
+    for first in range(0, enclosure.n_sources, step):
+        rows = np.arange(first, min(first + step, enclosure.n_sources))
+        if clock.left <= 0:
+            yield np.full((len(rows), n_items), undecided)
+        elif probe is not None:
+            yield _descend(
+                enclosure, rows, grid, counts, epsilon, clock, undecided, nodes
+            )
+        elif nodes:
+            yield enclosure.bounds(everything, rows, epsilon=epsilon)[0] <= epsilon
+        else:
+            yield enclosure.serves(everything, epsilon, rows)
+
+
+def _nodes(edges: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    mesh = np.meshgrid(*edges, indexing="ij")
+    return np.stack([x.ravel() for x in mesh], -1)
+
+
+def _descend(
+    enclosure: Enclosure,
+    rows: NDArray[np.int64],
+    edges: Sequence[NDArray[np.float64]],
+    counts: NDArray[np.int64],
+    epsilon: float,
+    clock: Clock,
+    undecided: bool,
+    nodes: bool,
+) -> NDArray[np.bool_]:
+    """Decide all items of some sources, the whole grid as the first box."""
+    served = np.zeros((len(rows), int(np.prod(counts))), np.bool_)
+    n_axes = len(counts)
+    row = np.arange(len(rows))
+    first = np.zeros((len(rows), n_axes), np.int64)
+    stop = np.repeat(counts[None], len(rows), axis=0)
+    ahead = np.array(
+        [0 if len(e) == n else 1 for e, n in zip(edges, counts, strict=True)]
+    )
+    while len(row):
+        if clock.left <= 0:
+            if undecided:
+                _mark(served, counts, row, first, stop)
+            break
+        # The hull of cells first .. stop − 1, or of nodes with these numbers.
+        low = np.stack([edges[i][first[:, i]] for i in range(n_axes)], -1)
+        high = np.stack(
+            [edges[i][stop[:, i] - 1 + ahead[i]] for i in range(n_axes)], -1
+        )
+        low_bound, high_bound = _pairs(enclosure, Boxes(low, high), rows[row], epsilon)
+        single = (stop - first == 1).all(1)
+        inside = high_bound <= epsilon
+        left = ~(low_bound > epsilon) & ~inside
+        if nodes:
+            inside |= single & left
+        _mark(served, counts, row[inside], first[inside], stop[inside])
+        alone = np.flatnonzero(single & left) if not nodes else np.empty(0, np.int64)
+        if len(alone):
+            held = _cut_cells(
+                enclosure, Boxes(low[alone], high[alone]), rows[row[alone]], epsilon
+            )
+            alone = alone[held]
+            _mark(served, counts, row[alone], first[alone], stop[alone])
+        again = np.flatnonzero(left & ~single)
+        row, first, stop = row[again], first[again], stop[again]
+        axis = (stop - first).argmax(1)
+        at = np.arange(len(row))
+        middle = (first[at, axis] + stop[at, axis]) // 2
+        left_stop, right_first = stop.copy(), first.copy()
+        left_stop[at, axis] = middle
+        right_first[at, axis] = middle
+        row = np.concatenate([row, row])
+        first = np.concatenate([first, right_first])
+        stop = np.concatenate([left_stop, stop])
+    return served
+
+
+@njit(cache=True)
+def _mark(served, counts, row, first, stop):
+    """Set all items of the boxes `first .. stop − 1` of some rows, in C order."""
+    last = len(counts) - 1
+    index = np.empty(last + 1, np.int64)
+    for b in range(len(row)):
+        index[:] = first[b]
+        going = True
+        while going:
+            item = 0
+            for a in range(last):
+                item = (item + index[a]) * counts[a + 1]
+            served[row[b], item + first[b, last] : item + stop[b, last]] = True
+            # The next line of items: count up over all axes but the last.
+            a = last - 1
+            while a >= 0:
+                index[a] += 1
+                if index[a] < stop[b, a]:
+                    break
+                index[a] = first[b, a]
+                a -= 1
+            going = a >= 0
+
+
+def _cut_cells(
+    enclosure: Enclosure,
+    cells: Boxes,
+    sources: NDArray[np.int64],
+    epsilon: float,
+) -> NDArray[np.bool_]:
+    """Whether each source is within epsilon on all of its cell, in smaller parts."""
+    failed = np.zeros(len(cells), np.bool_)
+    owner = np.arange(len(cells))
+    parts = cells
+    extent = cells.extent
+    for _ in range(CUTS_IN_CELL):
+        # One context that may exceed epsilon ends it: no cut will help.
+        at_centre = _pairs(
+            enclosure, Boxes.points(parts.centre), sources[owner], epsilon
+        )[1]
+        failed[owner[~(at_centre <= epsilon)]] = True
+        keep = np.flatnonzero(~failed[owner])
+        parts, owner = parts[keep], owner[keep]
+        if not len(owner):
+            break
+        axis = enclosure.widths(parts, extent).argmax(1)
+        children, parent = parts.split(axis)
+        owner = owner[parent]
+        low, high = _pairs(enclosure, children, sources[owner], epsilon)
+        failed[owner[low > epsilon]] = True
+        keep = np.flatnonzero(~(high <= epsilon) & ~failed[owner])
+        parts, owner = children[keep], owner[keep]
+        if not len(owner):
+            break
+    failed[owner] = True
+    return ~failed
+
+
+def _pairs(
+    enclosure: Enclosure, boxes: Boxes, sources: NDArray[np.int64], epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    found = enclosure.pair_bounds(boxes, sources, epsilon=epsilon)
+    assert found is not None
+    return found

@@ -1,0 +1,160 @@
+"""The gate between a table and proofs about its system: they must not contradict.
+
+Bounds over boxes are made from the system's formulas, a table from its `performance`.
+Where both speak of the same source at the same context, the loss of the table must lie
+within the bounds, and where a cover of the box names a source at a node of the table,
+the table must say that this source serves it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.certificates.boxes.check import CERTIFIED, ContinuumCover
+from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.lipschitz import EVALUATION_SLACK
+from taskspace.certificates.setting import Setting
+from taskspace.certificates.statements.words import context_words
+from taskspace.cover.base import Clock
+from taskspace.errors import ContradictionError
+
+__all__ = ["TableGate"]
+
+# Pairs of a source and a node that are bounded before the gate looks at the clock.
+PAIRS_AT_ONCE = 2**13
+# Pairs of a node and a box that are compared at once.
+PLACES_AT_ONCE = 2**22
+
+
+class TableGate:
+    """Compares the losses of a table with bounds on them, at the nodes.
+
+    Only what calls itself a proof is held against the table, and only a table whose
+    numbers are no means over episodes: these err by chance.
+
+    Args:
+        setting: with a system and targets; the table is the one that is compared.
+        enclosure: bounds on the losses of the table's sources.
+    """
+
+    def __init__(self, setting: Setting, enclosure: Enclosure):
+        system, targets = setting.system, setting.targets
+        assert system is not None
+        assert targets is not None
+        self._setting, self._enclosure = setting, enclosure
+        self._axes = [axis.name for axis in system.axes]
+        self._nodes = system.contexts(targets)
+        table, rule = setting.table, setting.question.rule
+        self._is_open = enclosure.kind == "proof" and setting.provenance != "sampled"
+        # Against the best of the table losses are too small, never too large.
+        own = rule.reference != "best known"
+        self._two_sided = own or table.attrs.get("best_known_kind") == "optimum"
+        self._unknown = setting.question.without_reference(table)
+        self._seen = np.zeros(table.sizes["source"], np.bool_)
+
+    @property
+    def n_compared(self) -> int:
+        """Pairs of a source and a node whose loss lies within its bounds."""
+        return int(self._seen.sum()) * len(self._nodes)
+
+    def compare(self, sources: ArrayLike, clock: Clock | None = None) -> None:
+        """Refuse a loss of the table that its bounds exclude.
+
+        Args:
+            sources: whose losses, at every node.
+            clock: when to stop; everything is compared without one.
+        """
+        wanted = np.unique(np.asarray(sources, np.int64))
+        wanted = wanted[~self._seen[wanted]] if self._is_open else wanted[:0]
+        points = Boxes.points(self._nodes)
+        step = max(1, PAIRS_AT_ONCE // max(1, len(self._nodes)))
+        for first in range(0, len(wanted), step):
+            if clock is not None and clock.left <= 0:
+                break
+            some = wanted[first : first + step]
+            low, high = self._enclosure.bounds(points, some)
+            losses, slack = self._losses(some)
+            wrong = losses > high + slack
+            if self._two_sided:
+                wrong |= losses < low - slack
+            for row, node in np.argwhere(wrong)[:1]:
+                self._contradict(
+                    int(some[row]),
+                    int(node),
+                    float(losses[row, node]),
+                    f"it must lie in [{low[row, node]:.10g}, {high[row, node]:.10g}]",
+                )
+            self._seen[some] = True
+
+    def check_map(self, cover: ContinuumCover) -> None:
+        """Refuse a cover whose map names a source that the table refutes at a node.
+
+        Args:
+            cover: of the box, with sources of the table.
+        """
+        if not self._is_open:
+            return
+        self.compare(cover.sources)
+        for node, box in self._places(cover):
+            sources = cover.assignment[box]
+            rows, number = np.unique(sources, return_inverse=True)
+            losses, slack = self._losses(rows)
+            loss = losses[number.reshape(-1), node]
+            limit = cover.loss_bound[box] + slack[number.reshape(-1), node]
+            for wrong in np.flatnonzero(loss > limit)[:1]:
+                self._contradict(
+                    int(sources[wrong]),
+                    int(node[wrong]),
+                    float(loss[wrong]),
+                    f"it is at most {cover.loss_bound[box[wrong]]:.10g}",
+                )
+
+    def _places(
+        self, cover: ContinuumCover
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Pairs of a node and a certified box that holds it."""
+        boxes = np.flatnonzero(cover.status == CERTIFIED)
+        step = max(1, PLACES_AT_ONCE // max(1, len(boxes)))
+        low, high = cover.boxes.low[boxes], cover.boxes.high[boxes]
+        for first in range(0, len(self._nodes), step):
+            rows = self._nodes[first : first + step]
+            inside = np.ones((len(rows), len(boxes)), np.bool_)
+            for axis in range(rows.shape[1]):
+                value = rows[:, axis, None]
+                inside &= (low[:, axis] <= value) & (value <= high[:, axis])
+            node, box = np.nonzero(inside)
+            if len(node):
+                yield node + first, boxes[box]
+
+    def _losses(
+        self, sources: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Losses of the table, and what rounding may have done to them."""
+        table, question = self._setting.table, self._setting.question
+        losses = np.concatenate(
+            [question.rows(table, slice(int(s), int(s) + 1)) for s in sources]
+        )
+        losses[:, self._unknown] = np.nan  # the table says nothing there
+        size = np.abs(losses)
+        if question.rule.is_relative:
+            size = size + 2.0
+        elif question.rule.reference == "best known":
+            size = size + 2 * np.abs(table["best_known"].values)
+        elif question.rule.reference == "home":
+            home = np.abs(table["home_performance"].values[sources])
+            home = np.where(np.isfinite(home), home, 0.0).max(1)
+            size = size + 2 * home[:, None]
+        return losses, np.where(np.isfinite(size), EVALUATION_SLACK * size, 0.0)
+
+    def _contradict(self, source: int, node: int, loss: float, bound: str) -> None:
+        context = dict(zip(self._axes, self._nodes[node].tolist(), strict=True))
+        raise ContradictionError(
+            "Table and bounds contradict each other: at "
+            f"{context_words(context, self._axes)} the "
+            f"{self._setting.question.criterion} of source {source} is {loss:.10g} by "
+            f"the table, and {bound} by {self._enclosure.basis}. So nothing is "
+            "certified. Make the table anew with this system and these policies. If "
+            "they are the same, `performance` of the system computes something else "
+            "than the bounds are about."
+        )

@@ -1,0 +1,196 @@
+"""Few sources for a whole box, with bounds on how few could do.
+
+How the sources are found is in `taskspace.certificates.boxes.shrink`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.certificates.boxes.check import (
+    UNCOVERED,
+    ContinuumCover,
+    box_edges,
+)
+from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
+from taskspace.certificates.boxes.shrink import BoxSearch
+from taskspace.certificates.statements.base import Bound
+from taskspace.certificates.statements.words import few_sentence, hopeless_sentence
+from taskspace.cover import lower_bounds
+from taskspace.cover.base import Clock
+from taskspace.errors import InvalidInputError
+from taskspace.sets import pack
+from taskspace.spaces import Space
+from taskspace.systems.base import System
+
+__all__ = ["MAX_CANDIDATES", "certified_cover"]
+
+# Pairs of a source and a node that fit into memory as bits.
+MAX_NODE_PAIRS = 2**28
+QUICK_BOUNDS = ("size", "packing", "dual ascent")
+MAX_CANDIDATES = 1000
+"""Sources among which `certified_cover` chooses by default, at most."""
+
+
+def certified_cover(
+    enclosure: Enclosure,
+    system: System,
+    space: Space,
+    epsilon: float,
+    *,
+    time_limit: float = 20.0,
+    n_cells: int | None = None,
+    max_boxes: int = 200_000,
+    max_depth: int = 12,
+    candidates: ArrayLike | None = None,
+    suggestions: Iterable[ArrayLike] = (),
+    seed: int = 0,
+) -> ContinuumCover:
+    """Few sources whose tolerance sets certainly cover the whole box of a space.
+
+    Some selection is proven first, if need be a larger one with slack; then fewer
+    sources are looked for while there is time.
+
+    Args:
+        enclosure: bounds on the losses of all sources.
+        system: the tasks.
+        space: its box is what gets covered.
+        epsilon: tolerance.
+        time_limit: seconds for all of it; what is decided late stays open.
+        n_cells: see `box_edges`.
+        max_boxes: see `certify_cover`.
+        max_depth: see `certify_cover`.
+        candidates: sources to choose from. By default all of them up to
+            `MAX_CANDIDATES`, beyond that as many, evenly spread, unless these leave
+            a cell that no single one serves.
+        suggestions: selections to try as well, such as covers of the grid for
+            smaller tolerances, those with the most slack first; their sources become
+            candidates too. Each is asked for when it is needed.
+        seed: of the cover engine.
+
+    Returns:
+        The cover, checked by `certify_cover`. Its values tell two lower bounds apart:
+        `lower_bound` holds for all sources of the enclosure,
+        `lower_bound_candidates` for those among which this search chose.
+    """
+    enclosure.question(epsilon)  # refuses a tolerance without meaning
+    clock = Clock(time_limit)
+    if enclosure.n_sources == 0:
+        raise InvalidInputError("There must be at least one source, but got none.")
+    pool = _candidates(enclosure, candidates)
+    search = BoxSearch(
+        enclosure,
+        pool,
+        box_edges(system, space, n_cells),
+        tuple(axis.name for axis in system.axes),
+        epsilon,
+        clock,
+        max_boxes=max_boxes,
+        max_depth=max_depth,
+        seed=seed,
+    )
+    search.prove_first(suggestions)
+    search.shrink(Clock(0.3 * clock.left))
+    search.bound_at_nodes(Clock(0.2 * clock.left))
+    if not search.holds:
+        search.close_gaps(Clock(0.4 * clock.left))
+    if not search.holds:
+        may_grow = candidates is None and len(search.pool) < enclosure.n_sources
+        search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
+    search.close_gaps(clock)
+    found = search.finish()
+    every = search.bound
+    if len(search.pool) < enclosure.n_sources:
+        every = _bound_of_all(enclosure, search.edges, epsilon, clock)
+    return _with_bounds(enclosure, found, search.pool, search.bound, every, epsilon)
+
+
+def _bound_of_all(
+    enclosure: Enclosure,
+    edges: Sequence[NDArray[np.float64]],
+    epsilon: float,
+    clock: Clock,
+) -> int:
+    """A lower bound over every source, as far as there is time and memory for it."""
+    n_nodes = int(np.prod([len(e) for e in edges]))
+    if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
+        return 1
+    sets = pack(may_serve_nodes(enclosure, edges, epsilon, clock=clock))
+    if clock.left <= 0:
+        return 1
+    quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=clock.left)
+    return max(1, *(int(found.value) for found in quick))
+
+
+def _with_bounds(
+    enclosure: Enclosure,
+    found: ContinuumCover,
+    pool: NDArray[np.int64],
+    bound: int,
+    every: int,
+    epsilon: float,
+) -> ContinuumCover:
+    """The cover with its bounds, each with what it ranges over."""
+    holds = found.certificate.holds
+    n_sources = enclosure.n_sources
+    values = found.certificate.values | {
+        "n_sources": n_sources,
+        "lower_bound": every,
+        "lower_bound_scope": f"all {n_sources} sources",
+        "optimal": holds and every >= found.size,
+        "n_candidates": len(pool),
+        "lower_bound_candidates": bound,
+        "optimal_among_candidates": holds and bound >= found.size,
+    }
+    why = found.certificate.why
+    if holds and bound >= found.size:
+        why = f"{why} {few_sentence(found.size, bound, len(pool), n_sources)}"
+    hopeless = _hopeless(enclosure, found, epsilon)
+    bounds = [*found.certificate.bounds]
+    if hopeless is not None:
+        context = dict(zip(found.axes, hopeless.tolist(), strict=True))
+        values["uncoverable_context"] = context
+        live = [found.axes[i] for i in np.flatnonzero(found.boxes.extent > 0)]
+        why = hopeless_sentence(
+            n_sources, found.size, found.shares, context, live or found.axes
+        )
+    else:
+        # Where some part of the box has no source, bounds are about the rest alone.
+        bounds += [
+            Bound("lower", bound, "box", "candidates"),
+            Bound("lower", every, "box", "table"),
+        ]
+        if holds:
+            bounds.append(Bound("upper", found.size, "box", "candidates"))
+    certificate = replace(
+        found.certificate, why=why, values=values, bounds=tuple(bounds)
+    )
+    return replace(found, certificate=certificate, lower_bound=every)
+
+
+def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
+    if given is not None:
+        return np.unique(np.asarray(given, np.int64))
+    n = enclosure.n_sources
+    if n <= MAX_CANDIDATES:
+        return np.arange(n)
+    # An irrational step spreads over both axes of a grid; a whole one need not.
+    places = np.arange(MAX_CANDIDATES) * (n / MAX_CANDIDATES)
+    jitter = (np.arange(MAX_CANDIDATES) * 0.6180339887498949) % 1.0
+    return np.unique((places + jitter * (n / MAX_CANDIDATES)).astype(np.int64))
+
+
+def _hopeless(
+    enclosure: Enclosure, found: ContinuumCover, epsilon: float
+) -> NDArray[np.float64] | None:
+    """A context at which every candidate certainly exceeds epsilon, if one is known."""
+    centre = found.boxes[found.status == UNCOVERED].centre
+    centre = centre[:: max(1, len(centre) // 200)]
+    if not len(centre):
+        return None
+    low, _ = enclosure.bounds(Boxes.points(centre), epsilon=epsilon)
+    failing = np.flatnonzero((low > epsilon).all(0))
+    return centre[failing[0]] if len(failing) else None

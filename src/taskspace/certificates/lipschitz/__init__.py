@@ -1,0 +1,1 @@
+"""What Lipschitz constants show between the nodes of a grid."""

@@ -1,0 +1,222 @@
+"""Is a given Lipschitz constant possible? Against every pair of targets known.
+
+A constant that two known losses contradict proves nothing, so it is refused with the
+two contexts. One that nothing contradicts is still only as good as the user's word.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.statements.words import context_words
+from taskspace.cover.base import Clock
+from taskspace.errors import InvalidInputError
+from taskspace.performance import family_rows, row_blocks
+from taskspace.questions import Question
+from taskspace.spaces import Space
+
+__all__ = ["RateCheck", "refute_rates"]
+
+# Losses err by this share of the scores they are made of, far above rounding.
+SLACK = 1e-9
+# Sources whose pairs are looked at between two looks at the clock.
+ROWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class RateCheck:
+    """How many pairs of losses a constant was checked against.
+
+    Args:
+        n_checked: pairs of targets, counted once for every source.
+        n_known: all such pairs of the table.
+    """
+
+    n_checked: int
+    n_known: int
+
+    @property
+    def sentence(self) -> str:
+        """The count for people."""
+        if self.n_checked >= self.n_known:
+            return f"none of the {self.n_known:,} pairs of known losses contradicts it"
+        return (
+            f"{self.n_checked:,} of {self.n_known:,} pairs of known losses do not "
+            "contradict it, and time was up for the others"
+        )
+
+
+def refute_rates(
+    table: xr.Dataset,
+    question: Question,
+    targets: Space,
+    rates: NDArray[np.float64],
+    *,
+    clock: Clock,
+) -> RateCheck:
+    """Refuse Lipschitz constants that two known losses contradict.
+
+    Every pair of targets, for every source. With one constant an axis, or on a
+    line, neighbours on a grid stand for all pairs: between any two nodes there is a
+    way of steps along the axes that is as long as their distance.
+
+    Args:
+        table: a performance table.
+        question: which losses.
+        targets: contexts of its targets.
+        rates: one number (Euclidean norm), or one an axis of `targets`.
+        clock: when to stop; neighbours are checked in any case.
+
+    Raises:
+        InvalidInputError: naming the two contexts.
+    """
+    points = np.ascontiguousarray(targets.points)
+    n = len(points)
+    n_known = n * (n - 1) // 2 * table.sizes["source"]
+    first, second = _neighbours(points)
+    for rows in row_blocks(table):
+        losses, sizes = _losses(table, question, rows)
+        margin = _reach(points[first] - points[second], rates)
+        with np.errstate(invalid="ignore"):
+            step = np.abs(losses[:, first] - losses[:, second])
+        allowed = margin * (1 + SLACK) + SLACK * (sizes[:, first] + sizes[:, second])
+        bad = np.argwhere(step > allowed)
+        if len(bad):
+            row, pair = bad[0].tolist()
+            pair = int(first[pair]), int(second[pair])
+            _refuse(losses[row], rows.start + row, pair, targets, rates)
+    if len(first) and (rates.ndim or points.shape[1] == 1):
+        return RateCheck(n_known, n_known)
+    n_rows = 0
+    for rows in row_blocks(table):
+        losses, sizes = _losses(table, question, rows)
+        for start in range(0, len(losses), ROWS_AT_ONCE):
+            if clock.left <= 0:
+                return RateCheck(n_rows * n * (n - 1) // 2, n_known)
+            part = slice(start, start + ROWS_AT_ONCE)
+            found = np.full((len(losses[part]), 2), -1, np.int64)
+            _all_pairs(losses[part], sizes[part], points, rates, found)
+            bad = np.flatnonzero(found[:, 0] >= 0)
+            if len(bad):
+                row = start + int(bad[0])
+                pair = int(found[bad[0], 0]), int(found[bad[0], 1])
+                _refuse(losses[row], rows.start + row, pair, targets, rates)
+            n_rows += len(found)
+    return RateCheck(n_known, n_known)
+
+
+def _refuse(
+    losses: NDArray[np.float64],
+    source: int,
+    pair: tuple[int, int],
+    targets: Space,
+    rates: NDArray[np.float64],
+) -> None:
+    names = tuple(targets.names)
+    places = [
+        context_words(dict(zip(names, targets.points[i], strict=True)), names)
+        for i in pair
+    ]
+    distance = float(np.linalg.norm(targets.points[pair[0]] - targets.points[pair[1]]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        slope = abs(losses[pair[0]] - losses[pair[1]]) / distance
+    raise InvalidInputError(
+        "A Lipschitz constant must bound every slope of the loss, but "
+        f"{rates.tolist()} does not: source {source} loses {losses[pair[0]]:.6g} at "
+        f"{places[0]} and {losses[pair[1]]:.6g} at {places[1]}, a slope of "
+        f"{slope:.6g}. Give one that holds for every source, or none."
+    )
+
+
+def _losses(
+    table: xr.Dataset, question: Question, rows: slice
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Losses, and the size of the scores that they are differences of."""
+    losses = question.rows(table, rows)
+    rule = question.rule
+    if rule.is_relative:
+        sizes = 1 + np.abs(losses)
+    else:
+        sizes = np.abs(family_rows(table, question.judge, rows))
+        if rule.reference == "best known":
+            sizes = sizes + np.abs(table["best_known"].values)
+        elif rule.reference == "home":
+            sizes = sizes + np.abs(losses)
+    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+    return np.ascontiguousarray(losses), np.ascontiguousarray(sizes)
+
+
+def _reach(
+    steps: NDArray[np.float64], rates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How much a loss may change over these steps."""
+    if rates.ndim:
+        return np.abs(steps) @ rates
+    return np.linalg.norm(steps, axis=1) * rates
+
+
+def _neighbours(
+    points: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of neighbours along the axes; none if the points are no whole grid."""
+    values = [np.unique(column) for column in points.T]
+    shape = tuple(map(len, values))
+    none = np.empty(0, np.int64)
+    if np.prod(shape) != len(points):
+        return none, none
+    place = np.full(shape, -1, np.int64)
+    index = tuple(
+        np.searchsorted(v, column) for v, column in zip(values, points.T, strict=True)
+    )
+    place[index] = np.arange(len(points))
+    if (place < 0).any():
+        return none, none
+    pairs = [
+        (
+            np.take(place, range(n - 1), axis).ravel(),
+            np.take(place, range(1, n), axis).ravel(),
+        )
+        for axis, n in enumerate(shape)
+    ]
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    return first, second
+
+
+def _all_pairs(losses, sizes, points, rates, found) -> None:
+    per_axis = rates.ndim == 1
+    constants = np.atleast_1d(rates).astype(np.float64)
+
+    def kernel(first: int, stop: int) -> None:
+        part = slice(first, stop)
+        _contradictions(
+            losses[part], sizes[part], points, constants, per_axis, found[part]
+        )
+
+    over_rows(kernel, len(losses))
+
+
+@njit(cache=True, nogil=True)
+def _contradictions(losses, sizes, points, rates, per_axis, found):
+    """The first pair of each row whose losses differ by more than is allowed."""
+    for s in range(len(losses)):
+        for i in range(len(points)):
+            if found[s, 0] >= 0:
+                break
+            for j in range(i):
+                step = abs(losses[s, i] - losses[s, j])
+                if not step > 0.0:
+                    continue
+                reach = 0.0
+                for a in range(points.shape[1]):
+                    width = points[i, a] - points[j, a]
+                    reach += abs(width) * rates[a] if per_axis else width * width
+                if not per_axis:
+                    reach = np.sqrt(reach) * rates[0]
+                slack = SLACK * (reach + sizes[s, i] + sizes[s, j])
+                if step > reach + slack:
+                    found[s, 0], found[s, 1] = j, i
+                    break

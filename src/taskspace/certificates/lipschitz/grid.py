@@ -1,0 +1,244 @@
+r"""From covered nodes to a covered box: the radius rule and the margin rule.
+
+Both need a distance from every context to its nearest node. The radius rule is for
+balls: nodes covered by balls of radius r − δ ⇒ the box covered by balls of radius r
+(the printed proposition has it the other way round). The margin rule is for any
+tolerance set: $loss(node) \le \epsilon - \Lambda \delta$ ⇒ loss ≤ ε on the node's
+whole cell, with Λ a two-point Lipschitz constant of the loss there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+
+from taskspace.certificates.paper.rates import distances
+from taskspace.certificates.statements.base import Certificate, CertificateKind
+from taskspace.errors import InvalidInputError
+from taskspace.spaces import Space
+
+__all__ = [
+    "MarginRule",
+    "cell_radii",
+    "estimate_rates",
+    "margin_rule",
+    "radius_rule",
+]
+
+# Enlarges δ and Λδ by far more than rounding takes off them.
+ENLARGE = 1 + 1e-12
+
+
+def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
+    """The values of each axis if the contexts are all their combinations, else None.
+
+    Steps need not be even, and the contexts may be in any order.
+
+    Args:
+        space: contexts.
+    """
+    values = tuple(np.unique(column) for column in space.points.T)
+    if np.prod([float(len(v)) for v in values]) != space.size:
+        return None
+    return values if len(np.unique(space.points, axis=0)) == space.size else None
+
+
+def _places(
+    space: Space,
+) -> tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.intp], ...]]:
+    """Values of the axes, and where on them each context is."""
+    values = axis_values(space)
+    if values is None:
+        raise InvalidInputError(
+            "Contexts must be all combinations of some values of each axis for a "
+            f"statement about the space between them, but these {space.size} are not."
+        )
+    columns = zip(values, space.points.T, strict=True)
+    return values, tuple(np.searchsorted(v, column) for v, column in columns)
+
+
+def cell_radii(grid: Space) -> NDArray[np.float64]:
+    """How far each node's cell reaches on each axis, shape `(node, axis)`.
+
+    The cell of a node holds the contexts of the box that are nearer to it than to
+    any other node of the axis: up to half way to its neighbours.
+
+    Args:
+        grid: all combinations of some values of each axis.
+    """
+    values, places = _places(grid)
+    reaches = []
+    for v, place in zip(values, places, strict=True):
+        half = np.diff(v) / 2
+        left = np.concatenate([[0.0], half])
+        right = np.concatenate([half, [0.0]])
+        reaches.append((np.maximum(left, right) * ENLARGE)[place])
+    return np.stack(reaches, -1)
+
+
+def radius_rule(grid: Space, centres: ArrayLike, radius: float) -> Certificate:
+    """Whether balls around some centres certainly cover the whole box of a grid.
+
+    Args:
+        grid: its nodes are checked with balls of radius `radius − δ`, δ half the
+            diagonal of each node's cell.
+        centres: centres of the balls, shape `(ball, n_axes)`.
+        radius: of the balls.
+
+    Returns:
+        A proof, or a certificate that does not hold and names an open node.
+    """
+    points = np.atleast_2d(np.asarray(centres, np.float64))
+    if points.shape[1] != len(grid.names):
+        raise InvalidInputError(
+            f"centres must have {len(grid.names)} columns, but have shape "
+            f"{points.shape}."
+        )
+    delta = np.linalg.norm(cell_radii(grid), axis=1) * ENLARGE
+    nearest = distances(grid.points, points).min(1) * ENLARGE
+    covered = nearest <= radius - delta
+    values = {
+        "radius": radius,
+        "delta": float(delta.max()),
+        "n_balls": len(points),
+        "n_nodes": grid.size,
+        "n_open": int((~covered).sum()),
+    }
+    if covered.all():
+        why = "Every node is within r − δ of a centre, so every context is within r."
+        return Certificate(
+            "radius rule", True, "proof", why, values, "every context of the box"
+        )
+    node = grid.points[int(np.flatnonzero(~covered)[0])].tolist()
+    values["open_node"] = dict(zip(grid.names, node, strict=True))
+    why = f"{values['n_open']} nodes are not within r − δ of any centre."
+    return Certificate("radius rule", False, "proof", why, values)
+
+
+@dataclass(frozen=True)
+class MarginRule:
+    """What the margin rule certifies.
+
+    Args:
+        certificate: holds iff every node's cell is certified.
+        certified: which nodes' cells are.
+        margin: Λδ of each node, for the source that serves its cell best.
+    """
+
+    certificate: Certificate
+    certified: NDArray[np.bool_]
+    margin: NDArray[np.float64]
+
+
+def margin_rule(
+    grid: Space,
+    losses: ArrayLike,
+    epsilon: float,
+    rates: ArrayLike,
+    *,
+    kind: CertificateKind,
+    basis: str,
+) -> MarginRule:
+    """Which cells are covered because their node is, with a margin.
+
+    Args:
+        grid: of the targets.
+        losses: of the selected sources at each node, shape `(source, node)`; one of
+            them must keep the margin.
+        epsilon: tolerance.
+        rates: Λ, two-point Lipschitz constants of those losses: one number for the
+            Euclidean norm, or one for each axis, which may differ from node to node
+            (`(node, axis)`) and by source (`(source, node, axis)`). A rate of a node
+            must hold on its whole cell.
+        kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated.
+        basis: where Λ comes from.
+    """
+    if np.isnan(epsilon):
+        raise InvalidInputError("epsilon must be a number, but got NaN.")
+    loss = np.atleast_2d(np.asarray(losses, np.float64))
+    slope = np.asarray(rates, np.float64)
+    if loss.shape[1:] != (grid.size,) or np.isnan(loss).any():
+        raise InvalidInputError(
+            f"losses must hold a number for each of {grid.size} nodes, but have "
+            f"shape {loss.shape}."
+        )
+    if not (slope >= 0).all():
+        raise InvalidInputError(f"rates >= 0 must hold, but got {slope.min()}.")
+    reach = cell_radii(grid)
+    if slope.ndim == 0:
+        margin = np.linalg.norm(reach, axis=1) * slope * ENLARGE
+    else:
+        margin = (reach * slope).sum(-1) * ENLARGE
+    with np.errstate(invalid="ignore"):
+        total = np.where(np.isinf(margin), np.inf, loss + margin)
+    best = total.argmin(0)
+    nodes = np.arange(grid.size)
+    certified = total[best, nodes] <= epsilon
+    margin = np.broadcast_to(margin, total.shape)[best, nodes]
+    n_open = int((~certified).sum())
+    values = {
+        "epsilon": epsilon,
+        "n_nodes": grid.size,
+        "n_open": n_open,
+        "largest_margin": float(margin.max()),
+        "largest_loss": float(loss.min(0).max()),
+    }
+    holds = n_open == 0
+    why = (
+        f"Every node keeps a margin of Λδ, so every context is within epsilon. {basis}"
+        if holds
+        else f"{n_open} cells are open: their nodes keep no margin of Λδ. {basis}"
+    )
+    if kind == "estimate":
+        why += " Λ is an estimate, so this is one too."
+    return MarginRule(
+        Certificate(
+            "margin rule", holds, kind, why, values, "every context of the box"
+        ),
+        certified,
+        margin,
+    )
+
+
+def estimate_rates(
+    grid: Space, losses: ArrayLike, *, safety: float = 1.5
+) -> NDArray[np.float64]:
+    """An estimate of Λ around each node: the largest step to or beside a neighbour.
+
+    A sample can miss the steepest place, so what rests on it is an estimate.
+
+    Args:
+        grid: of the targets.
+        losses: of some sources at the nodes, shape `(source, node)`.
+        safety: factor on what was seen.
+
+    Returns:
+        Rates with dims `(source, node, axis)`; infinite next to a failure.
+    """
+    axes, places = _places(grid)
+    given = np.atleast_2d(np.asarray(losses, np.float64))
+    values = np.empty((len(given), *map(len, axes)))
+    values[:, *places] = given
+    rates = np.zeros((*values.shape, len(axes)))
+    for i, axis in enumerate(axes):
+        n = len(axis)
+        if n == 1:
+            continue
+        shape = [1] * values.ndim
+        shape[i + 1] = n - 1
+        with np.errstate(invalid="ignore"):
+            step = np.abs(np.diff(values, axis=i + 1))
+        step = np.where(np.isnan(step), np.inf, step)
+        quotient = step / np.diff(axis).reshape(shape)
+        # Each node takes the steps on both sides, then the largest around it.
+        ends = [(0, 0)] * values.ndim
+        ends[i + 1] = (1, 1)
+        padded = np.pad(quotient, ends)
+        both = np.maximum(
+            np.take(padded, np.arange(n), i + 1),
+            np.take(padded, np.arange(1, n + 1), i + 1),
+        )
+        size = [1] + [3] * len(axes)
+        rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
+    return rates[:, *places]

@@ -1,0 +1,1 @@
+"""The paper's own objects: loss rates, balls, volumes, smoothness."""

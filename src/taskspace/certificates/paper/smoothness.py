@@ -1,0 +1,214 @@
+r"""Model smoothness against performance smoothness, for tabular families.
+
+Proposition 2 of the paper: where the start distribution is fixed, γ < 1 and rewards
+are bounded, $L_{perf}(\Pi) \le L_{model} = \frac{L_r}{1 - \gamma} + \frac{\gamma L_p
+R_{max}}{(1 - \gamma)^2}$. How many more policies the model asks for than performance
+does is `compare_covers`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.paper.balls import SHRINK
+from taskspace.certificates.statements.base import Certificate
+from taskspace.cover import Cover, minimum_cover
+from taskspace.errors import InvalidInputError
+from taskspace.performance import evaluate_policies
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.sets import TargetSets, pack
+from taskspace.spaces import Points
+from taskspace.systems.tabular import TabularFamily
+
+__all__ = [
+    "CoverComparison",
+    "ModelSmoothness",
+    "compare_covers",
+    "model_sets",
+    "model_smoothness",
+    "performance_smoothness",
+    "smoothness_certificate",
+]
+
+
+@dataclass(frozen=True)
+class ModelSmoothness:
+    r"""Lipschitz constants of a tabular family's model in its context.
+
+    Args:
+        kernel: $L_p$, of $p^\theta(\cdot | s, a)$ in the 1-norm, over all s and a.
+        reward: $L_r$, of $r^\theta(s, a)$.
+        reward_max: $R_{max}$.
+        model: $L_{model}$, which no |J(θ1, π) − J(θ2, π)| / |θ1 − θ2| exceeds.
+        formula: how `model` follows from the others.
+    """
+
+    kernel: float
+    reward: float
+    reward_max: float
+    model: float
+    formula: str
+
+
+def model_smoothness(
+    family: TabularFamily, *, allow_horizon: bool = False
+) -> ModelSmoothness:
+    r"""$L_p$, $L_r$, $R_{max}$ and $L_{model}$ of a family.
+
+    Args:
+        family: must have a fixed start distribution and a discount, or this is
+            refused.
+        allow_horizon: for a finite horizon T use $T L_r + \frac{T(T-1)}{2} L_p
+            R_{max}$ instead of refusing; same proof, summed over steps.
+    """
+    start = np.asarray(family.start)
+    if (start != start[0]).any():
+        raise InvalidInputError(
+            "The start distribution must be the same in every context for L_model to "
+            f"bound performance, but in {family.name!r} it differs by up to "
+            f"{abs(start - start[0]).max():g}."
+        )
+    if family.discount is None and not allow_horizon:
+        raise InvalidInputError(
+            "gamma < 1 must hold for L_model, but "
+            f"{family.name!r} has a horizon of {family.horizon} and no discount. "
+            "allow_horizon=True uses the bound for a finite horizon instead."
+        )
+    kernel = _lipschitz(family, np.asarray(family.transitions), norm_last=True)
+    reward = _lipschitz(family, np.asarray(family.rewards), norm_last=False)
+    reward_max = float(abs(np.asarray(family.rewards)).max())
+    if family.discount is not None:
+        gamma = family.discount
+        model = reward / (1 - gamma) + gamma * kernel * reward_max / (1 - gamma) ** 2
+        formula = "L_r / (1 - gamma) + gamma L_p R_max / (1 - gamma)^2"
+    else:
+        steps = int(family.horizon or 0)
+        model = steps * reward + steps * (steps - 1) / 2 * kernel * reward_max
+        formula = "T L_r + T (T - 1) / 2 L_p R_max"
+    return ModelSmoothness(kernel, reward, reward_max, model, formula)
+
+
+def performance_smoothness(family: TabularFamily, policies: Policy) -> float:
+    r"""$L_{perf}(\Pi)$: largest |J(θ1, π) − J(θ2, π)| / |θ1 − θ2| of any policy given.
+
+    Args:
+        family: contexts θ are its values.
+        policies: a stack; every policy in it counts, whatever its source.
+    """
+    contexts = np.asarray(family.values)[:, None]
+    performance = family.performance(policies, contexts)
+    return _lipschitz(family, np.moveaxis(performance, -1, 0), norm_last=False)
+
+
+def _lipschitz(
+    family: TabularFamily, array: NDArray[np.float64], *, norm_last: bool
+) -> float:
+    """Largest change a unit of theta; on a line neighbours suffice for all pairs."""
+    values = np.asarray(family.values)
+    order = np.argsort(values)
+    change = abs(np.diff(array[order], axis=0))
+    if norm_last:
+        change = change.sum(-1)
+    step = np.diff(values[order]).reshape(-1, *[1] * (change.ndim - 1))
+    return float((change / step).max(initial=0.0))
+
+
+def smoothness_certificate(
+    family: TabularFamily, policies: Policy, *, allow_horizon: bool = False
+) -> Certificate:
+    """L_perf ≤ L_model with the numbers, or which hypothesis fails.
+
+    Args:
+        family: the tasks.
+        policies: a stack of policies.
+        allow_horizon: see `model_smoothness`.
+    """
+    measured = performance_smoothness(family, policies)
+    try:
+        model = model_smoothness(family, allow_horizon=allow_horizon)
+    except InvalidInputError as error:
+        values = {"l_perf": measured}
+        return Certificate("model smoothness", False, "vacuous", str(error), values)
+    # 1e-9 of the bound is far above what solving for J loses to rounding.
+    slack = 1e-9 * model.model
+    return Certificate(
+        "model smoothness",
+        measured <= model.model + slack,
+        "proof",
+        f"Start fixed, rewards bounded: L_perf <= L_model = {model.formula}.",
+        {
+            "l_perf": measured,
+            "l_model": model.model,
+            "l_p": model.kernel,
+            "l_r": model.reward,
+            "r_max": model.reward_max,
+            "ratio": model.model / measured if measured > 0 else np.inf,
+        },
+    )
+
+
+def model_sets(
+    family: TabularFamily, epsilon: float, *, allow_horizon: bool = False
+) -> TargetSets:
+    """Tolerance sets that the model alone allows: balls of radius ε / L_model.
+
+    As Cover-Rmax would choose them. Each lies inside the signed tolerance set of any
+    policies.
+
+    Args:
+        family: the tasks; its values are sources and targets.
+        epsilon: tolerance of the signed criterion.
+        allow_horizon: see `model_smoothness`.
+    """
+    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
+    model = model_smoothness(family, allow_horizon=allow_horizon).model
+    values = np.asarray(family.values)
+    distance = abs(values[:, None] - values[None, :])
+    return pack(distance * model <= epsilon * SHRINK if model > 0 else distance >= 0)
+
+
+@dataclass(frozen=True)
+class CoverComparison:
+    """Covers of one family: what the model asks for, what performance asks for.
+
+    Args:
+        model: minimum cover by balls of radius ε / L_model.
+        performance: minimum cover by signed tolerance sets.
+    """
+
+    model: Cover
+    performance: Cover
+
+    @property
+    def factor(self) -> float:
+        """How many times more policies the model asks for."""
+        return self.model.size / self.performance.size
+
+
+def compare_covers(
+    family: TabularFamily,
+    policies: Policy,
+    epsilon: float,
+    *,
+    time_limit: float = 10.0,
+    allow_horizon: bool = False,
+) -> CoverComparison:
+    """Smallest covers from model smoothness and from measured performance.
+
+    Args:
+        family: the tasks; its values are sources and targets.
+        policies: a stack, one row a value of the family.
+        epsilon: tolerance of the signed criterion.
+        time_limit: seconds for each cover.
+        allow_horizon: see `model_smoothness`.
+    """
+    by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)
+    space = Points(["theta"], np.asarray(family.values))
+    table = evaluate_policies(family, policies, space, sources=space).table
+    by_performance = Question("signed", epsilon=epsilon).sets(table)
+    return CoverComparison(
+        minimum_cover(by_model, time_limit=time_limit),
+        minimum_cover(by_performance, time_limit=time_limit),
+    )

@@ -1,0 +1,1 @@
+"""What samples show: fresh episodes, and contexts drawn from a law."""

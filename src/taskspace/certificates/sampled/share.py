@@ -1,0 +1,413 @@
+"""The continuum as a probability: how large a share of contexts is served.
+
+For every system, also plain functions and Gymnasium: draw contexts from a stated law,
+apply the selection as it is deployed, and count. The bound is that of Clopper and
+Pearson, so it holds whatever the system is. Played with one episode a draw, it is a
+statement about a random context and a random start. The bound is read at numbers of
+draws that were chosen before, which share the level: when time is up depends on what
+was drawn, where episodes that fail are shorter.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.sampled.betting import check_confidence, share_bound
+from taskspace.certificates.statements.base import Certificate
+from taskspace.certificates.statements.words import share_sentence
+from taskspace.cover.base import Clock
+from taskspace.errors import InvalidInputError
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.spaces import Points, Space
+from taskspace.systems.base import System
+from taskspace.systems.episodic import EpisodicSystem, random_episodes
+
+__all__ = [
+    "Deployed",
+    "Law",
+    "ShareCheck",
+    "law_of",
+    "nearest_source",
+    "served_share",
+]
+
+LAWS = ("uniform", "loguniform")
+BATCH = 256
+MAX_DRAWS = 100_000
+# Share of the level for the last look, where time may end the draws before it.
+LAST_LOOK = 0.9
+FEWEST_DRAWS = 64
+SHOWN_FAILURES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """How contexts are drawn.
+
+    Args:
+        description: for sentences, e.g. `"uniformly from the box"`.
+        names: names of the columns.
+        sample: contexts for a number of draws and a generator.
+        contents: what tells it from other laws, as plain values or arrays. Without it
+            nobody can tell whether a law has changed, and each certificate draws anew.
+    """
+
+    description: str
+    names: tuple[str, ...]
+    sample: Callable[[int, np.random.Generator], NDArray[np.float64]]
+    contents: Any = field(default_factory=object)
+
+
+def law_of(name: str | Path, space: Space) -> Law:
+    """A law by name, or one that draws rows of a file.
+
+    Args:
+        name: `"uniform"` or `"loguniform"` on the box of a space, or a CSV file with a
+            header: each draw takes one of its rows, all with the same chance.
+        space: the contexts whose box is meant; its names are the columns.
+    """
+    names = tuple(space.names)
+    low, high = space.points.min(0), space.points.max(0)
+    if name == "uniform":
+        return Law(
+            "uniformly from the box",
+            names,
+            lambda n, rng: low + rng.random((n, len(names))) * (high - low),
+            [name, low, high],
+        )
+    if name == "loguniform":
+        if not (low > 0).all():
+            raise InvalidInputError(
+                "The law 'loguniform' needs contexts above 0, but the box begins at "
+                f"{low.tolist()}."
+            )
+        start, stop = np.log(low), np.log(high)
+        return Law(
+            "log-uniformly from the box",
+            names,
+            lambda n, rng: np.clip(
+                np.exp(start + rng.random((n, len(names))) * (stop - start)), low, high
+            ),
+            [name, low, high],
+        )
+    path = Path(name)
+    if not path.is_file():
+        raise InvalidInputError(
+            f"A law must be one of {', '.join(LAWS)} or a CSV file of contexts, but "
+            f"{str(name)!r} is neither."
+        )
+    rows = _read_contexts(path, names)
+    return Law(
+        f"from the {len(rows):,} contexts of {path.name}",
+        names,
+        lambda n, rng: rows[rng.integers(len(rows), size=n)],
+        rows,
+    )
+
+
+def _read_contexts(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        missing = [n for n in names if n not in (reader.fieldnames or [])]
+        if missing:
+            raise InvalidInputError(
+                f"{path} must have a column for each of {', '.join(names)}, but "
+                f"{', '.join(missing)} are missing."
+            )
+        try:
+            rows = np.array([[float(row[n]) for n in names] for row in reader])
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"{path} must hold a number in every cell, but: {error}."
+            ) from error
+    if not len(rows) or not np.isfinite(rows).all():
+        raise InvalidInputError(
+            f"{path} must hold at least one context, and finite numbers only."
+        )
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class ShareCheck:
+    """What draws from a law say.
+
+    Args:
+        certificate: the statement, of kind `"confidence"`.
+        bound: the share that is served, from below.
+        n_draws: contexts drawn.
+        failures: contexts that were not served, one row each. They may become targets
+            of the next table, which is then judged on other draws.
+    """
+
+    certificate: Certificate
+    bound: float
+    n_draws: int
+    failures: NDArray[np.float64]
+
+
+def served_share(
+    play: Callable[[NDArray[np.float64], int], NDArray[np.bool_]],
+    law: Law,
+    question: Question,
+    *,
+    seed: int,
+    confidence: float = 0.999,
+    draws: int | None = None,
+    until: float | None = None,
+    time_limit: float | None = None,
+    of_what: str = "contexts",
+) -> ShareCheck:
+    """A lower bound on the share of contexts that a selection serves.
+
+    Args:
+        play: which of some contexts are served, given their rows and how many draws
+            there were before; the selection as it will be deployed.
+        law: how contexts are drawn.
+        question: what "served" means, for the sentence.
+        seed: of the draws. A selection that was changed after its draws were seen
+            needs another seed; `certify` takes one from all that it judges.
+        confidence: that the bound holds.
+        draws: how many, decided before. Without a time limit all of the level is for
+            the end; with one a tenth of it is for looks on the way.
+        until: draw until the bound is above this share. Looks are taken when the
+            number of draws has doubled, and share the level, so that stopping early
+            costs nothing of the confidence. Without either, 0.99.
+        time_limit: seconds; the bound is then that of the looks that were reached.
+        of_what: what is counted.
+    """
+    level = check_confidence(confidence)
+    if draws is not None and until is not None:
+        raise InvalidInputError("Give either draws or until, not both.")
+    if draws is not None and not 1 <= draws <= MAX_DRAWS:
+        raise InvalidInputError(
+            f"1 <= draws <= {MAX_DRAWS:,} must hold, but got draws={draws}."
+        )
+    goal = 0.99 if draws is None and until is None else until
+    if goal is not None and not 0 < goal < 1:
+        raise InvalidInputError(f"0 < until < 1 must hold, but got until={goal}.")
+    rng, clock = np.random.default_rng(seed), Clock(time_limit)
+    if draws is None:
+        looks = _looks_until(goal or 0.5, level)
+    elif time_limit is None:
+        looks = [(draws, level)]
+    else:
+        looks = _looks_before(draws, level)
+    failures: list[NDArray[np.float64]] = []
+    n, n_failed = 0, 0
+    best = Look(0, 0, 0.0)
+    for stop, share in looks:
+        while n < stop and clock.left > 0:
+            rows = law.sample(min(BATCH, stop - n), rng)
+            served = np.asarray(play(rows, n), bool)
+            failures.append(rows[~served])
+            n_failed += int((~served).sum())
+            n += len(rows)
+        if n < stop:  # a number of draws that time has chosen says nothing
+            break
+        bound = share_bound(n - n_failed, n, 1 - share)
+        if bound >= best.bound:
+            best = Look(n, n_failed, bound)
+        if goal is not None and best.bound > goal:
+            break
+    failed = np.concatenate([*failures, np.empty((0, len(law.names)))])
+    values = {
+        **question.to_dict(),
+        "confidence": confidence,
+        "law": law.description,
+        "share": best.bound,
+        "until": goal,
+        "n_draws": n,
+        "n_failed": n_failed,
+        "look_draws": best.n_draws,
+        "look_failed": best.n_failed,
+        "seed": str(seed),
+        "failing_contexts": [
+            dict(zip(law.names, row, strict=True))
+            for row in failed[:SHOWN_FAILURES].tolist()
+        ],
+    }
+    why = share_sentence(
+        question,
+        law.description,
+        bound=best.bound,
+        confidence=confidence,
+        n_draws=best.n_draws,
+        n_failed=best.n_failed,
+        n_all=n,
+        of_what=of_what,
+    )
+    holds = best.bound > (goal or 0.0)
+    kind = "confidence" if best.bound > 0 else "vacuous"
+    scope = f"{of_what} drawn {law.description}"
+    certificate = Certificate("share of contexts", holds, kind, why, values, scope)
+    return ShareCheck(certificate, best.bound, n, failed)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a number of draws that was chosen before says.
+
+    Args:
+        n_draws: the number.
+        n_failed: contexts among them that were not served.
+        bound: on the share that is served, from below.
+    """
+
+    n_draws: int
+    n_failed: int
+    bound: float
+
+
+def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
+    """Numbers of draws at which to look, and the level of each look; they sum up."""
+    first = math.ceil(math.log(level / 2) / math.log(goal))
+    looks = []
+    n, share = max(1, first), level / 2
+    while n < MAX_DRAWS:
+        looks.append((n, share))
+        n, share = 2 * n, share / 2
+    return [*looks, (max(MAX_DRAWS, first), share)]
+
+
+def _looks_before(draws: int, level: float) -> list[tuple[int, float]]:
+    """Looks at all draws, at half of them, a quarter and so on; the levels sum up."""
+    looks = [(draws, LAST_LOOK * level)]
+    n, share = draws // 2, (1 - LAST_LOOK) * level / 2
+    while n >= FEWEST_DRAWS:
+        looks.insert(0, (n, share))
+        n, share = n // 2, share / 2
+    return looks
+
+
+def nearest_source(
+    assignment: NDArray[np.integer], targets: Space
+) -> Callable[[NDArray[np.float64]], NDArray[np.int64]]:
+    """The selection as deployed: the source that the nearest target is assigned to.
+
+    Distances are in shares of the box, axis by axis, so units do not matter.
+
+    Args:
+        assignment: source of each target, −1 for none.
+        targets: contexts of the targets.
+    """
+    points = np.asarray(targets.points)
+    width = np.ptp(points, axis=0)
+    width = np.where(width > 0, width, 1.0)
+
+    def select(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        apart = np.zeros((len(rows), len(points)))
+        for column in range(points.shape[1]):
+            step = rows[:, None, column] - points[None, :, column]
+            apart += (step / width[column]) ** 2
+        return np.asarray(assignment, np.int64)[apart.argmin(1)]
+
+    return select
+
+
+class Deployed:
+    """Whether a selection serves contexts, as `served_share` asks.
+
+    An episodic system plays one fresh episode a draw. There the reference of
+    `regret` and `ratio` is the largest return that is possible, since the best policy
+    of a new context is not known; elsewhere it is the optimum.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        names: columns of the contexts that are drawn.
+        question: what "served" means.
+        select: the source for each context, −1 for none.
+        seed: of the draw of episodes, where the system is played in some.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policies: Policy,
+        sources: NDArray[np.float64],
+        names: Sequence[str],
+        question: Question,
+        select: Callable[[NDArray[np.float64]], NDArray[np.int64]],
+        seed: int,
+    ):
+        self._seed = seed
+        self._system, self._policies, self._sources = system, policies, sources
+        self._names, self._question, self._select = names, question, select
+
+    @property
+    def of_what(self) -> str:
+        """What is drawn: with episodes also a start."""
+        episodic = isinstance(self._system, EpisodicSystem)
+        return "contexts and starts" if episodic else "contexts"
+
+    def __call__(self, rows: NDArray[np.float64], before: int) -> NDArray[np.bool_]:
+        """Which contexts are served.
+
+        Args:
+            rows: contexts, one column a name.
+            before: draws before these.
+        """
+        contexts = self._system.contexts(Points(self._names, rows))
+        chosen = self._select(rows)
+        rule = self._question.rule
+        reference = self._reference(contexts)
+        served = np.zeros(len(rows), np.bool_)
+        for source in np.unique(chosen[chosen >= 0]).tolist():
+            mine = np.flatnonzero(chosen == source)
+            stack = self._policies[source : source + 1]
+            against: NDArray[np.float64] = reference[mine]
+            if rule.reference == "home":
+                own = self._sources[source : source + 1]
+                against = self._system.home_performance(stack, own)[0][:, None]
+            losses = rule.loss(self._scores(stack, contexts, mine, before), against)
+            worst = self._question.judge == "worst"
+            loss = losses.max(0) if worst else losses.min(0)
+            served[mine] = loss <= self._question.epsilon
+        return served
+
+    def _scores(
+        self,
+        stack: Policy,
+        contexts: NDArray[np.float64],
+        mine: NDArray[np.intp],
+        before: int,
+    ) -> NDArray[np.float64]:
+        """J, or the return of one fresh episode, dims `(policy, context)`."""
+        system = self._system
+        if not isinstance(system, EpisodicSystem):
+            measure = self._question.rule.measure
+            return system.scores(measure, stack, contexts[mine])[0]
+        # Draws are independent: each has an episode of its own.
+        played = [
+            system.returns(
+                stack,
+                contexts[i : i + 1],
+                episodes=random_episodes(self._seed, 1, first=before + int(i)),
+            )[0, :, 0, 0]
+            for i in mine
+        ]
+        return np.stack(played, axis=1).astype(np.float64)
+
+    def _reference(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._question.rule.reference != "best known":
+            return np.zeros(len(contexts))
+        system = self._system
+        best = system.optimum(contexts)
+        if best is None and isinstance(system, EpisodicSystem):
+            limits = system.return_bounds(contexts)
+            best = None if limits is None else limits[:, 1]
+        if best is None:
+            raise InvalidInputError(
+                f"criterion={self._question.criterion!r} at new contexts needs the "
+                f"optimum there, which {system.id} does not know. Use 'signed' or "
+                "'floor'."
+            )
+        return np.asarray(best, np.float64)

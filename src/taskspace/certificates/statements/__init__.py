@@ -1,0 +1,1 @@
+"""What is said: certificates, which word each may use, and its sentence."""

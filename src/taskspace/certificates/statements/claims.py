@@ -1,0 +1,86 @@
+"""What a result may call itself, decided here and nowhere else.
+
+A statement has two legs: the numbers it uses (`exact`, `sampled` or `given`, see
+`taskspace.systems.base.Provenance`) and the argument that leads from them to it. Exact
+numbers and a rigorous argument make a proof. Sampled or given numbers never do,
+whatever the argument: a conclusion from them is an estimate, and says which table it
+is about. Fresh samples with a stated level make a statement of confidence.
+"""
+
+from collections.abc import Sequence
+
+from taskspace.certificates.statements.base import Bound, Certificate, CertificateKind
+from taskspace.errors import ContradictionError
+from taskspace.systems.base import Provenance
+
+__all__ = ["ContradictionError", "check_consistent", "claim", "on_table", "table_scope"]
+
+TABLES: dict[Provenance, str] = {
+    "exact": "the table",
+    "sampled": "the estimated table",
+    "given": "the given table",
+}
+# What is on the right holds all that is on its left.
+TARGETS = ("nodes", "box")
+SOURCES = ("candidates", "table", "any")
+
+
+def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:
+    """The strongest word that a statement may use of itself.
+
+    Args:
+        provenance: where the numbers come from that it uses.
+        rigorous: whether the argument allows no exception; a constant that was
+            estimated from samples makes it not so.
+    """
+    return "proof" if provenance == "exact" and rigorous else "estimate"
+
+
+def table_scope(provenance: Provenance) -> str:
+    """The table that a statement is about: `"the estimated table"`, for one.
+
+    Args:
+        provenance: where its numbers come from.
+    """
+    return TABLES[provenance]
+
+
+def on_table(provenance: Provenance) -> str:
+    """A clause for sentences, `""` where the numbers are exact.
+
+    Args:
+        provenance: where the table's numbers come from.
+    """
+    return "" if provenance == "exact" else f" on {TABLES[provenance]}"
+
+
+def check_consistent(certificates: Sequence[Certificate]) -> None:
+    """Refuse a result that holds an upper bound below a lower bound.
+
+    A cover of more targets, chosen from fewer sources, also covers fewer targets
+    and could have been chosen from more sources. So an upper bound contradicts every
+    larger lower bound that is about no more targets and no fewer sources.
+
+    Args:
+        certificates: all statements about one question.
+    """
+    stated: list[tuple[Certificate, Bound]] = [
+        (certificate, bound)
+        for certificate in certificates
+        if certificate.kind != "vacuous"
+        for bound in certificate.bounds
+    ]
+    for low_name, low in stated:
+        for high_name, high in stated:
+            if low.side != "lower" or high.side != "upper":
+                continue
+            comparable = TARGETS.index(low.targets) <= TARGETS.index(
+                high.targets
+            ) and SOURCES.index(high.sources) <= SOURCES.index(low.sources)
+            if comparable and high.value < low.value:
+                raise ContradictionError(
+                    f"{low_name.name!r} says that at least {low.value:g} sources are "
+                    f"needed for the {low.targets}, and {high_name.name!r} that "
+                    f"{high.value:g} suffice for the {high.targets}. One of them is "
+                    "wrong, so neither is reported. Please report this with its data."
+                )

@@ -1,0 +1,278 @@
+"""`taskspace evaluate`: a library on trial, beside what one could do instead."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from taskspace.cli.options import SeedOption, TrustOption
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    number,
+    print_json,
+    progress_console,
+    shown,
+)
+from taskspace.deploy import (
+    PolicyLibrary,
+    Trial,
+    conditioned_networks,
+    load_library,
+    try_library,
+)
+from taskspace.deploy.trial.networks import training_steps
+from taskspace.deploy.trial.trial import Contender
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import Mlp, Policy
+from taskspace.runs import Experiment, builtin_experiments, load_experiment
+from taskspace.runs.archive import is_archive
+from taskspace.runs.manifest import is_run
+from taskspace.runs.objects import build_object, is_reference
+from taskspace.runs.opening import open_study
+from taskspace.spaces import Points
+from taskspace.systems import SYSTEMS, System
+
+
+def evaluate(
+    folder: Annotated[
+        Path, typer.Argument(help="What `taskspace export` wrote.", metavar="LIBRARY")
+    ],
+    system: Annotated[
+        str,
+        typer.Argument(
+            help="A system (msd-v1, ...), package.module:object, an experiment, a "
+            "run or an archive.",
+            metavar="SYSTEM",
+        ),
+    ],
+    contexts: Annotated[
+        int,
+        typer.Option(help="Contexts to draw; corners and nodes are tried beside them."),
+    ] = 1000,
+    noise: Annotated[
+        float,
+        typer.Option(help="Of the measured context, share of each axis' width."),
+    ] = 0.0,
+    drift: Annotated[
+        float,
+        typer.Option(help="How far a context moves in an episode, share of the width."),
+    ] = 0.0,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run or an archive whose policies make uniform and random "
+            "libraries; linear systems need none.",
+            show_default=False,
+        ),
+    ] = None,
+    networks: Annotated[
+        int,
+        typer.Option(
+            help="Networks that see the context, trained beside a library of networks, "
+            "one a seed; 0 for none."
+        ),
+    ] = 3,
+    network_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Environment steps of each; those of the library if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    trust: TrustOption = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Try a library off its grid, with noise and drift, beside the alternatives.
+
+    Says how often the guarantee applied and held, and what one policy, a uniform or
+    random library, interpolated gains, one network that sees the context and the
+    optimum of each context do.
+    """
+    library = load_library(folder)
+    with progress_console.status("play") as status:
+        tasks, experiment = _system(system, trust)
+        pool = None
+        if run is not None:
+            pool, experiment = _pool(run, trust)
+        trained, why = _networks(
+            library, tasks, experiment, networks, network_steps, seed, status.update
+        )
+        status.update("play")
+        trial = try_library(
+            library,
+            tasks,
+            n_contexts=contexts,
+            seed=seed,
+            noise=noise,
+            drift=drift,
+            pool=pool,
+            networks=trained,
+        )
+        if why:
+            trial = replace(trial, notes=(*trial.notes, why))
+    if output == Format.JSON:
+        print_json(
+            {
+                "library": str(folder),
+                "system": system,
+                "guarantee": library.guarantee.to_dict(),
+                **trial.to_dict(),
+            }
+        )
+        return
+    guarantee = library.guarantee
+    word = f"{guarantee.status.name.capitalize()}: " if guarantee.speaks else ""
+    console.print(f"{word}{shown(guarantee.statement)}")
+    _show(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
+
+
+def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
+    """The system that a word names, and the experiment that it comes from."""
+    if is_run(Path(name)) or is_archive(name):
+        study = open_study(name, trust=trust)
+        return study.require_system(), study.experiment
+    if Path(name).suffix == ".toml" or name in builtin_experiments():
+        experiment = load_experiment(name, trust=trust)
+        return experiment.built_system, experiment
+    if is_reference(name):
+        return build_object("system", name, {}, System), None
+    if name not in SYSTEMS:
+        raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
+    return SYSTEMS[name](), None
+
+
+def _networks(
+    library: PolicyLibrary,
+    system: System,
+    experiment: Experiment | None,
+    n: int,
+    steps: int | None,
+    seed: int,
+    tell: Callable[[str], None],
+) -> tuple[list[Any], str]:
+    """Networks that see the context, where they can be had; else why not."""
+    if n < 0 or (steps is not None and steps < 1):
+        raise InvalidInputError(
+            "--networks >= 0 and --network-steps >= 1 must hold, but got "
+            f"--networks {n} and --network-steps {steps}."
+        )
+    if n == 0 or not isinstance(library.policies, Mlp):
+        return [], ""
+    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
+    from taskspace.trainers.ppo import Ppo
+
+    what = "One network that sees the context was not tried:"
+    if not isinstance(system, SimulatedSystem):
+        return [], f"{what} it is trained in JAX, and {system.id} is not JAX functions."
+    budget = steps or training_steps(library)
+    if budget is None:
+        return [], (
+            f"{what} how many steps the training of this library took is not known. "
+            "Give --network-steps."
+        )
+    trainer = None if experiment is None else experiment.built_trainer
+    recipe = trainer if isinstance(trainer, Ppo) else None
+    tell(f"train network 1/{n} ({budget:,} steps)")
+    found = conditioned_networks(
+        library,
+        system,
+        n,
+        recipe=recipe,
+        total_steps=budget,
+        seed=seed,
+        progress=lambda stage, k, n, note="", /: tell(
+            f"train network {min(int(k) + 1, int(n))}/{n} ({budget:,} steps)"
+        ),
+    )
+    return found, ""
+
+
+def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
+    """The first policy of every source of a run or an archive, and its experiment."""
+    study = open_study(run, trust=trust)
+    policies, space = study.all_policies, study.sources
+    if policies is None or space is None:
+        raise InvalidInputError(
+            f"{run} has no policies with contexts for all its sources. Make an archive "
+            "of all with: taskspace archive RUN FILE --policies all"
+        )
+    return (Points(space.names, space.points), policies[:, 0]), study.experiment
+
+
+def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
+    low, high = one.spread["mean_performance"]
+    least, most = one.spread["worst_percent"]
+    spent = f", {steps[one.name]:,} steps each on average" if one.name in steps else ""
+    against = f" ({steps['library']:,} of the library)" if "library" in steps else ""
+    console.print(
+        f"{one.name.capitalize()}: the one in the middle of {one.n_repeats}; mean J "
+        f"from {number(low)} to {number(high)}, worst loss from {number(least, 3)} % "
+        f"to {number(most, 3)} %{spent}{against if spent else ''}."
+    )
+
+
+def _show(trial: Trial, word: str) -> None:
+    view = Table(
+        title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
+        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
+        f"{trial.reference}",
+        title_justify="left",
+    )
+    view.add_column("", no_wrap=True)
+    for name in ("n", "mean J", "loss", "worst", "failed", "≤ ε"):
+        view.add_column(name, justify="right", no_wrap=True)
+    for one in trial.contenders:
+        view.add_row(
+            one.name,
+            str(one.n_policies) if one.n_policies else "–",
+            number(one.mean_performance),
+            f"{number(one.mean_percent, 3)} %",
+            f"{number(one.worst_percent, 3)} %",
+            f"{100 * one.failed:.3g} %",
+            "–" if one.within is None else f"{100 * one.within:.4g} %",
+        )
+    console.print(view)
+    for one in trial.contenders:
+        if one.spread:
+            _show_spread(one, trial.environment_steps)
+    if trial.held is None:
+        console.print(f"The {word} spoke of none of these contexts.")
+    else:
+        said = (
+            f"The {word} spoke of {trial.spoken:,} of {trial.n_tried:,} contexts tried "
+            f"({100 * trial.applied:.4g} % of those drawn)"
+        )
+        if trial.violations:
+            console.print(
+                f"[red]![/red] {said} and was broken at {trial.violations:,} of them "
+                f"({100 * (1 - trial.held):.3g} %)."
+            )
+        else:
+            console.print(f"{said} and was kept at all of them.")
+    refused = trial.contenders[0].refused
+    if refused:
+        console.print(
+            f"The library refused {100 * refused:.3g} % of the drawn contexts; they "
+            "are left out of every row."
+        )
+    if trial.noise:
+        console.print(
+            f"Contexts were measured with noise ({trial.noise:g} of the width): the "
+            f"{word} speaks of the measured context."
+        )
+    if trial.line:
+        console.print(trial.line)
+    if trial.drifting:
+        means = ", ".join(f"{n} {number(r)}" for n, r in trial.drifting.items())
+        console.print(
+            f"While the context drifts by {trial.drift:g} of the width, mean return: "
+            f"{means}."
+        )
+    for note in trial.notes:
+        console.print(f"Note: {note}")

@@ -1,0 +1,251 @@
+"""`taskspace select`: train only what the answer needs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from taskspace.cli.inputs import load_study
+from taskspace.cli.options import (
+    OverridesOption,
+    SchedulerOption,
+    TrustOption,
+    WorkersOption,
+    question_options,
+)
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    number,
+    print_json,
+    progress_console,
+    shown,
+    stage_progress,
+)
+from taskspace.runs import SelectionRun, load_experiment, run_selection
+from taskspace.runs.select_spec import SelectSpec
+from taskspace.selection import SELECTORS, SelectResult
+
+SHOWN_STEPS = 12
+
+
+def select(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="A TOML file, or a built-in experiment (msd, ...).",
+            metavar="FILE|NAME",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run directory; runs/NAME-select by default.", show_default=False
+        ),
+    ] = None,
+    overrides: OverridesOption = None,
+    selector: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(SELECTORS)}.", show_default=False),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Tolerance; that of the first question if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Trainings, at most.", show_default=False)
+    ] = None,
+    n_at_once: Annotated[
+        int | None,
+        typer.Option(help="Trainings under way at a time.", show_default=False),
+    ] = None,
+    full_table: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run or file with the table of all candidates, to compare with.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    trust: TrustOption = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Train one policy after the other, where it helps most, until all is covered.
+
+    A target counts as covered by an evaluation only. The sources that were trained are
+    an ordinary run; after an interruption the same command goes on with the same
+    sequence. A TOML file of your own may name code, which is imported and run.
+    """
+    loaded = load_experiment(experiment, overrides or (), trust=trust)
+    spec = loaded.select or SelectSpec()
+    given = {"selector": selector, "budget": budget, "n_at_once": n_at_once}
+    spec = replace(spec, **{k: v for k, v in given.items() if v is not None})
+    loaded = replace(loaded, select=spec)
+    question = loaded.questions[0]
+    if epsilon is not None:
+        question = question.at(epsilon)
+    table = None if full_table is None else load_study(full_table, trust=trust).table
+    path = out or Path("runs") / f"{loaded.name}-select"
+    with stage_progress() as report:
+        n_targets = loaded.target_space.size
+        report("cover", 0, n_targets, f"{question.statement}")
+        found = run_selection(
+            loaded,
+            path,
+            question=question,
+            workers=workers,
+            scheduler=scheduler,
+            full_table=table,
+            progress=report,
+            say=progress_console.print,
+        )
+    figures = draw(found)
+    if output == Format.JSON:
+        record = {"run": str(found.path), **found.result.record()}
+        print_json(record | {"figures": [str(figure) for figure in figures]})
+        return
+    _show(found, figures)
+
+
+def draw(found: SelectionRun) -> list[Path]:
+    """The picture of a selection.
+
+    Args:
+        found: the selection.
+    """
+    from taskspace.show.figures.history import (  # takes long
+        save_selection,
+        selection_plot,
+    )
+
+    plot = selection_plot(found.result)
+    return save_selection(plot, found.path / "figures")
+
+
+def _show_saved(result: SelectResult) -> None:
+    """What others would have spent, where the table of all candidates is known."""
+    saved = result.saved
+    if saved is None:
+        console.print(
+            "How few trainings any selector needs is not known without the table of "
+            "all candidates (--full-table)."
+        )
+        return
+    if saved.why_no_bound:
+        console.print(f"The full table bounds no selector here: {saved.why_no_bound}.")
+    else:
+        console.print(
+            "No selector that serves with policies trained at these candidates needs "
+            f"fewer than {saved.lower_bound} trainings."
+        )
+    low, high = saved.minimum
+    view = Table("", "trainings", "environment steps", "evaluations", "coverage")
+    steps = saved.environment_steps
+    whole = f"{saved.n_candidates:,}", "-" if steps is None else f"{steps:,}"
+    for name, size in (
+        ("greedy", f"{len(saved.greedy)}"),
+        ("minimum", f"{high}" if low == high else f"{low} to {high}"),
+    ):
+        reached = f"{100 * saved.greedy[-1]:.4g} %" if saved.greedy else "0 %"
+        view.add_row(
+            f"oracle's {name}: {size} of", *whole, f"{saved.evaluations:,}", reached
+        )
+    for rival in saved.rivals:
+        done = rival.trainings
+        at = len(rival.coverage) - 1 if done is None else done - 1
+        if at >= 0:
+            view.add_row(
+                rival.name,
+                f"{at + 1}",
+                f"{rival.environment_steps[at]:,}",
+                f"{rival.evaluations[at]:,}",
+                f"{100 * rival.coverage[at]:.4g} %",
+            )
+    view.add_row(
+        f"[bold]{result.selector}[/bold]",
+        f"{result.trainings}",
+        f"{result.environment_steps:,}",
+        f"{result.evaluations:,}",
+        _share(result),
+    )
+    console.print(view)
+
+
+def _share(result: SelectResult) -> str:
+    """The coverage for people; at least so much where it is not known."""
+    at_least = "" if result.coverage is not None else "at least "
+    return f"{at_least}{100 * result.covered_at_least:.4g} %"
+
+
+def _show_without_reference(result: SelectResult) -> None:
+    """What is not known for want of a reference, and what to state."""
+    n_lacking, n_targets = len(result.without_reference), result.cover.n_targets
+    if not n_lacking:
+        return
+    console.print(
+        f"[red]![/red] Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
+        f"have no reference. A {result.question.criterion} compares with the best that "
+        "is possible at a target, and nobody knows that where no policy was trained, "
+        "no optimum is known and no limit stated. What to do: state a limit of "
+        "performance (--set select.limit=J), or ask for a level of performance "
+        '(criterion = "floor"), or train at every context (taskspace run).'
+    )
+
+
+def _show(found: SelectionRun, figures: list[Path]) -> None:
+    result = found.result
+    some = "training" if result.trainings == 1 else "trainings"
+    console.print(
+        f"[bold]{result.trainings} {some}[/bold] by {result.selector} cover "
+        f"{_share(result)} of {result.cover.n_targets:,} targets: "
+        f"{result.stop_reason}."
+    )
+    _show_without_reference(result)
+    console.print(f"Asked: {result.question.statement}; against: {result.reference}.")
+    console.print(
+        f"Spent: {result.environment_steps:,} environment steps, "
+        f"{result.evaluations:,} evaluations of a policy at a target."
+    )
+    enough = "enough" if result.coverage is not None else "enough for these targets"
+    console.print(f"{result.cover.size} of the sources are {enough}.")
+    _show_saved(result)
+    if len(result.unserved):
+        first = ", ".join(map(str, result.unserved[:5].tolist()))
+        more = ", ..." if len(result.unserved) > 5 else ""
+        console.print(
+            f"[red]![/red] {len(result.unserved)} targets are served by no source: "
+            f"{first}{more}."
+        )
+    for failure in result.failures[:5]:
+        context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
+        console.print(
+            f"[red]![/red] The training at {shown(context)} with seed "
+            f"{failure['seed']} is {failure['state']}: {shown(failure['reason'])}."
+        )
+    view = Table("trainings", "coverage", "environment steps", "evaluations")
+    history = result.history
+    step = max(1, -(-len(history) // SHOWN_STEPS))
+    kept = sorted({*range(0, len(history), step), len(history) - 1} - {-1})
+    for place in kept:
+        entry = history[place]
+        view.add_row(
+            str(entry["trainings"]),
+            f"{100 * entry['coverage']:.4g} %",
+            f"{entry['environment_steps']:,}",
+            f"{entry['evaluations']:,}",
+        )
+    console.print(view)
+    console.print(f"{shown(result.statement)}")
+    for figure in figures[:1]:
+        console.print(f"Figure {shown(figure)}")
+    console.print(
+        f"Run in {shown(found.path)} ({found.seconds:.1f} s). Next: taskspace cover "
+        f"{shown(found.path)} {question_options(result.question)}"
+    )

@@ -1,0 +1,1 @@
+"""Lower bounds on covers, each with the prices that prove it."""

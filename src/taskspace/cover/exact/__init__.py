@@ -1,0 +1,1 @@
+"""Exact search: reductions, branch and bound, solvers."""

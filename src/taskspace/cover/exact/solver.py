@@ -1,0 +1,314 @@
+"""Exact solvers for what reductions and bounds leave open, in integers.
+
+OR-tools' CP-SAT where the extra `exact` is installed, else branch and bound on prices
+(`branch`). Both take integer costs. Costs that are not multiples of one unit are
+rounded so that a proof for the rounded ones is a proof for the true ones: down for
+every source outside a reference cover R, up inside it. Then for every cover X
+
+    cost(X) - cost(R) >= rounded(X) - rounded(R),
+
+so if no cover is cheaper than R after rounding, none is cheaper before.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.cover.base import Clock
+from taskspace.cover.bounds.lp import cover_matrix
+from taskspace.cover.costs import Exact, total_cost, whole_multiples
+from taskspace.cover.exact.branch import branch_and_bound
+from taskspace.cover.exact.threads import interruptible
+from taskspace.sets import RunSets
+
+# An exact solver gains nothing in minutes beyond this many (source, target) pairs.
+MAX_EXACT_PAIRS = 1_500_000
+# Sums of integer costs stay below these: CP-SAT's bounds are floats, and prices in
+# branch and bound need digits after the point, the more the finer costs are rounded.
+_CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
+_MAX_ROUNDS = 40  # references and forbidden covers that are tried
+
+
+class ExactResult(NamedTuple):
+    """Best selection found, None where there is none, and a valid lower bound."""
+
+    sources: NDArray[np.int64] | None
+    lower_bound: Exact
+
+
+class StopSignal:
+    """Lets one thread stop a solver that runs in another."""
+
+    def __init__(self):
+        self.action: Callable[[], object] | None = None
+        self.is_set = False
+
+    def __call__(self) -> None:
+        """Stop the solver if it is running, and keep others from starting."""
+        self.is_set = True
+        if self.action is not None:
+            self.action()
+
+
+class _Question(NamedTuple):
+    """What a solver with integer costs is asked.
+
+    Args:
+        sets: the targets that each source serves.
+        units: integer cost of each source.
+        forbidden: selections that no cover may contain.
+        clock: whose time limit counts.
+        seed: of the solver.
+        start: a cover to begin with.
+        on_bound: called with each better lower bound; True stops the solver.
+        stop: lets another thread stop the solver.
+        linear: whether CP-SAT uses the LP relaxation.
+    """
+
+    sets: RunSets
+    units: NDArray[np.int64]
+    forbidden: list[NDArray[np.int64]]
+    clock: Clock
+    seed: int
+    start: NDArray[np.int64] | None
+    on_bound: Callable[[int], bool]
+    stop: StopSignal
+    linear: bool
+
+
+class _Found(NamedTuple):
+    """Best selection, None where none was found, a bound, and whether it is closed."""
+
+    sources: NDArray[np.int64] | None
+    bound: int
+    is_closed: bool
+
+
+def has_cp_sat() -> bool:
+    """Whether OR-tools is installed."""
+    try:
+        import ortools.sat.python.cp_model  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def solve_exact(
+    sets: RunSets,
+    costs: NDArray[np.float64],
+    *,
+    time_limit: float,
+    seed: int,
+    start: NDArray[np.int64] | None = None,
+    on_bound: Callable[[Exact], bool] | None = None,
+    stop: StopSignal | None = None,
+    linear: bool = True,
+) -> ExactResult:
+    """Minimum cover of all targets, each of which some source must serve.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        time_limit: seconds.
+        seed: of the solver.
+        start: a cover to begin with.
+        on_bound: called with each better lower bound; True stops the solver.
+        stop: lets another thread stop the solver.
+        linear: whether CP-SAT uses the LP relaxation; without it small problems of
+            much symmetry are proven sooner.
+
+    Returns:
+        The best cover found and the bound proven.
+    """
+    if sets.n_targets == 0:
+        return ExactResult(np.zeros(0, np.int64), 0)
+    solve, limit, rounded_limit = _branch, _BRANCH_SUM, _ROUNDED_BRANCH_SUM
+    if has_cp_sat():
+        solve, limit, rounded_limit = _cp_sat, _CP_SAT_SUM, _CP_SAT_SUM
+    tell = on_bound or (lambda bound: False)
+    question = _Question(
+        sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
+        lambda bound: False, stop or StopSignal(), linear,
+    )  # fmt: skip
+    whole = whole_multiples(costs, limit)
+    if whole is None:
+        return _solve_rounded(question, costs, solve, rounded_limit, tell)
+    units, unit = whole
+    found = solve(
+        question._replace(
+            units=units.astype(np.int64), on_bound=lambda bound: tell(bound * unit)
+        )
+    )
+    return ExactResult(found.sources, found.bound * unit)
+
+
+def _solve_rounded(
+    question: _Question,
+    costs: NDArray[np.float64],
+    solve: Callable[[_Question], _Found],
+    limit: int,
+    tell: Callable[[Exact], bool],
+) -> ExactResult:
+    """Costs that are no multiples of one unit: see the top of this file."""
+    shift = limit.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
+    scaled = np.ldexp(costs, shift)
+    unit = 1 / Fraction(2) ** shift
+    best, best_cost = None, Fraction(total_cost(costs, np.arange(len(costs)))) + 1
+    reference, lower = None, Fraction(0)
+    start, forbidden = question.start, []
+    for _ in range(_MAX_ROUNDS):
+        units = np.floor(scaled).astype(np.int64)
+        goal, anchor = 0, Fraction(0)
+        if reference is not None:
+            units[reference] = np.ceil(scaled[reference]).astype(np.int64)
+            goal = int(units[reference].sum())
+            anchor = Fraction(total_cost(costs, reference))
+
+        valid = functools.partial(_valid_bound, anchor, goal, unit, best_cost)
+        found = solve(
+            question._replace(
+                units=units,
+                forbidden=forbidden,
+                start=start,
+                on_bound=lambda bound, valid=valid: tell(valid(bound)),  # this round's
+            )
+        )
+        lower = max(lower, valid(found.bound))
+        if found.sources is None:
+            break
+        cost = Fraction(total_cost(costs, found.sources))
+        if cost < best_cost:
+            best, best_cost = found.sources, cost
+            reference = start = found.sources
+        elif found.is_closed:
+            # No cheaper than the best, though it looks so in these units.
+            forbidden = [*forbidden, found.sources]
+        if not found.is_closed or lower >= best_cost or question.clock.left <= 0:
+            break
+    return ExactResult(best, lower)
+
+
+def _valid_bound(
+    anchor: Fraction, goal: int, unit: Fraction, best_cost: Fraction, bound: int
+) -> Fraction:
+    """What a bound on rounded costs says of true ones.
+
+    Args:
+        anchor: true cost of the reference.
+        goal: its rounded cost.
+        unit: of rounded costs.
+        best_cost: every cover that is forbidden costs at least this.
+        bound: on rounded costs.
+    """
+    return min(anchor + (bound - goal) * unit, best_cost)
+
+
+def _branch(question: _Question) -> _Found:
+    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
+    if question.forbidden or question.units.min() == 0:
+        return _Found(None, 0, False)
+    found = branch_and_bound(
+        question.sets,
+        question.units.astype(np.float64),
+        clock=question.clock,
+        start=question.start,
+        on_bound=question.on_bound,
+        is_stopped=lambda: question.stop.is_set,
+    )
+    return _Found(found.sources, found.bound, found.is_closed)
+
+
+def _cp_sat(question: _Question) -> _Found:
+    from ortools.sat.python import cp_model
+
+    sets, stop = question.sets, question.stop
+    model: Any = cp_model.CpModel()
+    chosen = [model.new_bool_var("") for _ in range(sets.n_sources)]
+    inverse = sets.inverse
+    for t in range(sets.n_targets):
+        first, last = inverse.offsets[t], inverse.offsets[t + 1]
+        runs = zip(
+            inverse.starts[first:last].tolist(),
+            inverse.stops[first:last].tolist(),
+            strict=True,
+        )
+        able = [x for a, b in runs for x in chosen[a:b]]
+        model.add_bool_or(able)
+    for selection in question.forbidden:
+        model.add_bool_or([~chosen[s] for s in selection.tolist()])
+    costs = question.units.tolist()
+    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, costs))
+
+    def whole(bound: float) -> int:
+        # An integer below 2**50 in a float; 1e-6 only guards against noise in it.
+        return math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
+
+    if question.start is not None:
+        in_start = np.zeros(sets.n_sources, bool)
+        in_start[question.start] = True
+        for x, value in zip(chosen, in_start.tolist(), strict=True):
+            model.add_hint(x, value)
+    solver: Any = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = question.clock.left
+    # One worker does best on few cores; it needs level 2 to use the LP relaxation.
+    solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # Ctrl-C is not for the solver
+    solver.parameters.linearization_level = 2 if question.linear else 0
+    solver.parameters.relative_gap_limit = 0.0
+    solver.parameters.absolute_gap_limit = 0.0
+    solver.parameters.random_seed = question.seed % 2**31
+    stop.action = solver.stop_search
+
+    def look(bound: float) -> None:
+        if question.on_bound(whole(bound)) or stop.is_set:
+            solver.stop_search()
+
+    solver.best_bound_callback = look
+    status = interruptible(lambda: solver.solve(model), solver.stop_search)
+    stop.action = None
+    if status == cp_model.INFEASIBLE:  # all covers are forbidden
+        return _Found(None, int(question.units.sum()) + 1, True)
+    bound = whole(solver.best_objective_bound)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return _Found(None, bound, False)
+    picked = np.flatnonzero([solver.boolean_value(x) for x in chosen])
+    return _Found(picked, bound, status == cp_model.OPTIMAL)
+
+
+def search_milp(
+    sets: RunSets, costs: NDArray[np.float64], time_limit: float
+) -> NDArray[np.int64] | None:
+    """A good cover by SciPy's HiGHS, None where it finds none in time.
+
+    HiGHS works in floats, with an absolute gap of 1e-6 among its tolerances, so what
+    it calls optimal is taken for a good cover and for no more.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        time_limit: seconds.
+    """
+    if sets.n_targets == 0:
+        return np.zeros(0, np.int64)
+    from scipy import optimize  # loads slowly, and few covers need it
+
+    matrix = cover_matrix(sets)
+    result = interruptible(
+        lambda: optimize.milp(
+            costs / costs.min(),
+            integrality=np.ones(sets.n_sources),
+            bounds=optimize.Bounds(0, 1),
+            constraints=optimize.LinearConstraint(matrix, lb=1.0),
+            options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
+        )
+    )
+    if result.x is None:
+        return None
+    picked = np.flatnonzero(result.x > 0.5)
+    served = matrix[:, picked].sum(axis=1)
+    return picked if (served >= 1).all() else None

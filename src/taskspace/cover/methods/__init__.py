@@ -1,0 +1,1 @@
+"""Ways to cover: greedy, local search, minimum with proof, baselines."""

@@ -1,0 +1,404 @@
+"""Minimum cover: search from above, bounds from below, until they meet.
+
+Reductions first; then, for each component of what is left, local search and
+primal-dual bounds in turns; then sources that no better cover can hold are fixed by
+their reduced costs, and an exact solver gets the rest. Up to the exact solver the
+work is counted in steps, not in seconds, so that a proven result repeats.
+"""
+
+import functools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import (
+    Clock,
+    Cover,
+    make_cover,
+)
+from taskspace.cover.bounds.dual import polished_bound, quick_bound
+from taskspace.cover.bounds.prices import PriceBound, cost_units, run_loads
+from taskspace.cover.bounds.primal_dual import PrimalDual
+from taskspace.cover.costs import (
+    Costs,
+    Exact,
+    has_whole_costs,
+    scale_costs,
+    total_cost,
+)
+from taskspace.cover.exact.reductions import Core, components, reduce_problem
+from taskspace.cover.exact.solver import (
+    MAX_EXACT_PAIRS,
+    ExactResult,
+    StopSignal,
+    has_cp_sat,
+    search_milp,
+    solve_exact,
+)
+from taskspace.cover.exact.threads import Beside
+from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.problem import sets_of
+from taskspace.cover.restrictions import Rest, restrict
+from taskspace.cover.verify.proof import PricedPart, PriceProof, join_prices
+from taskspace.cover.verify.verify import verify_cover
+from taskspace.performance.study import Study
+from taskspace.progress import Progress
+from taskspace.questions import Question
+from taskspace.sets import TargetSets, pack
+
+_FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
+_SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
+_FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
+_CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
+_MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
+_MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
+
+
+def minimum_cover(
+    problem: Study | TargetSets,
+    question: Question | None = None,
+    *,
+    time_limit: float = 60,
+    costs: ArrayLike | None = None,
+    seed: int = 0,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
+    progress: Progress | None = None,
+) -> Cover:
+    """The cheapest cover that can be found, with a proof of how good it is.
+
+    Args:
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
+        time_limit: seconds; compiling the kernels, once per installation, comes on
+            top.
+        costs: cost of each source, `> 0`; all 1 where not given.
+        seed: of the random choices.
+        include: sources that must be selected.
+        exclude: sources that must not be selected.
+        progress: called now and then with where the search stands.
+
+    Returns:
+        The best cover found and the best lower bound proven; verified.
+    """
+    _compile_kernels()
+    clock = Clock(time_limit)
+    sets = sets_of(problem, question)
+    limits = restrict(sets.n_sources, include, exclude)
+    if is_too_large(sets):
+        return greedy_instead(sets, costs, "minimum", limits)
+    cost = scale_costs(costs, sets.n_sources)
+    rest = limits.leave(sets)
+    spent = total_cost(cost.values, limits.include)
+    found = _search(rest, cost, clock, seed, progress, spent)
+    cover = make_cover(
+        "minimum",
+        sets,
+        np.sort(np.concatenate([limits.include, found.sources])),
+        costs=cost,
+        lower_bound=spent + found.lower,
+        lower_bound_kind=found.kind,
+        stop_reason="time limit",
+        clock=clock,
+        prices=found.prices,
+        restrictions=limits,
+    )
+    if cover.optimal:
+        cover = replace(cover, stop_reason="proven optimal")
+    # To look for cheaper covers again would take longer than the search on large data.
+    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
+    verify_cover(
+        cover, sets, costs, raise_on_failure=True, refute_bound=small, effort=0
+    )
+    return cover
+
+
+class _Found(NamedTuple):
+    """Sources that serve what was left, a bound on their scaled cost, its proof."""
+
+    sources: NDArray[np.int64]
+    lower: Exact
+    kind: str
+    prices: PriceProof
+
+
+def _search(
+    rest: Rest,
+    cost: Costs,
+    clock: Clock,
+    seed: int,
+    progress: Progress | None,
+    spent_before: Exact,
+) -> _Found:
+    """Search and bounds in turns, component by component, of what is left."""
+    free = cost.values[rest.sources]
+    asked, names = rest.sets, np.arange(rest.sets.n_targets)
+    if not np.array_equal(rest.needed, rest.sets.coverable):
+        names = np.flatnonzero(rest.needed)
+        asked = rest.sets.to_runs().keep_targets(rest.needed)
+    reduced = reduce_problem(asked, free, Clock(0.3 * clock.left))
+    parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
+    chosen = reduced.forced.tolist()
+    bound, kinds = total_cost(free, reduced.forced), []
+    searches = [CoreSearch(part, seed) for part in parts]
+    for k, search in enumerate(searches):
+        known = spent_before + bound
+        known += sum(later.lower for later in searches[k + 1 :])
+        spent = spent_before + total_cost(free, chosen)
+        spent += sum(later.best_cost for later in searches[k + 1 :])
+
+        def report(phase: str, search=search, spent=spent, known=known) -> None:
+            if progress is not None:
+                best = cost.in_unit(spent + search.best_cost)
+                low = cost.in_unit(known + search.lower)
+                progress("search", low, best, phase)
+
+        search.solve(Clock(clock.left / (len(parts) - k)), report)
+        chosen += parts[k].sources[search.best].tolist()
+        bound += search.lower
+        kinds.append((search.kind == "exact", search.lower, search.kind))
+    witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
+    prices = join_prices(
+        cost,
+        [
+            PricedPart(s.prices, names[p.targets])
+            for s, p in zip(searches, parts, strict=True)
+        ],
+        [(target, float(free[source])) for target, source in witnesses],
+    )
+    kind = max(kinds)[2] if kinds else "reductions"
+    return _Found(rest.sources[np.array(chosen, np.int64)], bound, kind, prices)
+
+
+@functools.cache
+def _compile_kernels() -> None:
+    """Have every kernel compiled, on a problem of five sources in a ring."""
+    ring = np.eye(5, dtype=bool) | np.roll(np.eye(5, dtype=bool), 1, axis=0)
+    reduced = reduce_problem(pack(ring), np.ones(5))
+    search = CoreSearch(components(reduced.core)[0], seed=0)
+    search.local.run(Clock(), max_steps=2)
+    search._raise_bound(Clock(), 1)
+    search.useful_sources()
+
+
+class CoreSearch:
+    """The best cover and the best bound of one component, improved in turns.
+
+    Args:
+        core: the component.
+        seed: of the random choices.
+    """
+
+    def __init__(self, core: Core, seed: int):
+        self.core = core
+        self.seed = seed
+        self.is_whole = has_whole_costs(core.costs)
+        self.prices = quick_bound(core.sets, core.costs)
+        self.lower, self.kind = self.prices.value, self.prices.kind
+        self.local = LocalSearch(core.sets, core.costs, seed=seed)
+        self.dual = PrimalDual(core.sets, core.costs)
+        self._found: tuple[Exact | float, NDArray[np.int64]] = (
+            math.inf,
+            np.zeros(0, np.int64),
+        )
+
+    def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
+        """Cost of the best cover, without rounding, and its sources."""
+        found = self.local.best
+        cost = total_cost(self.core.costs, found)
+        return (cost, found) if cost <= self._found[0] else self._found
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """Sources of the best cover, as indices into the core."""
+        return self._best()[1]
+
+    @property
+    def best_cost(self) -> Any:
+        """Cost of the best cover, without rounding."""
+        return self._best()[0]
+
+    def _offer(self, sources: NDArray[np.int64]) -> None:
+        cost = total_cost(self.core.costs, sources)
+        if cost < self._found[0]:
+            self._found = cost, sources
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether bound and cover meet."""
+        return self.lower >= self.best_cost
+
+    def solve(self, clock: Clock, report) -> None:
+        """Search until solved or out of time.
+
+        Args:
+            clock: whose time limit counts.
+            report: called with the name of the phase.
+        """
+        n_pairs = int(self.core.sets.sizes.sum())
+        small = n_pairs <= MAX_EXACT_PAIRS
+        # Steps are cheap on small cores: make more of them there.
+        first_steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // n_pairs))
+        early = Clock(clock.left * (0.4 if small else 0.5))
+        # Where costs are no integers, prices nearly never meet the optimum exactly.
+        n_rounds = (_N_ROUNDS if self.is_whole else 2) if small else 30
+        for k in range(n_rounds):
+            if self.is_solved or early.left <= 0:
+                break
+            report("local search")
+            if k and n_pairs <= _CHEAP_PAIRS:
+                self._begin_again(k)
+            self.local.run(early, max_steps=first_steps << k, target=float(self.lower))
+            if not self.is_solved and not self._is_lp_done():
+                report("lower bounds")
+                self._raise_bound(early, _FIRST_ITERATIONS << k)
+        if self.is_solved or clock.left <= 0:
+            return
+        if small:
+            self._solve_exactly(clock, report)
+        else:
+            self._search_beside(clock, report)
+
+    def _begin_again(self, k: int) -> None:
+        """Leave the local search where it is stuck and begin another one."""
+        self._offer(self.local.best)
+        sets, costs = self.core.sets, self.core.costs
+        self.local = LocalSearch(sets, costs, seed=self.seed + k)
+
+    def _is_lp_done(self) -> bool:
+        """Whether even the exact LP value could not raise the bound.
+
+        A guess in floats about where to spend time; nothing is claimed from it.
+        """
+        if not self.is_whole or math.isinf(self.dual.upper):
+            return self.dual.lower >= (1 - 1e-7) * self.dual.upper
+        return self.lower >= math.ceil(self.dual.upper * (1 - 1e-9))
+
+    def _is_enough(self, lower: float, upper: float) -> bool:
+        if not self.is_whole or math.isinf(upper):
+            return False
+        # The rounded bound is reached, or can be no higher.
+        return math.ceil(lower - 1e-9) >= math.ceil(upper * (1 - 1e-9))
+
+    def _raise_bound(self, clock: Clock, n_iterations: int) -> None:
+        self.dual.run(clock, max_iterations=n_iterations, is_enough=self._is_enough)
+        found = self._polished()
+        if found.value > self.prices.value:
+            self.prices = found
+        if found.value > self.lower:
+            self.lower, self.kind = found.value, found.kind
+
+    def _polished(self) -> PriceBound:
+        sets, costs = self.core.sets, self.core.costs
+        return polished_bound(sets, costs, self.dual.prices, "primal-dual")
+
+    def useful_sources(self) -> NDArray[np.bool_]:
+        """Sources that a cover better than the best so far may hold.
+
+        With feasible prices y, a cover that holds source s costs at least
+        sum(y) + c_s - load_s; if that is no improvement, s is not needed.
+        """
+        _, _, units, shift = self._polished()
+        sets, costs = self.core.sets, self.core.costs
+        reduced_cost = cost_units(costs, shift) - run_loads(sets, units)
+        goal = self.best_cost - 1 if self.is_whole else self.best_cost
+        room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
+        return reduced_cost <= room
+
+    def _solve_exactly(self, clock: Clock, report) -> None:
+        useful = self.useful_sources()
+        if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
+            self._solve_promising(Clock(0.5 * clock.left), report)
+            useful = self.useful_sources()
+        report("exact solver")
+        incumbent = self.best_cost
+        rest = self.core.keep(useful, np.ones(self.core.sets.n_targets, bool))
+        if not rest.sets.coverable.all():
+            self._claim(incumbent)
+            return
+        problem = reduce_problem(rest.sets, rest.costs, Clock(0.1 * clock.left))
+        forced = total_cost(rest.costs, problem.forced)
+        sets, costs = problem.core.sets, problem.core.costs
+        stop, stop_other = StopSignal(), StopSignal()
+
+        def on_bound(bound: Exact) -> bool:
+            self._claim(min(bound + forced, incumbent))
+            report("exact solver")
+            return self.is_solved
+
+        def take(found: ExactResult) -> None:
+            if found.sources is not None:
+                picked = np.append(problem.forced, problem.core.sources[found.sources])
+                self._offer(np.searchsorted(self.core.sources, rest.sources[picked]))
+            self._claim(min(found.lower_bound + forced, incumbent))
+
+        def prove(own: Clock) -> None:
+            take(
+                solve_exact(
+                    sets,
+                    costs,
+                    time_limit=own.left,
+                    seed=self.seed,
+                    stop=stop_other,
+                    linear=False,
+                )
+            )
+            if self.is_solved:
+                stop()
+
+        def search(own: Clock) -> None:
+            self.local.run(own, on_chunk=lambda: stop() if self.is_solved else None)
+
+        tiny = sets.n_sources <= _FEW_SOURCES and has_cp_sat() and self.is_whole
+        other = prove if tiny else search
+        with Beside(other, Clock(clock.left), _SECONDS_ALONE, stop_other):
+            take(
+                solve_exact(
+                    sets,
+                    costs,
+                    time_limit=max(0.0, clock.left - 0.05),
+                    seed=self.seed,
+                    on_bound=on_bound,
+                    stop=stop,
+                )
+            )
+
+    def _solve_promising(self, clock: Clock, report) -> None:
+        """Look for a better cover among the sources of least reduced cost."""
+        report("promising sources")
+        sets, costs = self.core.sets, self.core.costs
+        reduced_cost = costs - run_loads(sets, self.dual.prices)
+        n_kept = min(len(costs), _PROMISING * sets.n_targets)
+        kept = reduced_cost <= np.partition(reduced_cost, n_kept - 1)[n_kept - 1]
+        kept[self.best] = True
+        part = self.core.keep(kept, np.ones(sets.n_targets, bool))
+        names = np.flatnonzero(kept)
+        start = np.searchsorted(names, self.best)
+        local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
+        local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))
+        self._offer(names[local.best])
+        if self.is_solved:
+            return
+        report("promising sources")
+        problem = reduce_problem(part.sets, part.costs)
+        found = search_milp(problem.core.sets, problem.core.costs, clock.left)
+        if found is not None:
+            self._offer(names[np.append(problem.forced, problem.core.sources[found])])
+
+    def _claim(self, bound: Exact) -> None:
+        if bound > self.lower:
+            self.lower, self.kind = bound, "exact"
+
+    def _search_beside(self, clock: Clock, report) -> None:
+        """Local search in a second thread while this one raises the bound."""
+        with Beside(self.local.run, Clock(clock.left)) as search:
+            while clock.left > 0 and not self.is_solved and not self._is_lp_done():
+                report("lower bounds")
+                self._raise_bound(clock, _FIRST_ITERATIONS)
+            while clock.left > 0 and not self.is_solved:
+                report("local search")
+                search.wait(min(0.2, clock.left))

@@ -1,0 +1,1 @@
+"""Covers over many tolerances: profiles, budgets, curves."""

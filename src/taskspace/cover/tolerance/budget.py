@@ -1,0 +1,228 @@
+"""The smallest tolerance that a number of sources can meet, with a proof."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import Clock, Cover
+from taskspace.cover.methods.greedy import greedy_cover
+from taskspace.cover.methods.minimum import minimum_cover
+from taskspace.cover.restrictions import Restrictions, restrict
+from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
+from taskspace.sets import pack
+
+
+@dataclass(frozen=True)
+class SmallestEpsilon:
+    """The least tolerance within which a budget of sources serves every target.
+
+    Args:
+        budget: number of sources.
+        lower: no `budget` sources serve every target within less; −inf where they do
+            within any tolerance.
+        upper: `sources` do within this; inf where no selection of this size was found.
+        sources: the selection, `len(sources) <= budget`, ascending.
+        optimal: whether there is a selection and lower and upper are equal, so that
+            the answer is proven.
+        cover: the cover at `upper`, None where nothing serves all.
+        seconds: wall-clock time.
+    """
+
+    budget: int
+    lower: float
+    upper: float
+    sources: tuple[int, ...]
+    optimal: bool
+    cover: Cover | None
+    seconds: float
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is proven that no such selection serves every target."""
+        return self.lower == np.inf
+
+    @property
+    def statement(self) -> str:
+        """The answer as a sentence."""
+        many = "1 source" if self.budget == 1 else f"{self.budget} sources"
+        if self.is_impossible:
+            return f"No {many} serve every target within any tolerance: proven."
+        if self.upper == np.inf:
+            return (
+                f"No {many} that serve every target were found in time; within less "
+                f"than ε = {self.lower} there are none."
+            )
+        if not self.optimal:
+            return (
+                f"{many} can serve every target within ε = {self.upper}, and not "
+                f"within less than {self.lower}; what lies between is open."
+            )
+        if self.upper == -np.inf:
+            return f"{many} can serve every target within any tolerance: proven."
+        return (
+            f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
+            "every target: proven."
+        )
+
+
+def smallest_epsilon(
+    losses: Any,
+    budget: int,
+    *,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SmallestEpsilon:
+    """The smallest tolerance for which a cover of at most `budget` sources exists.
+
+    Between two values of the loss matrix no set changes, so the answer is one of
+    them: a binary search, in which `minimum_cover` says yes by a cover, or no by its
+    lower bound. Where it can say neither in time, the answer is an interval.
+
+    Args:
+        losses: loss matrix `(source, target)`, xarray or NumPy; may hold infinities.
+        budget: number of sources, `>= 1`.
+        include: sources that must be selected.
+        exclude: sources that must not be.
+        time_limit: seconds for all of it.
+        seed: of the random choices.
+        progress: called after each tolerance that was tried, with the interval in which
+            the least one lies.
+
+    Returns:
+        The tolerance, or the interval in which it lies, and the selection.
+    """
+    clock = Clock(time_limit)
+    matrix = MatrixLosses(losses).matrix
+    limits = restrict(len(matrix), include, exclude)
+    n_wanted = len(limits.include)
+    if budget < 1 or budget < n_wanted:
+        raise InvalidInputError(
+            "budget >= 1 must hold and include must fit into it, but got "
+            f"budget={budget} and {n_wanted} sources that must be in."
+        )
+    search = _Search(matrix, limits, budget)
+    allowed = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
+    values = np.unique(matrix[allowed])
+    values = values[(values >= search.least) & (values < np.inf)]  # −inf may be one
+    no, yes = -1, len(values)  # indices of tolerances that are known to be ...
+    best: Cover | None = None
+    open_: list[int] = []
+    while True:
+        left = [k for k in range(no + 1, yes) if k not in open_]
+        if not left or clock.left <= 0:
+            break
+        k = left[len(left) // 2]
+        # As many halvings are to come as the interval has.
+        share = clock.left / (len(left).bit_length() + 1)
+        answer, cover = search.ask(float(values[k]), share, seed)
+        if answer == "yes":
+            yes, best = k, cover
+            open_ = [n for n in open_ if n < k]
+        elif answer == "no":
+            no = k
+            open_ = [n for n in open_ if n > k]
+        else:
+            open_.append(k)
+        if progress is not None:
+            low, high = _ends(values, no, yes)
+            progress("search", low, high, f"epsilon={values[k]:g}")
+    low, high = _ends(values, no, yes)
+    return SmallestEpsilon(
+        budget=budget,
+        lower=low,
+        upper=high,
+        sources=() if best is None else tuple(np.sort(best.sources).tolist()),
+        optimal=low == high < np.inf,
+        cover=best,
+        seconds=clock.seconds,
+    )
+
+
+def least_cover(
+    cover: Cover, losses: ArrayLike, *, time_limit: float = 60.0, seed: int = 0
+) -> Cover:
+    """Of the covers of this size, one whose largest loss is as small as it can be.
+
+    Args:
+        cover: of as many targets as can be served, of sources that all cost 1.
+        losses: loss matrix `(source, target)`.
+        time_limit: seconds; the best that was found by then is kept.
+        seed: of the random choices.
+
+    Returns:
+        A cover of the same targets, by no more sources. What is proven of its size
+        stays: the bound is about every cover.
+    """
+    matrix = np.asarray(losses, np.float64)
+    served = cover.assignment >= 0
+    if cover.cost != cover.size or not served.any():
+        return cover
+    inner = matrix[:, served]
+    worst = inner[cover.sources].min(0).max()
+    least = smallest_epsilon(
+        np.where(inner <= worst, inner, np.inf),
+        cover.size,
+        include=cover.include.tolist(),
+        exclude=cover.exclude.tolist(),
+        time_limit=time_limit,
+        seed=seed,
+    )
+    if least.cover is None or not least.upper < worst:
+        return cover
+    sources = np.array(least.sources, np.int64)
+    assignment = np.full(cover.n_targets, -1, np.int64)
+    assignment[served] = sources[inner[sources].argmin(0)]
+    return replace(
+        cover,
+        sources=sources,
+        assignment=assignment,
+        size=len(sources),
+        cost=float(len(sources)),
+        seconds=cover.seconds + least.seconds,
+    )
+
+
+def _ends(values: NDArray[np.float64], no: int, yes: int) -> tuple[float, float]:
+    """The interval: the first value that is not refused, the first that is met."""
+    ends = np.append(values, np.inf)
+    return float(ends[min(no + 1, len(values))]), float(ends[yes])
+
+
+class _Search:
+    """Can so many sources, those that must be in among them, serve within epsilon?"""
+
+    def __init__(self, matrix: NDArray[np.float64], limits: Restrictions, budget: int):
+        self.matrix, self.limits, self.budget = matrix, limits, budget
+        usable = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
+        if budget == len(limits.include):
+            usable = limits.include
+        # No tolerance below this one serves every target, whatever the budget.
+        best = matrix[usable].min(axis=0, initial=np.inf)
+        self.least = float(best.max(initial=-np.inf))
+
+    def ask(
+        self, epsilon: float, seconds: float, seed: int
+    ) -> tuple[str, Cover | None]:
+        starts = range(0, len(self.matrix), 1024)
+        blocks = (self.matrix[r : r + 1024] <= epsilon for r in starts)
+        sets = pack(blocks, n_targets=self.matrix.shape[1])
+        options: dict[str, Any] = {
+            "include": self.limits.include,
+            "exclude": self.limits.exclude,
+        }
+        cover = greedy_cover(sets, **options)
+        if not cover.is_full:
+            return "no", None
+        if self.budget < cover.size and cover.lower_bound <= self.budget:
+            cover = minimum_cover(sets, time_limit=seconds, seed=seed, **options)
+        if cover.size <= self.budget:
+            return "yes", cover
+        return ("no" if cover.lower_bound > self.budget else "open"), cover

@@ -1,0 +1,263 @@
+"""Complexity against tolerance: how many policies as epsilon grows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.cover.answer import SCOPES
+from taskspace.cover.base import Clock
+from taskspace.cover.methods.greedy import greedy_cover
+from taskspace.cover.methods.minimum import minimum_cover
+from taskspace.cover.tolerance.thresholds import (
+    Losses,
+    Thresholds,
+    default_epsilons,
+    losses_of,
+)
+from taskspace.cover.views import html_view
+from taskspace.criteria import criterion_named
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.progress import Progress
+from taskspace.questions import Question
+
+__all__ = ["Profile", "ProfilePoint", "complexity_profile"]
+
+GREEDY_SHARE = 0.5
+"""Part of the time after which greedy leaves the rest to searches and proofs."""
+
+GRACE = 1.0
+"""Seconds that greedy may always take: most profiles are whole by then."""
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class ProfilePoint:
+    """Complexity at one tolerance.
+
+    Args:
+        epsilon: the tolerance.
+        greedy: size of greedy's cover; None where some target has no source, and where
+            there was no time for it.
+        lower: no cover of all targets is smaller; None where there is no cover.
+        upper: size of the best cover found; None where there is no cover.
+        n_uncoverable: targets that no source serves within epsilon.
+    """
+
+    epsilon: float
+    greedy: int | None
+    lower: int | None
+    upper: int | None
+    n_uncoverable: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return asdict(self)
+
+
+class Profile(list[ProfilePoint]):
+    """The points of a complexity profile, ascending in epsilon: a list.
+
+    Args:
+        points: the points.
+        provenance: where the losses come from: `"exact"`, `"sampled"` or `"given"`.
+            Bounds of losses that are not exact are proven of these numbers only.
+    """
+
+    def __init__(self, points: Iterable[ProfilePoint] = (), provenance: str = "given"):
+        super().__init__(points)
+        self.provenance = provenance
+
+    @property
+    def scope(self) -> str:
+        """What must be said beside "proven": nothing for exact numbers."""
+        return SCOPES[self.provenance]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a tolerance; sizes are missing where there is no cover."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {"epsilon": [point.epsilon for point in self]}
+        for name in ("greedy", "lower", "upper", "n_uncoverable"):
+            columns[name] = pd.array([getattr(p, name) for p in self], "Int64")
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
+        title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven {self.scope}"
+        title = title.rstrip()
+        table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
+        return f"{title}\n{table}" if self else title
+
+    def _repr_html_(self) -> str:
+        return html_view(repr(self).splitlines()[0], self.to_frame())
+
+
+def complexity_profile(
+    problem: Study | Any,
+    question: Question | None = None,
+    *,
+    epsilons: Sequence[float] | None = None,
+    n_epsilons: int = 20,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Profile:
+    """Find the smallest cover of all targets at many tolerances.
+
+    The ends of the range come first and then the middles, first by greedy and then by
+    searches with proofs. A cover at one tolerance is a cover at every larger one, and
+    a lower bound there is one at every smaller one, so that what lies between equal
+    numbers needs no search, tolerances for which there is no time have bounds all the
+    same, and `lower` and `upper` never grow with epsilon. The losses of a study are
+    never held all at once.
+
+    Args:
+        problem: a study; or a loss matrix `(source, target)`, xarray or NumPy, which
+            may hold infinities.
+        question: criterion and judge for a study; its tolerance does not matter.
+        epsilons: tolerances, `>= 0` unless the criterion allows others, as `floor`
+            does; by default spread from the smallest one at which a cover exists to
+            the one at which a single source is enough.
+        n_epsilons: how many tolerances, where they are not given.
+        time_limit: seconds for all together; greedy at both ends is there all the same.
+        seed: of the random choices.
+        progress: called after each tolerance, with how many were searched.
+
+    Returns:
+        One point for each tolerance, ascending.
+    """
+    clock, losses = Clock(time_limit), losses_of(problem, question)
+    if question is None:
+        criterion = getattr(problem, "attrs", {}).get("criterion")
+        rule = None if criterion is None else criterion_named(criterion)
+    else:
+        rule = question.rule
+    signed = rule is not None and rule.allows_negative_epsilon
+    points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
+    if isinstance(problem, Study):
+        return Profile(points, problem.provenance)
+    return Profile(points, getattr(problem, "attrs", {}).get("provenance", "given"))
+
+
+def _profile(
+    losses: Losses,
+    epsilons: Sequence[float] | None,
+    n_epsilons: int,
+    signed: bool,
+    seed: int,
+    clock: Clock,
+    progress: Progress | None,
+) -> Profile:
+    if epsilons is None:
+        values = default_epsilons(losses, n_epsilons, allow_negative=signed)
+    else:
+        values = np.unique(np.asarray(epsilons, np.float64))
+        low = -np.inf if signed else 0.0
+        if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
+            raise InvalidInputError(
+                f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
+                f"one, but got {list(epsilons)}."
+            )
+    profile = _Profile(losses, values, seed, clock, progress)
+    profile.solve()
+    return profile.points()
+
+
+class _Profile:
+    """What is known at each tolerance, filled in from the ends to the middles."""
+
+    def __init__(
+        self,
+        losses: Losses,
+        epsilons: NDArray[np.float64],
+        seed: int,
+        clock: Clock,
+        progress: Progress | None,
+    ):
+        self.epsilons, self.seed = epsilons, seed
+        self.clock, self.progress = clock, progress
+        self.sets = Thresholds(losses, epsilons)
+        best = np.sort(losses.best)
+        served = np.searchsorted(best, epsilons, side="right")
+        self.n_uncoverable = (len(best) - served).tolist()
+        n = len(epsilons)
+        self.greedy: list[int | None] = [None] * n
+        self.searched: set[int] = set()
+        self.lower = [min(1, losses.n_targets)] * n
+        self.upper = [min(losses.n_sources, losses.n_targets)] * n
+
+    def solve(self) -> None:
+        feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
+        order = _ends_then_middles(feasible)
+        until = self.clock.seconds + max(GRACE, GREEDY_SHARE * self.clock.left)
+        for place, k in enumerate(order):
+            if place >= 2 and self.clock.seconds > until:
+                break
+            self._by_greedy(k, order[place + 1 :])
+        while self.clock.left > 0:
+            # What neighbours have settled gives its time to the others.
+            still = [k for k in order if self.lower[k] < self.upper[k]]
+            still = [k for k in still if k not in self.searched]
+            if not still:
+                break
+            self._by_search(still)
+
+    def _by_greedy(self, k: int, coming: Sequence[int]) -> None:
+        greedy = greedy_cover(self.sets.at(k, coming))
+        self.greedy[k] = greedy.size
+        self._learn(k, greedy.lower_bound, greedy.size)
+
+    def _by_search(self, still: Sequence[int]) -> None:
+        k, *coming = still
+        self.searched.add(k)
+        sets = self.sets.at(k, coming)
+        share = max(0.0, self.clock.left) / len(still)
+        best = minimum_cover(sets, time_limit=share, seed=self.seed)
+        self._learn(k, best.lower_bound, best.size)
+
+    def _learn(self, k: int, lower: float, upper: int) -> None:
+        for i in range(k, -1, -1):
+            if self.lower[i] >= lower and i < k:
+                break
+            self.lower[i] = max(self.lower[i], int(lower))
+        for i in range(k, len(self.upper)):
+            if self.upper[i] <= upper and i > k:
+                break
+            self.upper[i] = min(self.upper[i], upper)
+        if self.progress is not None:
+            note = f"epsilon={self.epsilons[k]:g}"
+            self.progress("profile", len(self.searched), len(self.upper), note)
+
+    def points(self) -> Profile:
+        return Profile(
+            ProfilePoint(
+                float(epsilon), self.greedy[k], self.lower[k], self.upper[k], 0
+            )
+            if missing == 0
+            else ProfilePoint(float(epsilon), None, None, None, missing)
+            for k, (epsilon, missing) in enumerate(
+                zip(self.epsilons, self.n_uncoverable, strict=True)
+            )
+        )
+
+
+def _ends_then_middles(places: Sequence[int]) -> list[int]:
+    """The last, the first, the middle, the middles of both halves, and so on."""
+    if len(places) < 2:
+        return list(places)
+    order, intervals = [places[-1], places[0]], [(0, len(places) - 1)]
+    while intervals:
+        halves = []
+        for low, high in intervals:
+            if high - low >= 2:
+                middle = (low + high) // 2
+                order.append(places[middle])
+                halves += [(low, middle), (middle, high)]
+        intervals = halves
+    return order

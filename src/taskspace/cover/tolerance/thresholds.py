@@ -1,0 +1,303 @@
+"""Losses a block at a time, and their tolerance sets at many tolerances."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+
+from taskspace._util import memory as _memory
+from taskspace._util.threads import over_rows
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
+from taskspace.sets import PackedSets, TargetSets, pack
+
+__all__ = [
+    "Losses",
+    "MatrixLosses",
+    "TableLosses",
+    "Thresholds",
+    "default_epsilons",
+    "losses_of",
+]
+
+BLOCK_CELLS = 2**21
+N_PLACES = 2**15
+"""From how many places the search for a tolerance may begin; see `_largest_up_to`."""
+AT_ONCE = 16
+"""Tolerances of which sets are made in one pass over losses that are not in memory."""
+
+
+class Losses(ABC):
+    """The losses of all sources at all targets, given block by block.
+
+    Args:
+        n_sources: number of sources.
+        n_targets: number of targets.
+        in_memory: whether a pass over them costs little.
+    """
+
+    def __init__(self, n_sources: int, n_targets: int, in_memory: bool):
+        self.n_sources, self.n_targets = n_sources, n_targets
+        self.in_memory = in_memory
+
+    @abstractmethod
+    def blocks(self) -> Iterator[NDArray[np.float64]]:
+        """The rows, a stretch of sources at a time."""
+
+    @cached_property
+    def best(self) -> NDArray[np.float64]:
+        """The least loss at each target."""
+        return self._ends[0]
+
+    @property
+    def single(self) -> float:
+        """The least tolerance at which one source serves all targets."""
+        return self._ends[1]
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.float64], float]:
+        best = np.full(self.n_targets, np.inf)
+        single, n_nan = np.inf, 0
+        for block in self.blocks():
+            np.minimum(best, block.min(0, initial=np.inf), out=best)
+            worst = block.max(1, initial=-np.inf)
+            single = min(single, float(worst.min(initial=np.inf)))
+            n_nan += int(np.isnan(block).sum())
+        if n_nan:
+            raise InvalidInputError(
+                f"loss must hold no NaN, but got {n_nan}. A failed transfer is a loss "
+                "of inf."
+            )
+        return best, single
+
+
+@final
+class MatrixLosses(Losses):
+    """Losses that are in memory.
+
+    Args:
+        loss: loss matrix `(source, target)`, xarray or NumPy.
+    """
+
+    def __init__(self, loss: Any):
+        if hasattr(loss, "dims"):
+            if set(loss.dims) != {"source", "target"}:
+                raise InvalidInputError(
+                    f"loss must have the dims (source, target), but got {loss.dims}."
+                )
+            loss = loss.transpose("source", "target").values
+        self.matrix: NDArray[np.float64] = np.asarray(loss)
+        if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiu":
+            raise InvalidInputError(
+                "loss must be a matrix of numbers (source, target), but got "
+                f"{self.matrix.dtype} of shape {self.matrix.shape}."
+            )
+        super().__init__(*self.matrix.shape, in_memory=True)
+        if self.n_sources:
+            _ = self.best  # no NaN
+
+    def blocks(self) -> Iterator[NDArray[np.float64]]:
+        """The rows, a stretch of sources at a time."""
+        step = max(1, BLOCK_CELLS // max(1, self.n_targets))
+        for first in range(0, self.n_sources, step):
+            yield self.matrix[first : first + step]
+
+
+@final
+class TableLosses(Losses):
+    """Losses of a table, computed as they are needed.
+
+    Args:
+        table: a performance table.
+        question: criterion and judge.
+    """
+
+    def __init__(self, table: xr.Dataset, question: Question):
+        sizes = table.sizes["source"], table.sizes["target"]
+        super().__init__(*sizes, in_memory=False)
+        self._table, self._question = table, question
+
+    def blocks(self) -> Iterator[NDArray[np.float64]]:
+        """The rows, a stretch of sources at a time."""
+        for _, block in self._question.blocks(self._table):
+            yield block
+
+
+def losses_of(problem: Study | Any, question: Question | None) -> Losses:
+    """Return the losses of a study under a question, or those of a matrix.
+
+    Args:
+        problem: a study, or a loss matrix `(source, target)`.
+        question: what is asked of a study; None beside a matrix.
+    """
+    if isinstance(problem, Study):
+        if question is None:
+            raise InvalidInputError(
+                "The losses of a study need a question, e.g. "
+                "ts.Question('regret', epsilon=0.1), but got none."
+            )
+        return TableLosses(question.table_of(problem), question)
+    return MatrixLosses(problem)
+
+
+class Thresholds:
+    """The tolerance sets at many tolerances, made when they are asked for.
+
+    As many are kept as fit into an eighth of the memory; several are made in one pass
+    where a pass is dear.
+
+    Args:
+        losses: the losses.
+        epsilons: the tolerances.
+    """
+
+    def __init__(self, losses: Losses, epsilons: NDArray[np.float64]):
+        self._losses, self._epsilons = losses, epsilons
+        self._n_bytes = losses.n_sources * losses.n_targets // 8  # of one, as bits
+        self._kept: dict[int, Any] = {}  # `PackedSets` or `RunSets`
+
+    def at(self, k: int, coming: Sequence[int] = ()) -> TargetSets:
+        """The sets at one tolerance.
+
+        Args:
+            k: its place.
+            coming: places that will be asked for next.
+        """
+        if k not in self._kept:
+            most = _memory.available() // 8 // max(1, self._n_bytes)
+            n = 1 if self._losses.in_memory else max(1, min(AT_ONCE, most))
+            self._make([k, *(c for c in coming if c not in self._kept)][:n])
+        return replace(self._kept[k])  # what is computed from it is not kept
+
+    def _make(self, places: Sequence[int]) -> None:
+        room = _memory.available() // 8 - len(places) * self._n_bytes
+        while self._kept and sum(sets.nbytes for sets in self._kept.values()) > room:
+            self._kept.pop(next(iter(self._kept)))
+        if len(places) == 1:
+            epsilon = self._epsilons[places[0]]
+            blocks = (block <= epsilon for block in self._losses.blocks())
+            self._kept[places[0]] = pack(blocks, n_targets=self._losses.n_targets)
+            return
+        parts: dict[int, list[PackedSets]] = {k: [] for k in places}
+        for block in self._losses.blocks():
+            for k in places:
+                parts[k].append(PackedSets.from_bool(block <= self._epsilons[k]))
+        for k in places:
+            words = np.concatenate([part.words for part in parts.pop(k)])
+            self._kept[k] = pack(PackedSets(words, self._losses.n_targets))
+
+
+def default_epsilons(
+    loss: Any, n_epsilons: int, *, allow_negative: bool = False
+) -> NDArray[np.float64]:
+    """Tolerances over the range where the complexity goes from its largest to 1.
+
+    Values of the losses themselves, because between two of them the complexity cannot
+    change: spread evenly in logarithm as far as they are positive, or evenly where
+    negative ones have a meaning.
+
+    Args:
+        loss: loss matrix `(source, target)`, or `Losses`.
+        n_epsilons: how many at most.
+        allow_negative: whether a tolerance below zero has a meaning.
+    """
+    if n_epsilons < 2:
+        raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
+    losses = loss if isinstance(loss, Losses) else MatrixLosses(loss)
+    if losses.n_sources * losses.n_targets == 0:
+        return np.zeros(1)
+    low, high = float(losses.best.max()), losses.single
+    low = low if allow_negative else max(0.0, low)
+    if not np.isfinite(low):
+        raise InvalidInputError(
+            "Every target must have a source of finite loss, but "
+            f"{int(np.isinf(losses.best).sum())} have none. Give epsilons to profile "
+            "the others."
+        )
+    values = _values_between(losses, low, high, n_epsilons)
+    if len(values) <= n_epsilons:
+        return values if len(values) else np.array([low])
+    # Now `values` are the two smallest, others, and the largest.
+    first, second, last = values[0], values[1], values[-1]
+    if allow_negative:
+        wanted = np.linspace(first, last, n_epsilons)
+    else:
+        floor = max(second if first <= 0 else first, 1e-3 * last)
+        # geomspace rounds: a trifle more, relative, keeps the values that it means.
+        wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
+    found = np.full(len(wanted), first)
+    places = np.searchsorted(wanted, np.linspace(first, last, N_PLACES))
+    for block in losses.blocks():
+        parts: list[NDArray[np.float64]] = []
+
+        def kernel(a: int, b: int, block=block, parts=parts) -> None:
+            part = np.full(len(wanted), first)
+            _largest_up_to(block[a:b].ravel(), wanted, places, last, part)
+            parts.append(part)
+
+        over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
+        found = np.max([found, *parts], axis=0)
+    return np.unique(np.append(np.maximum.accumulate(found), first))
+
+
+def _values_between(
+    losses: Losses, low: float, high: float, n_most: int
+) -> NDArray[np.float64]:
+    """Finite losses in `[low, high]`, distinct and sorted, or some if there are many.
+
+    Those some are more than `n_most`, and the two smallest and the largest are there.
+    """
+    seen = np.zeros(0)
+    for block in losses.blocks():
+        if len(seen) > n_most:
+            ends = np.array(_two_least_and_largest(block.ravel(), low, high))
+            inside = ends[np.isfinite(ends)]
+        else:
+            inside = block[(block >= low) & (block <= high) & np.isfinite(block)]
+        seen = np.union1d(seen, inside)
+        if len(seen) > n_most + 3:
+            seen = np.append(seen[: n_most + 2], seen[-1])
+    return seen
+
+
+@njit(cache=True, nogil=True)
+def _two_least_and_largest(values, low, high):
+    """The two least distinct finite values in `[low, high]`, and the largest."""
+    least, second, largest = np.inf, np.inf, -np.inf
+    for value in values:
+        if low <= value <= high and value < np.inf:
+            if value < least:
+                least, second = value, least
+            elif least < value < second:
+                second = value
+            if value > largest:
+                largest = value
+    return least, second, largest
+
+
+@njit(cache=True, nogil=True)
+def _largest_up_to(values, wanted, places, last, found):
+    """Raise `found[k]` to the largest value in `(wanted[k − 1], wanted[k]]`.
+
+    `found` holds the least value at first; `places` has the k of values spread evenly
+    from there to the last one, where the search for k begins.
+    """
+    least = found[0]
+    scale = (len(places) - 1) / (last - least)
+    is_normal = 0 < scale < np.inf  # else the range is too wide, or too narrow
+    for value in values:
+        if least < value <= last:
+            k = places[int((value - least) * scale)] if is_normal else 0
+            while k > 0 and wanted[k - 1] >= value:
+                k -= 1
+            while k < len(wanted) and wanted[k] < value:
+                k += 1
+            if k < len(wanted) and value > found[k]:
+                found[k] = value

@@ -1,0 +1,1 @@
+"""Proving again what a cover claims."""

@@ -1,0 +1,345 @@
+"""Proofs of bounds for the verifier: plain NumPy, Python integers and fractions.
+
+Shares no code with the methods that found the bounds.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.verify.proof import PriceProof
+from taskspace.errors import InvalidInputError
+from taskspace.sets import TargetSets
+
+_BLOCK_RUNS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A covering problem in exact numbers.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source.
+        weights: weight of each target, integers in some unit.
+        needed: whether each target must be served; not where none can or need do so.
+    """
+
+    sets: TargetSets
+    costs: NDArray[np.float64]
+    weights: NDArray[Any]
+    needed: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, sets: TargetSets, costs: ArrayLike | None, weights: ArrayLike | None
+    ) -> Self:
+        """A problem of the costs and weights given; all 1 where None.
+
+        Args:
+            sets: the targets that each source serves.
+            costs: cost of each source, `> 0`.
+            weights: weight of each target, `>= 0`.
+        """
+        n, m = sets.n_sources, sets.n_targets
+        cost = np.ones(n) if costs is None else np.asarray(costs, np.float64)
+        if cost.shape != (n,) or not (np.isfinite(cost) & (cost > 0)).all():
+            raise InvalidInputError(
+                f"costs must be {n} positive numbers, one for each source, but got "
+                f"shape {cost.shape}."
+            )
+        needed = sets.coverable
+        if weights is None:
+            return cls(sets, cost, np.ones(m, np.int64), needed)
+        array = np.asarray(weights, np.float64)
+        if array.shape != (m,) or not (np.isfinite(array) & (array >= 0)).all():
+            raise InvalidInputError(
+                f"target_weights must be {m} numbers >= 0, one for each target, but "
+                f"got shape {array.shape}."
+            )
+        exact = [Fraction(w) for w in array.tolist()]
+        common = math.lcm(*(w.denominator for w in exact), 1)
+        whole = np.array([int(w * common) for w in exact] + [None], object)[:-1]
+        return cls(sets, cost, whole, needed)
+
+    def rest(self, include: set[int], exclude: set[int]) -> "Problem":
+        """What free sources have to do, once some are taken and some left out.
+
+        The free ones are numbered anew, in their order.
+
+        Args:
+            include: sources that are taken.
+            exclude: sources that must not be.
+        """
+        able, served = (np.zeros(self.sets.n_targets, bool) for _ in range(2))
+        free = []
+        for source in range(self.sets.n_sources):
+            row = self.sets.row(source)
+            if source in include:
+                served |= row
+            elif source not in exclude:
+                free.append(source)
+                able |= row
+        weights = self.weights.copy()
+        weights[served] = 0
+        costs = self.costs[np.array(free, np.int64)]
+        return Problem(self.sets.subset(free), costs, weights, able & ~served)
+
+    def cost(self, sources: Iterable[int]) -> Fraction:
+        """Cost of a selection.
+
+        Args:
+            sources: the selection.
+        """
+        return sum((Fraction(float(self.costs[s])) for s in sources), start=Fraction(0))
+
+    def served_weight(self, sources: ArrayLike) -> int:
+        """Weight of the targets that a selection serves.
+
+        Args:
+            sources: the selection.
+        """
+        return int(self.weights[self.sets.union(sources)].sum())
+
+    @cached_property
+    def total_weight(self) -> int:
+        """Weight of all targets."""
+        return int(self.weights.sum())
+
+    def loads(self, values: NDArray[Any]) -> NDArray[Any]:
+        """For each source the sum of integers over its targets.
+
+        Sums of int64 may wrap around on the way; their differences, the loads, are
+        right wherever they fit.
+
+        Args:
+            values: one integer for each target.
+        """
+        zero = np.zeros(1, values.dtype)
+        prefix = np.concatenate([zero, np.cumsum(values)])
+        loads = np.zeros(self.sets.n_sources, values.dtype)
+        for block in _blocks(self.sets):
+            parts = prefix[block.stops] - prefix[block.starts]
+            until = np.concatenate([zero, np.cumsum(parts)])
+            loads[block.sources] = until[block.ends[1:]] - until[block.ends[:-1]]
+        return loads
+
+
+def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
+    """The bound that prices prove, or why they prove none.
+
+    Args:
+        prices: the claim.
+        problem: what it is about.
+
+    Returns:
+        The largest proven bound, and an empty text; or 0 and what is wrong.
+    """
+    sets = problem.sets
+    targets, units = prices.targets, prices.units
+    if prices.unit <= 0:
+        return Fraction(0), "their unit is not positive"
+    if len(targets) == 0:
+        return Fraction(0), ""
+    inside = 0 <= targets.min() and targets.max() < sets.n_targets
+    if not inside or not (np.diff(targets) > 0).all():
+        return Fraction(0), "they are not on targets in ascending order"
+    if not (units > 0).all():
+        return Fraction(0), "a price is not positive"
+    if not (problem.needed[targets] & (problem.weights[targets] > 0)).all():
+        return Fraction(0), "a target has a price that need not be served"
+    dense = np.zeros(sets.n_targets, units.dtype)
+    dense[targets] = units
+    loads = problem.loads(dense)
+    distinct, which = np.unique(problem.costs, return_inverse=True)
+    one = Fraction(2) ** prices.shift
+    for k, cost in enumerate(distinct.tolist()):
+        value = Fraction(cost) / prices.unit
+        limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
+        heaviest = max(loads[which == k].tolist())
+        if heaviest > limit:
+            source = int(np.flatnonzero((which == k) & (loads == heaviest))[0])
+            return Fraction(0), f"the targets of source {source} cost more than it does"
+    total = sum(units.tolist())
+    if not prices.is_whole:
+        return total / one * prices.unit, ""
+    labels = _apart(sets, targets)
+    sums: dict[int, int] = {}
+    for label, n in zip(labels.tolist(), units.tolist(), strict=True):
+        sums[label] = sums.get(label, 0) + n
+    return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
+
+
+def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
+    """A label for each target, the same for two that a chain of sources joins."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(targets)
+    marks = np.zeros(sets.n_targets + 1, np.int32)
+    marks[targets + 1] = 1
+    before = np.cumsum(marks, dtype=np.int32)  # targets with a price before each one
+    joins = np.zeros(n, np.int64)
+    for block in _blocks(sets):
+        first, last = before[block.starts], before[block.stops]
+        kept = first < last
+        joins += np.bincount(first[kept], minlength=n)
+        joins -= np.bincount(last[kept] - 1, minlength=n)
+    # Neighbours that a run joins have one label,
+    labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0), dtype=np.int32)
+    # and a source joins the labels of its runs.
+    for block in _blocks(sets):
+        first, last = before[block.starts], before[block.stops]
+        kept, n_labels = first < last, int(labels.max()) + 1
+        if n_labels == 1:
+            break
+        owner = np.repeat(np.arange(len(block.ends) - 1), np.diff(block.ends))
+        rows, columns = n_labels + owner[kept], labels[first[kept]]
+        graph = sparse.coo_array(
+            (np.ones(len(rows), bool), (rows, columns)),
+            shape=(n_labels + len(block.ends) - 1,) * 2,
+        )
+        labels = connected_components(graph, directed=False)[1][labels]
+    return labels
+
+
+class _Block(NamedTuple):
+    """Runs of some sources: those of its k-th from `ends[k]` to `ends[k + 1]`."""
+
+    sources: slice
+    ends: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    stops: NDArray[np.int32]
+
+
+def _blocks(sets: TargetSets) -> Iterator[_Block]:
+    """All runs, a million at a time or one source, so that little memory is needed."""
+    runs = sets.to_runs()
+    a = 0
+    while a < sets.n_sources:
+        most = runs.offsets[a] + _BLOCK_RUNS
+        b = max(a + 1, int(np.searchsorted(runs.offsets, most, side="right")) - 1)
+        part = slice(runs.offsets[a], runs.offsets[b])
+        ends = runs.offsets[a : b + 1] - runs.offsets[a]
+        yield _Block(slice(a, b), ends, runs.starts[part], runs.stops[part])
+        a = b
+
+
+def knapsack_bound(problem: Problem, needed: int) -> Fraction:
+    """Least cost of fractions of sources whose weights sum to `needed`.
+
+    Args:
+        problem: what it is about.
+        needed: weight that is served.
+    """
+    gains = problem.loads(problem.weights)
+    useful = np.flatnonzero(gains > 0)
+    exact = sorted(
+        ((Fraction(float(problem.costs[s])), int(gains[s])) for s in useful),
+        key=lambda pair: pair[0] / pair[1],
+    )
+    spent, left = Fraction(0), needed
+    for cost, gain in exact:
+        if gain >= left:
+            spent += cost * left / gain
+            break
+        spent += cost
+        left -= gain
+    is_whole = all(float(c).is_integer() for c in problem.costs.tolist())
+    common = 0
+    if is_whole:
+        for cost in np.unique(problem.costs).tolist():
+            common = math.gcd(common, int(cost))
+    return Fraction(-(-spent // common) * common) if common else spent
+
+
+def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
+    """A weight that no selection of as many sources serves more than.
+
+    Args:
+        problem: what it is about.
+        sources: a selection; each of its beginnings gives one limit.
+    """
+    left = problem.weights.copy()
+    served, limit = 0, int(problem.weights[problem.sets.coverable].sum())
+    for k in range(len(sources) + 1):
+        gains = np.sort(problem.loads(left))[::-1][: len(sources)]
+        limit = min(limit, served + int(gains.sum()))
+        if k < len(sources):
+            row = problem.sets.row(int(sources[k]))
+            served += int(left[row].sum())
+            left[row] = 0
+    return limit
+
+
+def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
+    """A cover of every target that must be served, that costs less than a bound.
+
+    Branches on the open target with the fewest sources, and turns back where targets
+    of which no source serves two already cost too much.
+
+    Args:
+        problem: what it is about.
+        bound: covers of this cost or more are not looked for.
+        max_nodes: when to give up.
+
+    Returns:
+        The cover, an empty list where there is none, None where it gave up.
+    """
+    matrix = problem.sets.to_bool()
+    rows = [int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
+            for row in matrix]  # fmt: skip
+    exact = [Fraction(c) for c in problem.costs.tolist()]
+    servers = [np.flatnonzero(column).tolist() for column in matrix.T]
+    needed = np.flatnonzero(problem.needed).tolist()
+    goal = sum(1 << t for t in needed)
+    by_scarcity = sorted(needed, key=lambda t: len(servers[t]))
+    n_nodes = 0
+
+    def least(left: int, banned: int) -> tuple[Fraction, int]:
+        """Cost of targets that share no source, and the scarcest target."""
+        total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
+        for t in by_scarcity:
+            if not left >> t & 1:
+                continue
+            own = [s for s in servers[t] if not banned >> s & 1]
+            if len(own) < fewest:
+                scarcest, fewest = t, len(own)
+            if not own:
+                return bound, t
+            if all(not used >> s & 1 for s in own):
+                total += min(exact[s] for s in own)
+                for s in own:
+                    used |= 1 << s
+        return total, scarcest
+
+    def search(left: int, banned: int, spent: Fraction) -> list[int] | None:
+        nonlocal n_nodes
+        n_nodes += 1
+        if n_nodes > max_nodes:
+            return None
+        if spent >= bound:
+            return []
+        if not left:
+            return [-1]  # found; marks the end of the selection
+        below, target = least(left, banned)
+        if spent + below >= bound:
+            return []
+        own = [s for s in servers[target] if not banned >> s & 1]
+        for s in sorted(own, key=lambda s: -(rows[s] & left).bit_count()):
+            banned |= 1 << s  # taken here, and left out of what is tried next
+            found = search(left & ~rows[s], banned, spent + exact[s])
+            if found is None or found:
+                return None if found is None else [s, *found]
+        return []
+
+    if bound <= 0:
+        return []
+    found = search(goal, 0, Fraction(0))
+    return found if not found else [s for s in found if s >= 0]

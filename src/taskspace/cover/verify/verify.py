@@ -1,0 +1,438 @@
+"""An independent check of a cover's claims, in plain NumPy and exact fractions.
+
+Nothing here is shared with the methods that make covers, so that a mistake there
+cannot hide here. Costs are the exact numbers that their floats are.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import Cover
+from taskspace.cover.verify.reprove import (
+    Problem,
+    coverage_limit,
+    knapsack_bound,
+    price_bound,
+    search_below,
+)
+from taskspace.errors import InvalidInputError
+from taskspace.sets import TargetSets
+
+_MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Which claims of a cover hold.
+
+    Args:
+        holds: whether no claim was refuted.
+        failures: one sentence for each claim that does not hold.
+        not_checked: claims that could be neither shown nor refuted.
+        proven: one sentence for each bound that was proven again.
+        conditions: one sentence for each restriction that the cover states itself.
+            Bounds are about selections that keep to them; whether they were asked for
+            is not in the sets.
+    """
+
+    holds: bool
+    failures: tuple[str, ...]
+    not_checked: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+class CoverRefutedError(InvalidInputError):
+    """A cover claims what the data do not bear out.
+
+    Args:
+        failures: one sentence for each claim that does not hold.
+    """
+
+    def __init__(self, failures: tuple[str, ...]):
+        super().__init__(
+            "Every claim of a cover must follow from its sets, but "
+            + "; ".join(failures)
+            + "."
+        )
+        self.failures = failures
+
+
+def verify_cover(
+    cover: Cover,
+    sets: TargetSets,
+    costs: ArrayLike | None = None,
+    *,
+    target_weights: ArrayLike | None = None,
+    raise_on_failure: bool = False,
+    refute_bound: bool = True,
+    effort: int = 3_000_000,
+) -> Verification:
+    """Recompute everything that a cover claims from the sets themselves.
+
+    A lower bound is proven again from the prices kept with the cover, in one pass of
+    integer arithmetic; that of a partial cover by computing it anew. Prices that a
+    source's cost does not bear, or that do not prove the bound they are kept for,
+    refute the cover. A bound that an exact solver found has no such prices: small
+    problems are searched through, and where that is too much the bound is listed in
+    `not_checked`, with the largest that is proven. A bound is also refuted by any
+    cheaper selection that serves as much.
+
+    Args:
+        cover: the claim.
+        sets: the targets that each source serves.
+        costs: cost of each source, as given to the method that made the cover.
+        target_weights: weight of each target, as given to that method.
+        raise_on_failure: raise `CoverRefutedError` instead of returning failures.
+        refute_bound: look for a cheaper selection, which takes a while on large data.
+        effort: (source, target) pairs that an exhaustive search may look at; 0 for
+            no such search.
+
+    Returns:
+        Which claims fail, which bounds were proven and which were not.
+    """
+    problem = Problem.of(sets, costs, target_weights)
+    failures = _shape_failures(cover, sets)
+    proven: list[str] = []
+    open_: list[str] = []
+    if not failures:
+        failures = _serving_failures(cover, sets)
+        failures += _cost_failures(cover, problem)
+    if not failures:
+        asked = _Asked.of(cover, problem)
+        failures = _budget_failures(cover, asked, proven, open_)
+        failures += _price_failures(cover, asked, proven, open_)
+        if refute_bound and not failures:
+            failures = _cheaper_failures(cover, asked)
+        if effort and not failures and open_:
+            failures = _search_failures(cover, asked, effort, proven, open_)
+    if failures and raise_on_failure:
+        raise CoverRefutedError(tuple(failures))
+    return Verification(
+        not failures, tuple(failures), tuple(open_), tuple(proven), _conditions(cover)
+    )
+
+
+def _conditions(cover: Cover) -> tuple[str, ...]:
+    """Which selections the bounds are about, where not about all."""
+    held = (("must be in", cover.include), ("must not be in", cover.exclude))
+    return tuple(
+        f"bounds are about selections in which {_sources(sources)} {what}"
+        for what, sources in held
+        if len(sources)
+    )
+
+
+def _sources(numbers: NDArray[np.int64]) -> str:
+    first = ", ".join(map(str, numbers[:8].tolist()))
+    return f"source{'s' * (len(numbers) > 1)} {first}{', ...' * (len(numbers) > 8)}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a cover had to decide, and what was decided for it.
+
+    Args:
+        problem: the whole problem.
+        rest: what was left to the sources that are free.
+        chosen: the selected ones of these, in the order of selection.
+        taken: the sources that had to be in.
+        spent: what these cost.
+    """
+
+    problem: Problem
+    rest: Problem
+    chosen: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    spent: Fraction
+
+    @classmethod
+    def of(cls, cover: Cover, problem: Problem) -> Self:
+        include, exclude = set(cover.include.tolist()), set(cover.exclude.tolist())
+        sources = np.asarray(cover.sources)
+        if not include and not exclude:
+            return cls(problem, problem, sources, sources[:0], Fraction(0))
+        fixed = include | exclude
+        free = np.array([s for s in range(cover.n_sources) if s not in fixed], np.int64)
+        chosen = np.array([s for s in sources.tolist() if s not in include], np.int64)
+        return cls(
+            problem,
+            problem.rest(include, exclude),
+            np.searchsorted(free, chosen),
+            np.array(sorted(include), np.int64),
+            problem.cost(sorted(include)),
+        )
+
+
+def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
+    failures = []
+    for name in ("n_sources", "n_targets"):
+        claimed, found = getattr(cover, name), getattr(sets, name)
+        if claimed != found:
+            failures.append(f"{name}={claimed} is claimed, but the data have {found}")
+    sources, assignment = np.asarray(cover.sources), np.asarray(cover.assignment)
+    if sources.size and not (0 <= sources.min() <= sources.max() < sets.n_sources):
+        failures.append("a selected source does not exist")
+    if len(np.unique(sources)) != len(sources):
+        failures.append("a source is selected twice")
+    if assignment.shape != (sets.n_targets,):
+        failures.append(
+            f"the assignment names {assignment.size} targets of {sets.n_targets}"
+        )
+    for name in ("include", "exclude"):
+        array = np.asarray(getattr(cover, name))
+        if array.size and not (0 <= array.min() <= array.max() < sets.n_sources):
+            failures.append(f"a source of {name} does not exist")
+    if not set(cover.include.tolist()) <= set(sources.tolist()):
+        failures.append("a source that must be in is not selected")
+    if set(cover.exclude.tolist()) & set(sources.tolist()):
+        failures.append("a source that must not be in is selected")
+    return failures
+
+
+def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
+    failures = []
+    n_targets = sets.n_targets
+    assignment = np.asarray(cover.assignment)
+    is_served = np.zeros(n_targets, bool)
+    is_right = assignment == -1
+    for source in cover.sources:
+        row = sets.row(int(source))
+        is_served |= row
+        is_right |= row & (assignment == source)
+    is_right &= is_served == (assignment >= 0)
+    wrong = np.flatnonzero(~is_right)
+    if len(wrong):
+        failures.append(
+            f"target {wrong[0]} is assigned to {assignment[wrong[0]]}, which is no "
+            f"selected source that serves it ({len(wrong)} such targets)"
+        )
+    served = int(is_served.sum())
+    coverage = served / n_targets if n_targets else 1.0
+    if not abs(cover.coverage - coverage) <= 1e-12:
+        failures.append(f"coverage={cover.coverage} is claimed, but it is {coverage}")
+    is_coverable = np.zeros(n_targets, bool)
+    for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
+        is_coverable |= sets.row(source)
+    if not np.array_equal(cover.uncoverable, np.flatnonzero(~is_coverable)):
+        failures.append(
+            f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
+            f"{int((~is_coverable).sum())} targets that no source serves are not these"
+        )
+    return failures
+
+
+def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
+    failures = []
+    if cover.size != len(cover.sources):
+        failures.append(
+            f"size={cover.size} is claimed, but {len(cover.sources)} are selected"
+        )
+    total = problem.cost(cover.sources)
+    # A float cost is rounded, and costs may be rounded multiples of one unit.
+    slack = total / 2**46
+    if not (math.isfinite(cover.cost) and abs(Fraction(cover.cost) - total) <= slack):
+        failures.append(f"cost={cover.cost} is claimed, but it is {float(total)}")
+    if not (math.isfinite(cover.lower_bound) and cover.lower_bound >= 0):
+        return [*failures, f"lower_bound={cover.lower_bound} is not a bound"]
+    if Fraction(cover.lower_bound) > total:
+        failures.append(
+            f"lower_bound={cover.lower_bound} exceeds the cost {float(total)} of this "
+            "cover"
+        )
+    is_least = abs(Fraction(cover.lower_bound) - total) <= slack
+    if cover.optimal and cover.coverage_bound is None and not is_least:
+        failures.append(
+            f"optimal is claimed, but lower_bound={cover.lower_bound} is not the cost "
+            f"{float(total)}"
+        )
+    return failures
+
+
+def _budget_failures(
+    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
+) -> list[str]:
+    """Whether no selection of as many sources serves more than is claimed."""
+    if cover.coverage_bound is None:
+        return []
+    problem = asked.problem
+    served, total = problem.served_weight(cover.sources), problem.total_weight
+    share = Fraction(served, total) if total else Fraction(1)
+    claimed = Fraction(cover.coverage_bound)
+    slack = Fraction(1, 2**50)  # shares are rounded
+    failures = []
+    if claimed < share * (1 - slack):
+        failures.append(
+            f"coverage_bound={cover.coverage_bound} is below the share "
+            f"{float(share)} that this cover serves"
+        )
+    elif cover.optimal and not claimed <= share * (1 + slack):
+        failures.append(
+            f"optimal is claimed, but coverage_bound={cover.coverage_bound} is above "
+            f"the share {float(share)} served"
+        )
+    else:
+        beyond = coverage_limit(asked.rest, asked.chosen)
+        already = problem.served_weight(asked.taken)
+        most = Fraction(already + beyond, total or 1)
+        what = f"coverage_bound={cover.coverage_bound}"
+        if most <= claimed * (1 + slack):
+            proven.append(f"{what}: no {cover.size} sources serve a larger share")
+        else:
+            open_.append(f"{what} was not proven again; {float(most)} is")
+    return failures
+
+
+def _price_failures(
+    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
+) -> list[str]:
+    """Prove the lower bound again, from its prices or by the knapsack bound."""
+    what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
+    if cover.lower_bound == 0:
+        return []
+    if cover.lower_bound_kind == "knapsack":
+        needed = asked.rest.served_weight(asked.chosen)
+        found = asked.spent + knapsack_bound(asked.rest, needed)
+        how, is_complete = "computing it anew", False
+    elif cover.prices is None:
+        open_.append(f"{what} was not refuted, and was not proven again: no prices")
+        return []
+    elif unserved := _unserved(asked):
+        return [
+            f"the prices of {what} prove nothing: they bound covers of all targets "
+            f"that can be served, and this one leaves {unserved} of them"
+        ]
+    else:
+        found, fault = price_bound(cover.prices, asked.rest)
+        if fault:
+            return [f"the prices of {what} prove nothing: {fault}"]
+        found += asked.spent
+        how = "its prices"
+        is_complete = cover.lower_bound_kind != "exact"
+    if found >= Fraction(cover.lower_bound):
+        proven.append(f"{what} is proven again by {how}")
+    elif is_complete:
+        return [f"{what} is not proven by its prices, which prove {float(found)}"]
+    else:
+        open_.append(f"{what} was not proven again; {float(found):.10g} is, by {how}")
+    return []
+
+
+def _unserved(asked: _Asked) -> int:
+    """Targets that count, could be served and are not."""
+    rest = asked.rest
+    must = rest.needed & (rest.weights > 0)
+    return int((must & ~rest.sets.union(asked.chosen)).sum())
+
+
+def _cheaper_failures(cover: Cover, asked: _Asked) -> list[str]:
+    """Look for a selection that serves as much for less than the bound."""
+    problem = asked.rest
+    matrix = problem.sets.to_bool()
+    cost = problem.costs
+    weights = problem.weights
+    needed = problem.served_weight(asked.chosen)
+    greedy = _greedy(matrix, cost, weights, needed)
+    few = [
+        None
+        if sources is None
+        else _without_redundant(sources, matrix, cost, weights, needed)
+        for sources in (asked.chosen.tolist(), greedy)
+    ]
+    for selection in few:
+        if selection is None:
+            continue
+        total = asked.spent + problem.cost(selection)
+        if total < Fraction(cover.lower_bound):
+            size = len(selection) + len(asked.taken)
+            return [
+                f"lower_bound={cover.lower_bound} is refuted: {size} sources "
+                f"of cost {float(total)} serve as much"
+            ]
+    return []
+
+
+def _search_failures(
+    cover: Cover,
+    asked: _Asked,
+    effort: int,
+    proven: list[str],
+    open_: list[str],
+) -> list[str]:
+    """Settle an open lower bound of a full cover by exhaustive search, if small."""
+    problem = asked.rest
+    sets = problem.sets
+    at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
+    max_nodes = effort // max(1, int(sets.sizes.sum()))
+    # The search is for covers of all targets, those without weight too.
+    is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
+    if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
+        return []
+    room = Fraction(cover.lower_bound) - asked.spent
+    cheaper = search_below(problem, room, max_nodes)
+    if cheaper is None:
+        return []
+    if cheaper:
+        total = asked.spent + problem.cost(cheaper)
+        size = len(cheaper) + len(asked.taken)
+        return [
+            f"lower_bound={cover.lower_bound} is refuted: {size} sources of "
+            f"cost {float(total)} serve as much"
+        ]
+    del open_[at[0]]
+    proven.append(
+        f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind}) is proven again "
+        "by searching through all cheaper selections"
+    )
+    return []
+
+
+def _greedy(
+    matrix: NDArray[np.bool_],
+    cost: NDArray[np.float64],
+    weights: NDArray[Any],
+    needed: int,
+) -> list[int] | None:
+    left = weights.copy()
+    chosen: list[int] = []
+    served = 0
+    relative = cost / cost.max(initial=0.0)
+    while served < needed:
+        gains = matrix @ left
+        best = int((gains.astype(np.float64) / relative).argmax())
+        if gains[best] == 0:
+            return None
+        chosen.append(best)
+        served += int(gains[best])
+        left[matrix[best]] = 0
+    return chosen
+
+
+def _without_redundant(
+    sources: list[int],
+    matrix: NDArray[np.bool_],
+    cost: NDArray[np.float64],
+    weights: NDArray[Any],
+    needed: int,
+) -> list[int] | None:
+    """Drop sources, dearest first, while enough stays served."""
+    if not len(matrix):
+        return []
+    times = np.zeros(matrix.shape[1], np.int64)
+    for source in sources:
+        times += matrix[source]
+    kept = list(sources)
+    for source in sorted(sources, key=lambda s: -cost[s]):
+        fewer = times - matrix[source]
+        if int(weights[fewer > 0].sum()) >= needed:
+            times = fewer
+            kept.remove(source)
+    return kept if int(weights[times > 0].sum()) >= needed else None

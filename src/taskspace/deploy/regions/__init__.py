@@ -1,0 +1,1 @@
+"""Which policy where: regions over nodes, boxes and names."""

@@ -1,0 +1,257 @@
+"""Regions around nodes: of a grid, or of plain points."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.deploy.regions.base import Regions, require
+
+__all__ = ["GridRegions", "PointRegions", "regions_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class PointRegions(Regions):
+    """Regions of the nearest of some points, each axis in widths of its range.
+
+    Args:
+        policy: see `Regions`.
+        served: see `Regions`.
+        margin: see `Regions`.
+        points: the nodes, `(region, axis)`.
+    """
+
+    points: NDArray[np.float64]
+    kind: ClassVar[str] = "points"
+    plural: ClassVar[str] = "points"
+    law: ClassVar[str] = (
+        "nearest node by the Euclidean distance, each axis divided by the width of "
+        "its range; ties to the lowest number"
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        shape = self.points.shape
+        good = len(shape) == 2 and shape[0] == self.n_regions and shape[1] > 0
+        require(good and np.isfinite(self.points).all(), "points must be finite rows")
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Smallest coordinates of the points."""
+        return self.points.min(0)
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Largest coordinates of the points."""
+        return self.points.max(0)
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """The points."""
+        return self.points
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """One over the width of each axis, 1 where it has none."""
+        width = self.high - self.low
+        return 1.0 / np.where(width > 0, width, 1.0)
+
+    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Number of the nearest point.
+
+        Args:
+            rows: contexts, `(context, axis)`.
+        """
+        return _nearest(self.points, self.scale, np.ascontiguousarray(rows))
+
+    def knows(
+        self, rows: NDArray[np.float64], region: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Only the node itself is known.
+
+        Args:
+            rows: contexts, `(context, axis)`.
+            region: the region of each.
+        """
+        return (self.points[region] == rows).all(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class GridRegions(Regions):
+    """Regions of the nearest node of a grid, the last axis running fastest.
+
+    Args:
+        policy: see `Regions`.
+        served: see `Regions`.
+        margin: see `Regions`.
+        values: the values of each axis, ascending.
+        borders: between every two neighbouring values of each axis, where the nearer
+            one changes; on the border itself the lower one is used.
+    """
+
+    values: tuple[NDArray[np.float64], ...]
+    borders: tuple[NDArray[np.float64], ...]
+    kind: ClassVar[str] = "grid"
+    plural: ClassVar[str] = "nodes of a grid"
+    law: ClassVar[str] = (
+        "on each axis the value of the grid between whose borders the context lies "
+        "(on a border the lower one), borders halfway between neighbouring values, on "
+        "logarithmic axes at their geometric mean; the node of these values"
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for values, borders in zip(self.values, self.borders, strict=True):
+            between = (values[:-1] <= borders) & (borders < values[1:])
+            require(bool(between.all()), "borders must lie between values")
+        sizes = {
+            len(v) - len(b) for v, b in zip(self.values, self.borders, strict=True)
+        }
+        require(sizes == {1}, "there must be one border between two values")
+        require(
+            np.prod(self.shape) == self.n_regions, "there must be one node a region"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values on each axis."""
+        return tuple(len(v) for v in self.values)
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Smallest value of each axis."""
+        return np.array([v[0] for v in self.values])
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Largest value of each axis."""
+        return np.array([v[-1] for v in self.values])
+
+    @property
+    def log_axes(self) -> tuple[bool, ...]:
+        """Axes whose borders are geometric means, not arithmetic ones."""
+        return tuple(
+            bool(v[0] > 0 and (b == _borders(v, True)).all())
+            and not bool((b == _borders(v, False)).all())
+            for v, b in zip(self.values, self.borders, strict=True)
+        )
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """The nodes."""
+        mesh = np.meshgrid(*self.values, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], 1)
+
+    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Number of the nearest node, in C order.
+
+        Args:
+            rows: contexts, `(context, axis)`.
+        """
+        found = np.zeros(len(rows), np.int64)
+        for border, x in zip(self.borders, rows.T, strict=True):
+            found = found * (len(border) + 1) + border.searchsorted(x, side="left")
+        return found
+
+    def knows(
+        self, rows: NDArray[np.float64], region: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Only the node itself is known.
+
+        Args:
+            rows: contexts, `(context, axis)`.
+            region: the region of each.
+        """
+        same = np.ones(len(rows), bool)
+        places = np.unravel_index(region, self.shape)
+        for value, place, x in zip(self.values, places, rows.T, strict=True):
+            same &= value[place] == x
+        return same
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array by name, the axes numbered."""
+        axes = {}
+        for i, (value, border) in enumerate(
+            zip(self.values, self.borders, strict=True)
+        ):
+            axes |= {f"values_{i}": value, f"borders_{i}": border}
+        flat = {"policy": self.policy, "served": self.served, "margin": self.margin}
+        return flat | axes
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The regions that `arrays` described.
+
+        Args:
+            arrays: arrays by name.
+        """
+        n = sum(name.startswith("values_") for name in arrays)
+        return cls(
+            policy=arrays["policy"],
+            served=arrays["served"],
+            margin=arrays["margin"],
+            values=tuple(arrays[f"values_{i}"] for i in range(n)),
+            borders=tuple(arrays[f"borders_{i}"] for i in range(n)),
+        )
+
+
+def regions_of(
+    points: NDArray[np.float64],
+    policy: ArrayLike,
+    served: ArrayLike,
+    margin: ArrayLike,
+    *,
+    log_axes: Sequence[bool] | None = None,
+) -> Regions:
+    """Regions around nodes: of a grid if they are one, of plain points otherwise.
+
+    Args:
+        points: the nodes, `(node, axis)`.
+        policy: number of the policy used at each, −1 for none.
+        served: whether it is known to serve the node.
+        margin: ε minus the loss there.
+        log_axes: axes on which the border between two values of a grid is their
+            geometric mean; elsewhere it is the arithmetic one.
+    """
+    known = (
+        np.asarray(policy, np.int64),
+        np.asarray(served, bool),
+        np.asarray(margin, np.float64),
+    )
+    values = tuple(np.unique(column) for column in points.T)
+    on_log = [False] * len(values) if log_axes is None else list(log_axes)
+    if np.prod([float(len(v)) for v in values]) == len(points):
+        mesh = np.meshgrid(*values, indexing="ij")
+        if (np.stack([m.ravel() for m in mesh], 1) == points).all():
+            borders = tuple(map(_borders, values, on_log))
+            return GridRegions(*known, values, borders)
+    return PointRegions(*known, np.ascontiguousarray(points, np.float64))
+
+
+def _borders(values: NDArray[np.float64], on_log: bool) -> NDArray[np.float64]:
+    """A float between every two neighbours, the upper one never included."""
+    below, above = values[:-1], values[1:]
+    middle = below * np.sqrt(above / below) if on_log else below + (above - below) / 2
+    return np.clip(middle, below, np.nextafter(above, below))
+
+
+@njit(cache=True, nogil=True)
+def _nearest(points, scale, rows):  # pragma: no cover
+    n, d = points.shape
+    found = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        best = np.inf
+        at = 0
+        for j in range(n):
+            distance = 0.0
+            for k in range(d):
+                step = (rows[i, k] - points[j, k]) * scale[k]
+                distance += step * step
+            if distance < best:
+                best = distance
+                at = j
+        found[i] = at
+    return found

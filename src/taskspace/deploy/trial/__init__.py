@@ -1,0 +1,1 @@
+"""A library on trial, beside what one could do instead."""

@@ -1,0 +1,231 @@
+"""Episodes in which the context moves while a library keeps up with it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.regions.reach import reach_of
+from taskspace.deploy.trial.contenders import Designer, Pool
+from taskspace.policies import LinearGain
+from taskspace.spaces import Points
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+
+if TYPE_CHECKING:
+    from taskspace.systems.simulated import SimulatedSystem
+    from taskspace.trainers.conditioned import ConditionedNetwork
+
+__all__ = ["drift_returns"]
+
+N_EPISODES = 64
+N_STEPS = 400
+# A step of the simulation is this share of the fastest time constant.
+STEP_SHARE = 0.1
+MAX_STEPS = 20_000
+
+Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Acting = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+"""Actions for measured contexts and observations, one a row."""
+Moving = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""The contexts of a step of all episodes, and what is measured of them."""
+
+
+def drift_returns(
+    library: PolicyLibrary,
+    system: System,
+    single: int,
+    designer: Designer | None,
+    *,
+    drift: float,
+    noise: float,
+    seed: int,
+    network: "ConditionedNetwork | None" = None,
+) -> tuple[dict[str, float], list[str]]:
+    """Mean return of each contender in episodes with a moving context.
+
+    The context moves at constant speed from one point of the range to another, `drift`
+    widths away on every axis (reflected at the border), and the library selects anew at
+    every step. All contenders play the same episodes.
+
+    Args:
+        library: the library; outside its range the nearest policy is used.
+        system: a linear or simulated system; others cannot change a context on the way.
+        single: the policy to play alone.
+        designer: makes optimal gains for comparison, None where nobody can.
+        drift: share of the width of each axis.
+        noise: of the measured context, see `try_library`.
+        seed: of episodes.
+        network: a network that sees the context, to play beside them.
+
+    Returns:
+        Mean return by contender, and notes on what could not be had.
+    """
+    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
+
+    library = library.with_outside("clamp")
+    rng = np.random.default_rng(seed + 1)
+    reach = reach_of(library)
+    start = rng.random((N_EPISODES, len(reach.low)))
+    end = start + drift * rng.choice([-1.0, 1.0], start.shape)
+    n_steps, dt = N_STEPS, 1.0
+    if isinstance(system, SimulatedSystem):
+        n_steps = system.horizon
+    elif isinstance(system, LinearSystem):
+        n_steps, dt = _steps(library, system)
+
+    blur = noise * rng.standard_normal((n_steps, *start.shape))
+
+    def at(step: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        where = start + (end - start) * (step / max(1, n_steps - 1))
+        folded = 1 - np.abs(1 - np.mod(where, 2))  # reflected at 0 and 1
+        return reach.at(folded), reach.at(folded + blur[step])
+
+    if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
+        gain = library.policies.gain
+        ways: dict[str, Gains] = {
+            "library": lambda seen: gain[library.select(seen).policy],
+            "one policy of it": lambda seen: np.repeat(
+                gain[single : single + 1], len(seen), axis=0
+            ),
+        }
+        if designer is not None and not isinstance(designer, Pool):
+            ways["designed anew at every step"] = lambda seen: np.asarray(
+                designer(np.clip(seen, library.low, library.high)).arrays()["gain"]
+            )
+        states = rng.multivariate_normal(
+            np.zeros(gain.shape[-1]), system.initial_covariance, N_EPISODES
+        )
+        return {
+            name: _linear(library, system, way, at, states, n_steps, dt)
+            for name, way in ways.items()
+        }, []
+    if isinstance(system, SimulatedSystem):
+        acts: dict[str, Acting] = {
+            "library": lambda told, seen: library.act_as(
+                library.select(told).policy, seen
+            ),
+            "one policy of it": lambda told, seen: library.act_as(
+                np.full(len(told), single), seen
+            ),
+        }
+        if network is not None:
+            columns = [library.names.index(name) for name in network.axes]
+
+            def sighted(told: NDArray[Any], seen: NDArray[Any]) -> NDArray[Any]:
+                inside = np.clip(told, library.low, library.high)[:, columns]
+                both = np.concatenate([seen, network.scaled(inside)], axis=1)
+                return np.array([network.network.act(row) for row in both])
+
+            acts["network with context"] = sighted
+        return {
+            name: _simulated(library, system, act, at, n_steps)
+            for name, act in acts.items()
+        }, []
+    return {}, [
+        f"{system.id} cannot change its context during an episode, so drift was not "
+        "tried."
+    ]
+
+
+def _rows(
+    library: PolicyLibrary, system: System, rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    fixed = np.tile(list(library.fixed.values()), (len(rows), 1)).reshape(len(rows), -1)
+    names = [*library.names, *library.fixed]
+    return system.contexts(Points(names, np.concatenate([rows, fixed], axis=1)))
+
+
+def _steps(library: PolicyLibrary, system: LinearSystem) -> tuple[int, float]:
+    """Number and length of the steps: as fine as the fastest mode asks, at the centre.
+
+    Long enough for the slowest mode of the centre to die out, or the system's horizon.
+    """
+    centre = _rows(library, system, (library.low / 2 + library.high / 2)[None])
+    A, B, _, _ = system.matrices(centre)
+    K, _ = system.optimal_gain(centre)
+    modes = np.linalg.eigvals(A[0] - B[0] @ K[0])
+    if not system.is_continuous:
+        last = system.horizon if np.isfinite(system.horizon) else N_STEPS
+        return int(min(last, MAX_STEPS)), 1.0
+    dt = STEP_SHARE / float(np.abs(modes).max())
+    slowest = float(-modes.real.max())
+    length = 8 / slowest if slowest > 0 else N_STEPS * dt
+    if np.isfinite(system.horizon):
+        length = float(system.horizon)
+    return int(np.clip(np.ceil(length / dt), 2, MAX_STEPS)), dt
+
+
+def _linear(
+    library: PolicyLibrary,
+    system: LinearSystem,
+    way: Gains,
+    at: Moving,
+    states: NDArray[np.float64],
+    n_steps: int,
+    dt: float,
+) -> float:
+    """Mean of −cost; the context and the gain are held over each step (RK4)."""
+    x, cost = states.copy(), np.zeros(len(states))
+    for step in range(n_steps):
+        rows, told = at(step)
+        K = way(told)
+        A, B, Q, R = system.matrices(_rows(library, system, rows))
+        closed = A - B @ K
+        weight = Q + np.swapaxes(K, 1, 2) @ R @ K
+
+        def rate(x: NDArray, closed: NDArray = closed) -> NDArray:
+            return np.einsum("nij,nj->ni", closed, x)
+
+        def price(x: NDArray, weight: NDArray = weight) -> NDArray:
+            return np.einsum("ni,nij,nj->n", x, weight, x)
+
+        if not system.is_continuous:
+            cost += price(x)
+            x = rate(x)
+            continue
+        k1 = rate(x)
+        k2 = rate(x + dt / 2 * k1)
+        k3 = rate(x + dt / 2 * k2)
+        k4 = rate(x + dt * k3)
+        middle = price(x + dt / 2 * k2)
+        following = x + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        cost += dt / 6 * (price(x) + 4 * middle + price(following))
+        x = following
+    mean = float(cost.mean())
+    return -mean if np.isfinite(mean) else -np.inf
+
+
+def _simulated(
+    library: PolicyLibrary,
+    system: "SimulatedSystem",
+    act: "Acting",
+    at: Moving,
+    n_steps: int,
+) -> float:
+    """Mean return of episodes played side by side."""
+    import jax
+
+    with jax.enable_x64(False):
+        step = jax.jit(jax.vmap(system.step))
+        observe = jax.jit(jax.vmap(system.observe))
+        keys = jax.random.split(jax.random.key(system.episode_seed), len(at(0)[0]))
+        rows: Any = _rows(library, system, at(0)[0]).astype(np.float32)
+        state = jax.vmap(system.reset)(keys, rows)
+        total, alive = np.zeros(len(rows)), np.ones(len(rows), bool)
+        for t in range(n_steps):
+            where, told = at(t)
+            rows = _rows(library, system, where).astype(np.float32)
+            seen = np.asarray(observe(state, rows))
+            action = act(told, seen)
+            noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
+            if action.dtype.kind == "f":
+                action = action.astype(np.float32)
+            state, reward, ended = step(state, action, rows, noise)
+            total += np.where(alive, np.asarray(reward), 0.0)
+            alive &= ~np.asarray(ended)
+            if not alive.any():
+                break
+    return float(total.mean())

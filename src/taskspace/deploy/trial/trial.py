@@ -1,0 +1,506 @@
+"""A library put on trial: off the grid, measured with noise, beside the alternatives.
+
+Contexts are drawn from the range of the library, on logarithmic axes in logarithms.
+Means are over these; the worst is also looked for at corners of the range and at nodes.
+Every contender is judged by the system itself at the true context: what it loses
+against the optimum of that context where that is known, or against the best of all
+contenders there. A context that one contender refuses counts for none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.records import Status
+from taskspace.deploy.regions.choose import NamedRegions
+from taskspace.deploy.regions.reach import landmarks, reach_of
+from taskspace.deploy.trial.contenders import (
+    Designer,
+    Pool,
+    best_few,
+    designer_of,
+    nearest_design,
+    uniform_design,
+)
+from taskspace.deploy.trial.drift import drift_returns
+from taskspace.deploy.trial.networks import network_scores, training_steps
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain, Policy
+from taskspace.spaces import Points
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+
+if TYPE_CHECKING:
+    from taskspace.trainers.conditioned import ConditionedNetwork
+
+__all__ = ["Contender", "Trial", "try_library"]
+
+N_RANDOM = 10
+FEW = (1, 2, 3, 5)
+NETWORK = "network with context"
+
+Scores = dict[str, tuple[int, NDArray[np.float64]]]
+"""By contender: its number of policies, and J `(repeat, context)`."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How one way to choose controllers did.
+
+    Args:
+        name: what it is.
+        n_policies: how many policies it holds; 0 for one a context.
+        mean_performance: mean J over the drawn contexts.
+        mean_loss: mean of reference − J; infinite where it failed somewhere.
+        worst_loss: largest reference − J of all contexts that were tried.
+        mean_percent: mean loss in percent of the reference.
+        worst_percent: largest loss in percent of all contexts that were tried.
+        failed: share of the drawn contexts where J is −inf.
+        refused: share of the drawn contexts for which it gave no policy; they count
+            in no other number, of no contender.
+        within: share of the drawn contexts served within the library's ε, None if
+            there is no question.
+        n_repeats: of how many draws or seeds this is the one in the middle, by mean J.
+        spread: least and largest `mean_performance`, `mean_percent`, `worst_percent`
+            and `within` of all of them; empty for one.
+    """
+
+    name: str
+    n_policies: int
+    mean_performance: float
+    mean_loss: float
+    worst_loss: float
+    mean_percent: float
+    worst_percent: float
+    failed: float
+    refused: float
+    within: float | None
+    n_repeats: int = 1
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came out.
+
+    Args:
+        n_contexts: how many contexts were drawn.
+        n_tried: how many were tried with corners and nodes.
+        n_compared: those of them that no contender refused.
+        seed: of the draw.
+        noise: standard deviation of the measured context, in widths of the range.
+        reference: what losses are against.
+        contenders: the library first.
+        applied: share of the drawn contexts that the guarantee, or the estimate, spoke
+            of.
+        spoken: of how many contexts that were tried it spoke.
+        held: share of those where it was kept; None if it never spoke.
+        violations: contexts where it spoke and was not kept.
+        outside: share of the drawn contexts that were measured outside the range.
+        few: the worst loss in percent of the best 1, 2, 3, … policies, of the compared
+            contexts.
+        drift: how far the context moved in an episode, in widths of the range.
+        drifting: mean return of each contender while the context drifts.
+        notes: what could not be had, and why.
+        environment_steps: simulated steps that training took, by contender, where
+            that is known; of networks the mean over seeds.
+        thing: what one policy is called: a gain, say.
+    """
+
+    n_contexts: int
+    n_tried: int
+    n_compared: int
+    seed: int
+    noise: float
+    reference: str
+    contenders: tuple[Contender, ...]
+    applied: float
+    spoken: int
+    held: float | None
+    violations: int
+    outside: float
+    few: Mapping[int, float] = field(default_factory=dict)
+    drift: float = 0.0
+    drifting: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    environment_steps: Mapping[str, int] = field(default_factory=dict)
+    thing: str = "policy"
+
+    @property
+    def line(self) -> str:
+        """What schedule users ask for first: one loses x %, three lose y %."""
+        words = {1: f"one {self.thing} loses", 2: "two lose", 3: "three lose"}
+        words[5] = "five lose"
+        parts = [
+            f"{words.get(n, f'{n} lose')} {_percent(lost)}"
+            for n, lost in self.few.items()
+        ]
+        if not parts:
+            return ""
+        text = f"In the worst of {self.n_compared:,} contexts tried {', '.join(parts)}"
+        return f"{text} against {self.reference}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; infinite numbers stay infinite."""
+        values = asdict(self)
+        values["few"] = {str(n): lost for n, lost in self.few.items()}
+        values["line"] = self.line
+        return values
+
+
+def _percent(value: float) -> str:
+    return "everything" if np.isinf(value) else f"{value:.3g} %"
+
+
+def try_library(
+    library: PolicyLibrary,
+    system: System,
+    *,
+    n_contexts: int = 1000,
+    seed: int = 0,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    pool: tuple[Points, Policy] | None = None,
+    networks: "Sequence[ConditionedNetwork]" = (),
+) -> Trial:
+    """Try a library on contexts off its grid, beside what one could do instead.
+
+    Args:
+        library: a library with policies.
+        system: the tasks.
+        n_contexts: contexts drawn uniformly from the range of the library, on
+            logarithmic axes in logarithms. Corners of the range, and nodes of the
+            library or corners of its boxes, at most as many, are tried beside them.
+        seed: of all that is drawn.
+        noise: standard deviation of the measured context, as a share of the width of
+            each axis (of its logarithm); the library selects by what is measured.
+        drift: if above 0, also episodes in which the context moves by this share of
+            the width of each axis.
+        pool: other policies to make uniform and random libraries of: the contexts they
+            were made for, and a stack with one leading dim. Linear systems need none.
+        networks: networks that see the context, one a seed: see
+            `conditioned_networks`.
+
+    Example:
+        >>> import taskspace as ts
+        >>> system = ts.systems.MassSpringDamper()
+        >>> space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
+        >>> gains, _ = system.optimal_gain(system.contexts(space))
+        >>> library = ts.hand_library(LinearGain(gains), space)
+        >>> trial = try_library(library, system, n_contexts=50)
+        >>> trial.contenders[0].failed, trial.applied
+        (0.0, 0.0)
+    """
+    _check(library, noise, drift, n_contexts)
+    rng = np.random.default_rng(seed)
+    reach = reach_of(library)
+    drawn = reach.at(rng.random((n_contexts, len(reach.low))))
+    rows = np.concatenate([landmarks(library, n_contexts), drawn])
+    is_drawn = np.arange(len(rows)) >= len(rows) - n_contexts
+    measured = rows
+    if noise > 0:
+        blur = noise * rng.standard_normal(rows.shape)
+        measured = reach.at(reach.share(rows) + blur)
+    contexts = _full(library, system, rows)
+    notes: list[str] = []
+    chosen = library.select(measured)
+    assert library.policies is not None
+    own = _performance(system, library.policies, contexts)
+    scores: Scores = {
+        "library": (library.size, _taken(own, np.asarray(chosen.policy))[None])
+    }
+    scores["library, best choice"] = (library.size, own.max(0)[None])
+    single = _finite_mean(own[:, is_drawn]).argmax()
+    scores["one policy of it"] = (1, own[single][None])
+    designer = designer_of(library, system, pool)
+    if designer is None:
+        notes.append(
+            "Uniform and random libraries need policies made for other contexts: give "
+            "the run with --run."
+        )
+    else:
+        _others(scores, library, system, designer, measured, contexts, rng)
+    if networks:
+        seen = np.clip(measured, library.low, library.high)
+        made = network_scores(networks, library, system, contexts, seen)
+        scores[NETWORK] = (1, made)
+    best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
+    optimum = system.optimum(contexts)
+    known = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
+    reference, against = best, "the best of all contenders"
+    if optimum is not None and known.all():
+        reference, against = optimum, "the optimum of each context"
+        scores["optimum"] = (0, optimum[None])
+    elif optimum is not None and known.any():
+        reference = np.where(known, optimum, best)
+        against = "the optimum where it is known, else the best of all contenders"
+        notes.append(f"The optimum is known at {known.sum():,} of these contexts.")
+    else:
+        notes.append("The optimum of a context is not known for this system.")
+
+    def within(name: str, score: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        policy = chosen.policy
+        return _within(library, system, contexts, name, score, reference, policy)
+
+    # The same contexts in every row: what one refuses is left out of all.
+    refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
+    compared: NDArray[np.bool_] = ~np.asarray(refused.any(0))
+    contenders = tuple(
+        _middle(
+            [
+                _contender(
+                    name, size, s, reference, within(name, s), compared, is_drawn
+                )
+                for s in repeats
+            ]
+        )
+        for name, (size, repeats) in scores.items()
+    )
+    status = np.asarray(chosen.status)
+    spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
+    kept = within("library", scores["library"][1][0])
+    held = violations = None
+    if kept is not None and spoke.any():
+        held, violations = float(kept[spoke].mean()), int((~kept[spoke]).sum())
+    few: dict[int, float] = {}
+    if compared.any():
+        few = best_few(
+            library, system, designer, FEW, contexts[compared], reference[compared]
+        )
+    drifting: dict[str, float] = {}
+    if drift > 0:
+        drifting, why = drift_returns(
+            library, system, int(single), designer, drift=drift, noise=noise, seed=seed,
+            network=networks[0] if networks else None,
+        )  # fmt: skip
+        notes += why
+    beyond = (measured < library.low) | (measured > library.high)
+    return Trial(
+        n_contexts,
+        len(rows),
+        int(compared.sum()),
+        seed,
+        noise,
+        against,
+        contenders,
+        float(spoke[is_drawn].mean()),
+        int(spoke.sum()),
+        held,
+        violations or 0,
+        float(beyond[is_drawn].max(1).mean()),
+        few,
+        drift,
+        drifting,
+        tuple(notes),
+        _steps(library, networks),
+        "gain" if isinstance(library.policies, LinearGain) else "policy",
+    )
+
+
+def _steps(
+    library: PolicyLibrary, networks: "Sequence[ConditionedNetwork]"
+) -> dict[str, int]:
+    found = {}
+    if (steps := training_steps(library)) is not None:
+        found["library"] = steps
+    if networks:
+        spent = [one.environment_steps for one in networks]
+        found[NETWORK] = round(sum(spent) / len(spent))
+    return found
+
+
+def _middle(repeats: list[Contender]) -> Contender:
+    """The one in the middle by mean J, with the spread of all."""
+    order = sorted(repeats, key=lambda one: one.mean_performance)
+    if len(order) == 1:
+        return order[0]
+    spread = {}
+    for name in ("mean_performance", "mean_percent", "worst_percent", "within"):
+        values = [getattr(one, name) for one in order]
+        if None not in values:
+            spread[name] = (min(values), max(values))
+    chosen = order[len(order) // 2]
+    return replace(chosen, n_repeats=len(order), spread=spread)
+
+
+def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) -> None:
+    if library.policies is None:
+        raise InvalidInputError(
+            "A trial plays policies, but this library holds names only."
+        )
+    if isinstance(library.regions, NamedRegions):
+        raise InvalidInputError(
+            "A trial draws contexts from a range, but the targets of this library have "
+            "names only."
+        )
+    for name, value in (("noise", noise), ("drift", drift)):
+        if not 0 <= value < np.inf:
+            raise InvalidInputError(f"{name} >= 0 must hold, but got {name}={value}.")
+    if n_contexts < 1:
+        raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
+
+
+def _others(
+    scores: Scores,
+    library: PolicyLibrary,
+    system: System,
+    designer: Designer,
+    measured: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> None:
+    """Uniform and random libraries of the same size, and interpolated gains."""
+    reach = reach_of(library)
+    seen = np.clip(measured, library.low, library.high)
+    points = uniform_design(reach, library.size)
+    made = _performance(system, designer(points), contexts)
+    nearest = nearest_design(points, seen, reach)
+    scores["uniform library"] = (len(points), _taken(made, nearest)[None])
+    drawn = []
+    for _ in range(N_RANDOM):
+        spots = reach.at(rng.random((library.size, len(reach.low))))
+        made = _performance(system, designer(spots), contexts)
+        drawn.append(_taken(made, nearest_design(spots, seen, reach)))
+    scores["random library"] = (library.size, np.array(drawn))
+    if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
+        gains, n = designer.interpolated(reach, library.size, seen)
+        if n:
+            score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
+            scores["interpolated gains"] = (n, score[None])
+
+
+def _full(
+    library: PolicyLibrary, system: System, rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Full context rows of a system, with the library's fixed values."""
+    names, columns = list(library.names), [rows]
+    for name, value in library.fixed.items():
+        names.append(name)
+        columns.append(np.full((len(rows), 1), value))
+    return system.contexts(Points(names, np.concatenate(columns, axis=1)))
+
+
+def _performance(
+    system: System, policies: Policy, contexts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """J of every policy of a stack with one leading dim, `(policy, context)`."""
+    return _scores(system, "performance", policies, contexts)
+
+
+def _scores(
+    system: System, measure: str, policies: Policy, contexts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    arrays = {name: array[:, None] for name, array in policies.arrays().items()}
+    settings = {} if policies.kind == "python" else policies.settings()
+    stack = policies.from_arrays(arrays, settings)
+    return system.scores(measure, stack, contexts)[:, 0]
+
+
+def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
+    taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
+    return np.where(policy < 0, np.nan, taken)
+
+
+def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean J of each row, −inf where it fails anywhere; then by how often."""
+    failed = np.isinf(scores).mean(1)
+    mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
+    return np.where(failed > 0, -1e300 * failed, mean)
+
+
+def _within(
+    library: PolicyLibrary,
+    system: System,
+    contexts: NDArray[np.float64],
+    name: str,
+    score: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    policy: Any,
+) -> NDArray[np.bool_] | None:
+    """Where a contender is within ε, by the library's own question."""
+    question = library.question
+    if question is None:
+        return None
+    rule = question.rule
+    if rule.reference == "home":
+        # Only the library's policies have a home to be compared with.
+        if name != "library" or any(not e.context for e in library.entries):
+            return None
+        names = list(library.entries[0].context)
+        homes = [[e.context[n] for n in names] for e in library.entries]
+        rows = _full_of(system, names, homes, library.fixed)
+        arrays = library.policies.arrays().items()  # type: ignore[union-attr]
+        stack = library.policies.from_arrays(  # type: ignore[union-attr]
+            {k: v[:, None] for k, v in arrays},
+            library.policies.settings(),  # type: ignore[union-attr]
+        )
+        home = system.home_performance(stack, rows)[:, 0]
+        loss = rule.loss(score, home[np.maximum(policy, 0)])
+        return np.where(policy < 0, np.inf, loss) <= question.epsilon
+    if rule.measure != "performance":
+        # Only of the library's own policies is another score than J at hand.
+        if name != "library" or library.policies is None:
+            return None
+        found = _scores(system, rule.measure, library.policies, contexts)
+        score = _taken(found, np.asarray(policy))
+        score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
+    against = np.zeros(1) if rule.reference == "none" else reference
+    with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
+        return rule.loss(score, against) <= question.epsilon
+
+
+def _full_of(
+    system: System,
+    names: Sequence[str],
+    rows: Sequence[Sequence[float]],
+    fixed: Mapping[str, float],
+) -> NDArray[np.float64]:
+    extra = {n: v for n, v in fixed.items() if n not in names}
+    wide = [[*row, *extra.values()] for row in rows]
+    return system.contexts(Points([*names, *extra], wide))
+
+
+def _contender(
+    name: str,
+    size: int,
+    score: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    within: NDArray[np.bool_] | None,
+    compared: NDArray[np.bool_],
+    is_drawn: NDArray[np.bool_],
+) -> Contender:
+    refused = np.isnan(score[is_drawn])
+    if within is not None:
+        within = within[compared & is_drawn]
+    score, reference, drawn = score[compared], reference[compared], is_drawn[compared]
+    failed = np.isneginf(score)
+    loss = np.where(failed, np.inf, reference - score)
+    percent = np.where(failed, np.inf, 100 * _share(loss, reference))
+    return Contender(
+        name,
+        size,
+        _mean(score[drawn]),
+        _mean(loss[drawn]),
+        float(loss.max(initial=-np.inf)),
+        _mean(percent[drawn]),
+        float(percent.max(initial=-np.inf)),
+        _mean(failed[drawn]),
+        float(refused.mean()),
+        None if within is None else _mean(within),
+    )
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _share(
+    loss: NDArray[np.float64], reference: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Loss over the size of the reference, 0 where both are zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(loss == 0, 0.0, loss / np.abs(reference))

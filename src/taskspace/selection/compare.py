@@ -1,0 +1,354 @@
+"""What a selection saved, where the table of all candidates is known.
+
+The table answers two questions that a selection alone cannot: how few trainings any
+selector needs, and what other selectors would have spent. Others are replayed on the
+table: they are asked as in a selection of their own, and their rows are looked up.
+"""
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from taskspace.cover import coverage_curve
+from taskspace.cover.methods.catalogue import find_cover
+from taskspace.errors import ContradictionError, InvalidInputError
+from taskspace.performance import family_rows, source_space, target_space
+from taskspace.performance.ledger import Ledger, Rows, TrainedBlock, Work
+from taskspace.performance.table import REDUCTIONS
+from taskspace.policies import LinearGain
+from taskspace.questions import Question
+from taskspace.selection.selectors.base import Array, Candidates, Selector, known
+from taskspace.selection.selectors.catalogue import SELECTORS
+from taskspace.spaces import Points, Space
+from taskspace.trainers.base import Trained
+
+__all__ = ["Rival", "Saved", "check_full_table", "replay", "what_it_saved"]
+
+RIVALS = "uniform", "mbtl"
+RANDOM_REPEATS = 100
+# Rivals are followed for so many times the trainings of the selection.
+FOLLOWED = 3
+AT_LEAST = 20
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What another way to choose would have spent.
+
+    Args:
+        name: who chooses.
+        coverage: share of the targets covered after 1, 2, … trainings.
+        environment_steps: simulated steps, likewise.
+        evaluations: pairs of a policy and a target, likewise.
+    """
+
+    name: str
+    coverage: tuple[float, ...]
+    environment_steps: tuple[int, ...]
+    evaluations: tuple[int, ...]
+
+    @property
+    def trainings(self) -> int | None:
+        """Trainings until everything is covered, None if it did not come to that."""
+        done = np.flatnonzero(np.array(self.coverage) == 1.0)
+        return int(done[0]) + 1 if len(done) else None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A selection beside what the table of all candidates allows.
+
+    Args:
+        n_candidates: trainings behind every cover of the whole table.
+        environment_steps: simulated steps behind it; None where not known.
+        evaluations: pairs of a policy and a target behind it.
+        greedy: coverage of the oracle's greedy after 1, 2, … sources.
+        minimum: proven lower bound and size of the smallest cover found.
+        rivals: other selectors; `random` is the mean of a hundred.
+        lower_bound: no selector that serves with trained policies needs fewer.
+        why_no_bound: why the table says nothing about this selection; empty if it does.
+    """
+
+    n_candidates: int
+    environment_steps: int | None
+    evaluations: int
+    greedy: tuple[float, ...]
+    minimum: tuple[int, int]
+    rivals: tuple[Rival, ...]
+    lower_bound: int
+    why_no_bound: str = ""
+
+    def check(self, trainings: int) -> None:
+        """Refuse a selection that covers all with fewer trainings than are needed.
+
+        Args:
+            trainings: what the selection took to cover every target.
+        """
+        if trainings < self.lower_bound:
+            raise ContradictionError(
+                f"The table of all candidates says that at least {self.lower_bound} "
+                f"trainings are needed, and the selection that {trainings} cover every "
+                "target. One of them is wrong, so neither is reported. Please report "
+                "this with its data."
+            )
+
+    def record(self) -> dict[str, Any]:
+        """One JSON record."""
+        found = asdict(self)
+        for rival, each in zip(found["rivals"], self.rivals, strict=True):
+            rival["trainings"] = each.trainings
+        return found
+
+
+def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
+    """Refuse a table that is not that of these candidates and targets.
+
+    Args:
+        table: the table of all candidates.
+        space: contexts that may be trained.
+        targets: contexts to cover.
+    """
+    tried, made = target_space(table), source_space(table)
+    if tried is None or not (
+        tuple(tried.names) == tuple(targets.names)
+        and np.array_equal(tried.points, targets.points)
+    ):
+        raise InvalidInputError(
+            "The full table must have the targets of the selection, in their order, "
+            f"but has {table.sizes['target']} targets over "
+            f"{() if tried is None else tuple(tried.names)}, and the selection "
+            f"{targets.size} over {tuple(targets.names)}."
+        )
+    if made is None or tuple(made.names) != tuple(space.names):
+        raise InvalidInputError(
+            "The full table must say where its sources are, on the axes "
+            f"{tuple(space.names)}, but has "
+            f"{None if made is None else tuple(made.names)}."
+        )
+    missing = int(Candidates(space).left(made.points).sum())
+    if missing:
+        raise InvalidInputError(
+            "The full table must have a source at every candidate, but "
+            f"{missing} of {space.size} candidates are not among its "
+            f"{table.sizes['source']} sources. Leave it out, or evaluate them all."
+        )
+
+
+def what_it_saved(
+    ledger: Ledger,
+    question: Question,
+    space: Space,
+    full_table: xr.Dataset,
+    *,
+    seed: int,
+    time_limit: float,
+    anywhere: bool = False,
+) -> Saved:
+    """A selection that has ended beside what the full table allows.
+
+    Args:
+        ledger: what the selection trained and evaluated.
+        question: what was covered.
+        space: contexts that could be trained.
+        full_table: their table; see `check_full_table`.
+        seed: of random rivals.
+        time_limit: seconds for the smallest cover, and for each rival.
+        anywhere: other points of the box could be trained as well.
+    """
+    table = _only(full_table, space)
+    table, why = _referred(table, ledger, question)
+    sets = question.sets(table)
+    least = find_cover(sets, method="minimum", time_limit=time_limit)
+    if anywhere:
+        why = why or "any point of the box may be trained, not only those of the table"
+    why = why or _differs(table, ledger, question)
+    n_trained = max(1, sum(kind == "trained" for kind in ledger.kinds))
+    n_steps = min(max(AT_LEAST, FOLLOWED * n_trained), space.size)
+    rivals = []
+    for name in RIVALS:
+        if name == "mbtl" and "home_performance" not in table:
+            continue  # it models the scores at home
+        rows = replay(
+            SELECTORS[name](space, seed),
+            ledger,
+            question,
+            table,
+            n_steps=n_steps,
+            seconds=time_limit,
+        )
+        covered = np.logical_or.accumulate(_served(table, question, rows), axis=0)
+        rivals.append(_rival(name, covered.mean(1), table, rows))
+    curve = coverage_curve(sets, method="random", n_repeats=RANDOM_REPEATS, seed=seed)
+    shares = np.asarray(curve.coverage)[:n_steps]
+    rivals.append(_rival("random", shares, table, None))
+    steps = table.get("environment_steps")
+    return Saved(
+        n_candidates=space.size,
+        environment_steps=None if steps is None else int(steps.sum()),
+        evaluations=space.size * _each(table),
+        greedy=tuple(coverage_curve(sets, method="greedy").coverage.tolist()),
+        minimum=(int(least.lower_bound), least.size),
+        rivals=tuple(rivals),
+        lower_bound=1 if why else max(1, int(least.lower_bound)),
+        why_no_bound=why,
+    )
+
+
+def replay(
+    selector: Selector,
+    ledger: Ledger,
+    question: Question,
+    table: xr.Dataset,
+    *,
+    n_steps: int,
+    seconds: float = np.inf,
+) -> list[int]:
+    """The trainings of a selector, their rows looked up in a table.
+
+    Args:
+        selector: who chooses.
+        ledger: of a selection with the same task.
+        question: what shall be covered.
+        table: the table of all candidates.
+        n_steps: trainings, at most; it ends when all is covered.
+        seconds: of thinking, at most.
+
+    Returns:
+        Numbers of sources of the table, in the order of their training.
+    """
+    where = Candidates(Points(*_sources(table)))
+    names = [n for n in ("performance", *sum(REDUCTIONS.values(), ())) if n in table]
+    task = replace(ledger.task, keep=tuple(names))
+    limit = table["best_known"].values if "best_known" in table else None
+    past = Ledger(task, None, ledger.target_space, limit=limit)
+    rows: list[int] = []
+    began = time.monotonic()
+    while len(rows) < n_steps and time.monotonic() - began < seconds:
+        if rows and known(past, question).covered.all():
+            break
+        context = selector.propose(past, question, 1)
+        if not len(context):
+            break
+        number = int(np.flatnonzero(~where.left(context))[0])
+        past.plan(Points(past.target_space.names, context))
+        work = Work("train", len(rows), slice(len(rows), len(rows) + 1), context)
+        past.tell(work, _unknown_policies(table, number))
+        part = table.isel(source=[number])
+        values = {name: part[name].values for name in names}
+        top = family_rows(part, question.judge, slice(0, 1))[0]
+        past.tell(replace(work, stage="evaluate"), Rows(values, top))
+        rows.append(number)
+    return rows
+
+
+def _unknown_policies(table: xr.Dataset, number: int) -> TrainedBlock:
+    """A table has scores, not policies: blanks, which nobody looks at."""
+    shape = 1, _n_policies(table)
+    home = np.zeros(shape)
+    if "home_performance" in table:
+        home = table["home_performance"].values[[number]]
+    blank = LinearGain(np.zeros((*shape, 1, 1)))
+    return TrainedBlock(
+        Trained(blank, np.zeros(shape, np.int64)), home, np.zeros(1, bool)
+    )
+
+
+def _sources(table: xr.Dataset) -> tuple[tuple[str, ...], Array]:
+    space = source_space(table)
+    assert space is not None
+    return tuple(space.names), space.points
+
+
+def _only(table: xr.Dataset, space: Space) -> xr.Dataset:
+    """The rows of the candidates, without further sources."""
+    names, points = _sources(table)
+    extra = Candidates(Points(names, points)).left(space.points)
+    return table.isel(source=np.flatnonzero(~extra)) if extra.any() else table
+
+
+def _referred(
+    table: xr.Dataset, ledger: Ledger, question: Question
+) -> tuple[xr.Dataset, str]:
+    """The table against the reference that the selection is judged by.
+
+    What a policy serves only shrinks as the reference rises, so a bound against the
+    stated one holds also where a policy beats it.
+    """
+    if question.rule.reference != "best known":
+        return table, ""
+    stated = ledger.limit
+    if stated is None:
+        stated = ledger.task.system.optimum(ledger.task.targets)
+    assert stated is not None  # else the table's own reference was stated
+    table = table.assign(best_known=("target", np.asarray(stated, np.float64)))
+    if np.isnan(stated).any():
+        return table, "some targets have no reference in the table either"
+    return table, ""
+
+
+def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
+    """Why the table is not that of the selection's own policies; empty if it is."""
+    if set(ledger.kinds) - {"trained"}:
+        return "sources were made without a training of their own"
+    if not ledger.n_sources or not ledger.evaluated.any():
+        return ""
+    names, points = _sources(table)
+    where = Candidates(Points(names, points))
+    # Both against the same reference: then the same scores serve the same targets.
+    mine = ledger.table().assign(best_known=("target", table["best_known"].values))
+    judge = question.judge
+    for row, context in enumerate(ledger.sources.points[ledger.evaluated]):
+        found = np.flatnonzero(~where.left(context[None]))
+        if not len(found):
+            return "a source is trained that is not in the table"
+        have = family_rows(mine, judge, slice(row, row + 1))[0]
+        number = int(found[0])
+        told = family_rows(table, judge, slice(number, number + 1))[0]
+        both = np.isfinite(have)  # where it was evaluated and did not fail
+        if not np.allclose(have[both], told[both], rtol=1e-6, atol=0):
+            return "its policies are others than those trained here"
+        served, claimed = (
+            question.rows(one, slice(place, place + 1))[0] <= question.epsilon
+            for one, place in ((mine, row), (table, number))
+        )
+        if not (served <= claimed).all():
+            return "its policies serve other targets, by a rounding of their scores"
+    return ""
+
+
+def _served(
+    table: xr.Dataset, question: Question, rows: list[int]
+) -> NDArray[np.bool_]:
+    if not rows:
+        return np.zeros((0, table.sizes["target"]), bool)
+    losses = question.losses(table.isel(source=rows)).values
+    return np.asarray(losses <= question.epsilon)
+
+
+def _each(table: xr.Dataset) -> int:
+    """Pairs of a policy and a target that one training has."""
+    return _n_policies(table) * table.sizes["target"]
+
+
+def _n_policies(table: xr.Dataset) -> int:
+    return int(table.sizes.get("policy", 1))
+
+
+def _rival(
+    name: str, coverage: Array, table: xr.Dataset, rows: list[int] | None
+) -> Rival:
+    count = np.arange(1, len(coverage) + 1)
+    steps = np.zeros(len(count))
+    if "environment_steps" in table:
+        each = table["environment_steps"].values.sum(1)
+        steps = count * each.mean() if rows is None else np.cumsum(each[rows])
+    return Rival(
+        name,
+        tuple(coverage.tolist()),
+        tuple(np.rint(steps).astype(int).tolist()),
+        tuple((count * _each(table)).tolist()),
+    )

@@ -1,0 +1,1 @@
+"""Ways to choose what to train next, one file each."""

@@ -1,0 +1,156 @@
+r"""MBTL: model-based transfer learning (Cho et al. 2024), in any number of dimensions.
+
+A Gaussian process (constant × RBF, noise 0.1²) on the scores of the trained sources at
+home gives mean $\mu_i$ and deviation $s_i$ for every candidate; the score of its policy
+at a target is taken to fall with the distance, $\mu_i - c\,|x_i - x_j|$. The next
+source maximises
+
+$$\frac1m\sum_j \max(0,\ \mu_i + \sqrt{\log(k+1)}\,s_i - c\,|x_i - x_j| - V_j),$$
+
+$V_j$ the best score so far at target $j$, $k$ the number of trained sources. The first
+source is the middle. Distances are Euclidean in the unit box, scores are divided by
+their spread so that the noise means the same in every unit, and $c$ is the mean fall a
+distance of the rows seen, unless it is given.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.performance import family_rows
+from taskspace.performance.ledger import Ledger
+from taskspace.selection.selectors.base import Array, Known, OneByOne, distances
+from taskspace.spaces import Space
+
+__all__ = ["Mbtl", "acquisition", "gaussian_process"]
+
+NOISE = 0.1
+# Length scales and amplitudes among which the likelihood chooses.
+LENGTHS = np.geomspace(0.1, 3.0, 8)
+AMPLITUDES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
+
+
+class Mbtl(OneByOne):
+    """The candidate of largest expected improvement under a linear fall with distance.
+
+    It has no stop of its own: it goes on until every target is covered.
+
+    Args:
+        space: contexts that may be trained.
+        seed: not used; MBTL makes no random choice.
+        slope: c, fall of the score (in its spread) a unit of distance; estimated from
+            the rows seen if left out.
+    """
+
+    name: ClassVar[str] = "mbtl"
+
+    def __init__(self, space: Space, seed: int = 0, slope: float | None = None):
+        super().__init__(space, seed)
+        self.slope = slope
+
+    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
+        """The candidate that maximises the acquisition, the first among equals."""
+        if not len(seen.planned):
+            return self.candidates.middle
+        if not len(seen.sources):
+            return int(np.flatnonzero(left)[0])
+        scores, home = self._scores(ledger, seen)
+        sources = self.candidates.units_of(seen.sources)
+        targets = self.candidates.units_of(ledger.target_space.points)
+        slope = self.slope
+        if slope is None:
+            slope = fall(scores, home, distances(sources, targets))
+        mean, deviation = gaussian_process(sources, home, self.candidates.unit)
+        value = acquisition(
+            mean,
+            deviation,
+            self.candidates.distances(targets),
+            slope,
+            scores.max(0),
+            len(seen.sources),
+        )
+        return int(np.where(left, value, -np.inf).argmax())
+
+    def _scores(self, ledger: Ledger, seen: Known) -> tuple[Array, Array]:
+        """Scores at all targets and at home, in units of their spread.
+
+        The judge of the question reduces a family; a failure counts as the worst
+        score seen.
+        """
+        table = ledger.table()
+        judge = seen.question.judge
+        scores = family_rows(table, judge, slice(0, len(seen.sources)))
+        home = table["home_performance"].values
+        home = home.min(1) if judge == "worst" else home.max(1)
+        finite = scores[np.isfinite(scores)]
+        low = finite.min() if len(finite) else 0.0
+        scores, home = (np.where(np.isfinite(v), v, low) for v in (scores, home))
+        middle, spread = home.mean(), scores.std()
+        spread = spread if spread > 0 else 1.0
+        return (scores - middle) / spread, (home - middle) / spread
+
+
+def fall(scores: Array, home: Array, away: Array) -> float:
+    """Mean fall of the score a unit of distance, at least 0.
+
+    Args:
+        scores: scores of each source at each target.
+        home: score of each source at home.
+        away: distance of each source to each target.
+    """
+    loss = home[:, None] - scores
+    return float(max(0.0, loss.sum() / max(away.sum(), np.finfo(float).tiny)))
+
+
+def gaussian_process(
+    inputs: Array, values: Array, wanted: Array
+) -> tuple[Array, Array]:
+    """Mean and deviation of a Gaussian process, constant × RBF with noise 0.1².
+
+    Amplitude and length scale maximise the marginal likelihood over a fixed list.
+
+    Args:
+        inputs: one row a point.
+        values: one a point.
+        wanted: where to predict.
+    """
+    square = distances(inputs, inputs) ** 2
+    best = None
+    for length in LENGTHS:
+        shape = np.exp(-square / (2 * length**2))
+        for amplitude in AMPLITUDES:
+            matrix = amplitude * shape + NOISE**2 * np.eye(len(inputs))
+            factor = np.linalg.cholesky(matrix)
+            white = np.linalg.solve(factor, values)
+            likelihood = -0.5 * white @ white - np.log(np.diag(factor)).sum()
+            if best is None or likelihood > best[0]:
+                best = likelihood, length, amplitude, factor, white
+    assert best is not None
+    _, length, amplitude, factor, white = best
+    cross = amplitude * np.exp(-(distances(inputs, wanted) ** 2) / (2 * length**2))
+    half = np.linalg.solve(factor, cross)
+    variance = np.maximum(amplitude - (half**2).sum(0), 0.0)
+    return half.T @ white, np.sqrt(variance)
+
+
+def acquisition(
+    mean: Array, deviation: Array, away: Array, slope: float, best: Array, k: int
+) -> Array:
+    """The expected improvement of each candidate, as in this module's formula.
+
+    Args:
+        mean: predicted score of each candidate at home.
+        deviation: its deviation.
+        away: distance of each candidate to each target.
+        slope: fall of the score a unit of distance.
+        best: best score so far at each target.
+        k: number of trained sources.
+    """
+    top = mean + np.sqrt(np.log(k + 1)) * deviation
+    out = np.empty(len(top))
+    for first in range(0, len(top), 512):
+        part = slice(first, first + 512)
+        gain = top[part, None] - slope * away[part] - best
+        out[part] = np.maximum(gain, 0.0).mean(1)
+    return out

@@ -1,0 +1,282 @@
+"""Coverage against the number of policies, and everything that a run has to show.
+
+`coverage_plot` turns the results of a run into a small record; `draw_coverage`
+renders it with matplotlib. The record is saved beside the picture.
+"""
+
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from taskspace._util.files import clean_leftovers, write_atomically
+from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
+from taskspace.performance.study import Study, as_study
+from taskspace.questions import Question
+from taskspace.runs.experiment import Experiment
+from taskspace.runs.results import Results
+from taskspace.show.figures.map import draw_context_map, map_title
+from taskspace.show.figures.records import context_map
+from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+from taskspace.spaces import Points, Space
+
+__all__ = [
+    "CoveragePlot",
+    "coverage",
+    "coverage_plot",
+    "draw_coverage",
+    "save_figures",
+]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Coverage of one method.
+
+    Args:
+        method: name of the method.
+        n_sources: sources selected.
+        coverage: share of targets served.
+        low: lower edge of the band over repeats.
+        high: upper edge of the band.
+        trainings: policies that had to be trained to make each selection.
+    """
+
+    method: str
+    n_sources: list[int]
+    coverage: list[float]
+    low: list[float]
+    high: list[float]
+    trainings: list[int]
+
+
+@dataclass(frozen=True)
+class CoveragePlot:
+    """Coverage curves of one criterion: one panel of the paper's Figure 1.
+
+    Args:
+        title: what the panel is about.
+        curves: one a method.
+        covers: method, number of sources and coverage of covers without a curve.
+        lower_bound: no selection with fewer sources covers as much.
+    """
+
+    title: str
+    curves: list[Curve]
+    covers: list[tuple[str, int, float]]
+    lower_bound: float | None
+
+
+def coverage_plot(results: Results, question: Question) -> CoveragePlot:
+    """The coverage curves of one question of a run.
+
+    Args:
+        results: what the run found.
+        question: which question.
+    """
+    curves = [
+        Curve(
+            method=curve.method,
+            n_sources=list(curve.n_sources),
+            coverage=list(curve.coverage),
+            low=list(curve.low),
+            high=list(curve.high),
+            trainings=[
+                results.spent.trained_for(curve.method, n) for n in curve.n_sources
+            ],
+        )
+        for curve in results.curves
+        if curve.question == question
+    ]
+    covers = [a.cover for a in results.covers if a.question == question]
+    drawn = [curve.method for curve in curves]
+    return CoveragePlot(
+        title=question.label,
+        curves=curves,
+        covers=[
+            (cover.method, cover.size, cover.coverage)
+            for cover in covers
+            if cover.method not in drawn
+        ],
+        lower_bound=max((cover.lower_bound for cover in covers), default=None),
+    )
+
+
+def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
+    """Draw coverage against policies kept (top) and trainings spent (bottom).
+
+    Args:
+        panels: one a question.
+    """
+    figure = new_figure(4.2 * len(panels), 6.0)
+    with mpl.rc_context(STYLE):
+        axes = figure.subplots(2, len(panels), squeeze=False, sharey=True)
+        for column, panel in enumerate(panels):
+            for row, quantity in enumerate(("n_sources", "trainings")):
+                _draw_curves(axes[row, column], panel, quantity)
+            for method, size, coverage in panel.covers:
+                axes[0, column].plot(
+                    size,
+                    coverage,
+                    "*",
+                    color=METHOD_COLOURS.get(method, "black"),
+                    markersize=13,
+                    markeredgecolor="black",
+                    markeredgewidth=0.5,
+                    linestyle="none",
+                    label=method,
+                    clip_on=False,
+                    zorder=5,
+                )
+            axes[0, column].set_title(textwrap.fill(panel.title, 42), fontsize=9.5)
+            axes[0, column].set_xlabel("sources kept")
+            axes[1, column].set_xlabel("policies trained to choose them")
+            if panel.lower_bound is not None:
+                axes[0, column].axvline(
+                    panel.lower_bound, color="black", linestyle=":", linewidth=1
+                )
+                axes[0, column].annotate(
+                    f"proven: at least {panel.lower_bound:g}",
+                    (panel.lower_bound, 0.02),
+                    xytext=(4, 0),
+                    textcoords="offset points",
+                    fontsize=8,
+                )
+        for row in range(2):
+            axes[row, 0].set_ylabel("targets covered")
+        axes[0, 0].legend(loc="lower right")
+    return figure
+
+
+def _draw_curves(axes: Axes, panel: CoveragePlot, quantity: str) -> None:
+    for curve in panel.curves:
+        x = np.array(getattr(curve, quantity))
+        colour = METHOD_COLOURS.get(curve.method, "black")
+        if quantity == "trainings" and len(set(x.tolist())) == 1:
+            # An oracle method trains everything first, then covers at once.
+            axes.plot(x[-1], curve.coverage[-1], "o", color=colour)
+            axes.annotate(
+                f"{curve.method}: chooses from\nthe finished table",
+                (x[-1], curve.coverage[-1]),
+                xytext=(-4, -10),
+                textcoords="offset points",
+                ha="right",
+                va="top",
+                fontsize=8,
+                color=colour,
+            )
+            continue
+        style = "steps-post" if curve.method == "greedy" else "default"
+        axes.plot(x, curve.coverage, color=colour, label=curve.method, drawstyle=style)
+        if curve.low != curve.high:
+            axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, lw=0)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def coverage(
+    study: Study | xr.Dataset,
+    question: Question,
+    *,
+    methods: Sequence[str] = ("greedy", "random"),
+    n_repeats: int = 100,
+    seed: int = 0,
+) -> Figure:
+    """Draw coverage against the number of sources.
+
+    Args:
+        study: what is known, or a performance table.
+        question: criterion, judge and tolerance.
+        methods: of `greedy`, `uniform` (for sources on a grid) and `random`.
+        n_repeats: random selections.
+        seed: of the random selections.
+    """
+    study = as_study(study)
+    sets = question.sets(study)
+    curves = []
+    for method in methods:
+        found = coverage_curve(
+            sets,
+            method=cast("Any", method),
+            n_repeats=n_repeats,
+            seed=seed,
+            shape=study.shape,
+        )
+        n_sources = found.n_sources.tolist()
+        spent = [len(sets)] * len(n_sources) if method == "greedy" else n_sources
+        curves.append(
+            Curve(
+                method,
+                n_sources,
+                found.coverage.tolist(),
+                found.low.tolist(),
+                found.high.tolist(),
+                [study.n_policies * n for n in spent],
+            )
+        )
+    bound = greedy_cover(sets).lower_bound
+    return draw_coverage([CoveragePlot(question.statement, curves, [], bound)])
+
+
+def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
+    """Draw everything a run has to show.
+
+    Args:
+        study: of the run or of its archive.
+        results: what it found.
+        folder: where to put `coverage.png`, `map-regret-worst-0.2.png`, …
+
+    Returns:
+        The PNG files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    clean_leftovers(folder)
+    files = []
+    panels = [coverage_plot(results, question) for question, _ in results.by_question]
+    # A question by which no target can be served has nothing to show.
+    drawn = [p for p in panels if any(max(c.coverage, default=0) for c in p.curves)]
+    if drawn:
+        files.append(
+            _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
+        )
+    for question, answers in results.by_question:
+        # The smallest of the fullest covers.
+        best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
+        if not best.cover.size:
+            continue
+        record = context_map(
+            study.experiment.target_space,
+            _sources(study.experiment, results, best),
+            best.cover,
+            title=map_title(best.cover),
+            labels=study.labels,
+        )
+        name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
+        files.append(_save(draw_context_map(record), record.to_dict(), folder / name))
+    return files
+
+
+def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> Space:
+    """Contexts of the table's sources; of a table with gaps those selected."""
+    sources = experiment.sources
+    if results.n_sources == sources.size or answer.contexts is None:
+        return sources
+    points = np.zeros((results.n_sources, len(sources.names)))
+    for number, context in zip(answer.cover.sources, answer.contexts, strict=True):
+        points[number] = [context[name] for name in sources.names]
+    return Points(sources.names, points)
+
+
+def _save(figure: Figure, record: Any, path: Path) -> Path:
+    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
+    return save(figure, path)[0]

@@ -1,0 +1,136 @@
+"""Complexity against the tolerance: the record, and the picture."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+
+from taskspace._util.files import write_atomically
+from taskspace.cover import ProfilePoint, complexity_profile
+from taskspace.cover.tolerance.profile import Profile
+from taskspace.performance.study import Study, as_study
+from taskspace.questions import Question
+from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+
+__all__ = ["draw_profile", "profile", "save_profile"]
+
+
+def profile(
+    study: Study | xr.Dataset,
+    question: Question,
+    *,
+    time_limit: float = 20.0,
+    seed: int = 0,
+) -> Figure:
+    """Draw how many sources each tolerance needs.
+
+    Args:
+        study: what is known, or a performance table.
+        question: criterion and judge; its tolerance does not matter.
+        time_limit: seconds for all tolerances together.
+        seed: of the searches.
+    """
+    points = complexity_profile(
+        as_study(study), question, time_limit=time_limit, seed=seed
+    )
+    return draw_profile(points, _title(question))
+
+
+def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
+    """Draw lower bound, best cover and greedy as steps over ε.
+
+    Args:
+        points: the profile, ascending in ε; points without a cover are left out.
+        title: what the losses are.
+    """
+    figure = new_figure(5.4, 4.0)
+    known = [point for point in points if point.upper is not None]
+    epsilon = np.array([point.epsilon for point in known])
+    with mpl.rc_context(STYLE):
+        axes = figure.subplots()
+        for name, label, colour in (
+            ("greedy", "greedy", METHOD_COLOURS["greedy"]),
+            ("upper", "best found", METHOD_COLOURS["minimum"]),
+            ("lower", f"lower bound, proven{_where(points)}", "black"),
+        ):
+            # A cover at ε is one at every larger ε, so sizes hold to the right; a
+            # lower bound at ε is one at every smaller ε, so bounds hold to the left.
+            axes.step(
+                epsilon,
+                [getattr(point, name) for point in known],
+                where="pre" if name == "lower" else "post",
+                color=colour,
+                linestyle=":" if name == "lower" else "-",
+                marker="o",
+                markersize=3,
+                label=label,
+            )
+        axes.fill_between(
+            epsilon,
+            [point.lower or 0 for point in [*known[1:], *known[-1:]]],
+            [point.upper or 0 for point in known],
+            step="post",
+            color=METHOD_COLOURS["minimum"],
+            alpha=0.2,
+            lw=0,
+        )
+        positive = epsilon[epsilon > 0]
+        if len(positive) and len(positive) == len(epsilon):
+            axes.set_xscale("log")
+        elif len(positive) and epsilon.min() == 0:
+            # Logarithmic above the smallest positive tolerance, zero beside it.
+            axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
+            axes.set_xlim(0, None)
+            decades = np.floor(np.log10(positive.max() / positive.min())) + 1
+            every = 10.0 ** np.arange(-decades, 1) * 10 ** np.floor(
+                np.log10(positive.max())
+            )
+            axes.set_xticks([0, *every[every > 1.5 * positive.min()]])
+            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        if known and max(point.greedy or 0 for point in known) < 10:
+            axes.set_yscale("linear")
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("tolerance ε")
+        axes.set_ylabel("sources")
+        axes.set_title(title)
+        axes.legend()
+    return figure
+
+
+def save_profile(
+    points: Sequence[ProfilePoint], question: Question, path: Path
+) -> Path:
+    """Draw a profile into PNG and PDF, with its numbers as JSON beside them.
+
+    Args:
+        points: the profile.
+        question: what the losses are; its tolerance does not matter.
+        path: the files, without suffix.
+
+    Returns:
+        The PNG file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = [asdict(point) for point in points]
+    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
+    figure = draw_profile(points, _title(question))
+    return save(figure, path)[0]
+
+
+def _where(points: Sequence[ProfilePoint]) -> str:
+    """What must be said beside "proven"; points of unknown origin say nothing."""
+    scope = points.scope if isinstance(points, Profile) else ""
+    return f" {scope}" if scope else ""
+
+
+def _title(question: Question) -> str:
+    return f"{question.criterion}, {question.judge} policy of each source"
