@@ -58,7 +58,7 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
     assert sizes == "[1, 1, 1]"
     assert list(Path(cache).rglob("*.nbi"))
     # Negative control: without the folder, Numba finds no place.
-    (package / "cache.py").write_text("def keep_kernels_somewhere(): pass\n")
+    (package / "_util" / "cache.py").write_text("def keep_kernels_somewhere(): pass\n")
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment,

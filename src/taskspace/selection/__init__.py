@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from taskspace.selection.selectors.catalogue import SELECTORS
 
 _HOMES = {
-    "base": ("Candidates", "Known", "Offer", "Selector", "known"),
+    "selectors.base": ("Candidates", "Known", "Offer", "Selector", "known"),
     "loop": ("Journal", "Options", "Selection"),
     "result": ("Budget", "SelectResult"),
     "selecting": ("select",),
-    "selectors": ("SELECTORS",),
+    "selectors.catalogue": ("SELECTORS",),
 }
 __getattr__, __dir__ = lazy_names(
     __name__,
