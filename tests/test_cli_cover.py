@@ -34,6 +34,19 @@ def answer(*arguments) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 0.8, 1.5])
+def test_of_the_smallest_covers_the_one_of_least_worst_loss(matrix, epsilon):
+    found = answer("cover", matrix, "--epsilon", str(epsilon), "--method", "minimum")
+    coverable = (REGRET <= epsilon).any(0)
+    worst = {
+        chosen: REGRET[list(chosen)].min(0)[coverable].max()
+        for chosen in itertools.combinations(range(5), found["size"])
+    }
+    served = {chosen: loss for chosen, loss in worst.items() if loss <= epsilon}
+    assert found["worst_regret"] == pytest.approx(min(served.values()), rel=1e-12)
+    assert found["optimal"]
+
+
 def smallest(budget, include=(), exclude=()):
     return min(
         REGRET[list(chosen)].min(0).max()

@@ -49,7 +49,7 @@ from taskspace.certificates.statements.claims import (
 from taskspace.certificates.statements.words import (
     grid_sentence,
 )
-from taskspace.cover import Cover, least_cover, minimum_cover
+from taskspace.cover import Cover, minimum_cover, settle_ties
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
@@ -180,7 +180,8 @@ def certify(
     sets, *tighter = _sets_at(setting)
     cover = minimum_cover(sets, time_limit=0.25 * clock.left, seed=seed)
     if selection is None:
-        cover = _least_cover(setting, cover)
+        limit = LEAST_SHARE * clock.left
+        cover = settle_ties(cover, setting.table, question, time_limit=limit, seed=seed)
     else:
         cover = _given_cover(setting, cover, selection)
     found.append(_grid_cover(setting, cover))
@@ -260,15 +261,6 @@ def _sets_at(setting: Setting) -> list[TargetSets]:
         for part, each in zip(words, epsilons, strict=True):
             part.append(PackedSets.from_bool(block <= each).words)
     return [PackedSets(np.concatenate(part), n_targets) for part in words]
-
-
-def _least_cover(setting: Setting, cover: Cover) -> Cover:
-    """Of the covers of this size the one of least worst loss, in small tables."""
-    if cover.n_sources * cover.n_targets > MAX_LP_PAIRS or not cover.size:
-        return cover
-    losses = setting.question.losses(setting.table).values
-    limit = LEAST_SHARE * setting.clock.left
-    return least_cover(cover, losses, time_limit=limit, seed=setting.seed)
 
 
 def _given_cover(setting: Setting, fewest: Cover, selection: ArrayLike) -> Cover:

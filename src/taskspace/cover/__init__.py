@@ -19,6 +19,7 @@ from taskspace.cover.methods.local import local_cover as local_cover
 from taskspace.cover.methods.minimum import minimum_cover as minimum_cover
 from taskspace.cover.tolerance.budget import SmallestEpsilon as SmallestEpsilon
 from taskspace.cover.tolerance.budget import least_cover as least_cover
+from taskspace.cover.tolerance.budget import settle_ties as settle_ties
 from taskspace.cover.tolerance.budget import smallest_epsilon as smallest_epsilon
 from taskspace.cover.tolerance.curve import CoverageCurve as CoverageCurve
 from taskspace.cover.tolerance.curve import coverage_curve as coverage_curve

@@ -38,7 +38,7 @@ from taskspace.cli.output import (
     writable,
 )
 from taskspace.cli.render.cover import assignment_csv, show_cover
-from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover
+from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover, settle_ties
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -212,6 +212,9 @@ def cover(
                 seed=seed,
                 progress=search_progress(report, clock.left),
             )
+            if study is not None and question is not None and method == "minimum":
+                limit = clock.left / 4
+                found = settle_ties(found, study, question, time_limit=limit, seed=seed)
     answer = CoverAnswer(found)
     if study is not None:
         answer = CoverAnswer.of(found, study)

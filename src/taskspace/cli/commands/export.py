@@ -26,7 +26,7 @@ from taskspace.cli.output import (
     progress_console,
     shown,
 )
-from taskspace.cover import METHODS, Cover, find_cover
+from taskspace.cover import METHODS, Cover, find_cover, settle_ties
 from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
@@ -122,6 +122,10 @@ def export(
                 time_limit=time_limit,
                 seed=seed,
             )
+            if method == "minimum":
+                selection = settle_ties(
+                    selection, study, question, time_limit=time_limit / 4, seed=seed
+                )
         status.update("write")
         made = library(
             study,

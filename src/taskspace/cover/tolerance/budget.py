@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover
@@ -13,8 +14,13 @@ from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.tolerance.thresholds import MatrixLosses
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
 from taskspace.progress import Progress
+from taskspace.questions import Question
 from taskspace.sets import pack
+
+MAX_SETTLED_PAIRS = 10**6
+"""Pairs of a source and a target up to which ties between covers are settled."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,32 @@ def least_cover(
         cost=float(len(sources)),
         seconds=cover.seconds + least.seconds,
     )
+
+
+def settle_ties(
+    cover: Cover,
+    study: Study | xr.Dataset,
+    question: Question,
+    *,
+    time_limit: float,
+    seed: int = 0,
+) -> Cover:
+    """Return the cover of least worst loss among those of its size, in small tables.
+
+    A minimum cover is one of many, as a rule, and a person wants the one that leaves
+    least.
+
+    Args:
+        cover: of the study, for the question.
+        study: what is known, or a performance table.
+        question: what is asked.
+        time_limit: seconds.
+        seed: of the random choices.
+    """
+    if not cover.size or cover.n_sources * cover.n_targets > MAX_SETTLED_PAIRS:
+        return cover
+    losses = question.losses(study).values
+    return least_cover(cover, losses, time_limit=time_limit, seed=seed)
 
 
 def _ends(values: NDArray[np.float64], no: int, yes: int) -> tuple[float, float]:
