@@ -28,8 +28,8 @@ test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versi
 	rm -rf $(VENV)-lowest && python3.11 -m venv $(VENV)-lowest
 	PIP_CONSTRAINT=$(CURDIR)/requirements-lowest.txt $(VENV)-lowest/bin/python -m pip \
 	  install --quiet --editable ".[dask,exact,files]" pytest hypothesis mpmath psutil
-	$(VENV)-lowest/bin/python -m pytest -W default tests/test_runs.py tests/test_cli.py \
-	  tests/test_direct.py tests/test_spaces.py tests/cover
+	$(VENV)-lowest/bin/python -m pytest -W default tests/runs/test_runs.py \
+	  tests/cli/test_cli.py tests/test_direct.py tests/test_spaces.py tests/cover
 
 check: $(VENV)/.dev ## what CI runs: format, lint, types, layer contract, tests
 	$(BIN)/ruff format --check .

@@ -3,6 +3,8 @@
 import os
 import signal
 
+import numpy as np
+import pytest
 from hypothesis import settings
 
 # Started in the background, a process ignores Ctrl-C, and so would those of the tests.
@@ -12,3 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 settings.register_profile("taskspace", deadline=None, max_examples=60)
 settings.load_profile("taskspace")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

@@ -1,8 +1,16 @@
-"""Systems and tables that several tests use."""
+"""Systems, tables and the command line, as several tests use them."""
+
+import io
+import re
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
+import pytest
 
 import taskspace as ts
+from taskspace.cli import main
 from taskspace.systems import ContextAxis, LinearFamily
 
 
@@ -29,3 +37,32 @@ def small_table(n: int = 6, n_policies: int = 3, noise: float = 0.3):
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
     trainer = ts.trainers.Lqr(n_policies=n_policies, noise=noise)
     return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=3).table
+
+
+def taskspace(*arguments, cwd=None) -> subprocess.CompletedProcess:
+    """Run the command line in this process, which saves its imports."""
+    words = ["taskspace", *map(str, arguments)]
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code: str | int | None = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", words)
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("NO_COLOR", "1")
+        patch.chdir(cwd or ".")
+        with redirect_stdout(stdout), redirect_stderr(stderr):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+    return subprocess.CompletedProcess(
+        words, int(code or 0), stdout.getvalue(), stderr.getvalue()
+    )
+
+
+def refused(*arguments, cwd=None) -> str:
+    """The sentence that a bad input gets."""
+    done = taskspace(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return re.sub(r"\s+", " ", done.stderr)

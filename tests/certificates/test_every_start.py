@@ -19,9 +19,9 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.show.page.build import collect
 from taskspace.systems import LinearFamily, MassSpringDamper, Pendulum, ScalarLqr
-from tests.attack.exact import cost_matrix, every_start, least_matrix
-from tests.attack.plants import PLANTS, axes
-from tests.byo.helpers import taskspace
+from tests.certificates.exact import cost_matrix, every_start, least_matrix
+from tests.certificates.plants import PLANTS, axes
+from tests.helpers import taskspace
 
 MEASURES = ["every_start"]
 # The function of the same name hides the module.

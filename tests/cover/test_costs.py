@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cover_problems import blobs, random_problem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from taskspace.cover.exact.branch import branch_and_bound
 from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
+from tests.cover.cover_problems import blobs, random_problem
 
 
 @pytest.fixture(params=[True, False], ids=["with CP-SAT", "without"])

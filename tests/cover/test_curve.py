@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cover_problems import blobs
 
 import taskspace as ts
 from taskspace.cli.render.summary import _cells
@@ -19,6 +18,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import Spent
 from taskspace.sets import pack
 from taskspace.spaces import subgrid_indices
+from tests.cover.cover_problems import blobs
 
 MATRIX = blobs(10)
 ENCODINGS = ["bits", "runs"]

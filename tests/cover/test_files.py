@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from known_covers import steiner_triples
 
 from taskspace.cover import read_set_cover_file
 from taskspace.errors import InvalidInputError
+from tests.cover.known_covers import steiner_triples
 
 # Three targets, four sources: {0, 1}, {1, 2}, {2}, {0}.
 MATRIX = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 0]], bool)

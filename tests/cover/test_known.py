@@ -6,15 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from cover_problems import blobs
-from known_covers import (
-    COLOURING_BEST,
-    CYCLE_BEST,
-    STEINER_MINIMUM,
-    hypercube_cycles,
-    steiner_triples,
-    two_colourings,
-)
 
 from taskspace.cover import (
     local_cover,
@@ -27,6 +18,15 @@ from taskspace.cover.exact import solver as exact
 from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
+from tests.cover.cover_problems import blobs
+from tests.cover.known_covers import (
+    COLOURING_BEST,
+    CYCLE_BEST,
+    STEINER_MINIMUM,
+    hypercube_cycles,
+    steiner_triples,
+    two_colourings,
+)
 
 FAMILIES = (
     [(f"steiner {n}", steiner_triples, (n,), b) for n, b in STEINER_MINIMUM.items()]

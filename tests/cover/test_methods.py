@@ -2,14 +2,6 @@
 
 import numpy as np
 import pytest
-from cover_problems import (
-    blobs,
-    brute_force,
-    harmonic,
-    naive_greedy,
-    random_costs,
-    random_problem,
-)
 
 from taskspace.cover import (
     METHODS,
@@ -27,6 +19,14 @@ from taskspace.cover.exact.reductions import components, reduce_problem
 from taskspace.cover.methods import local, minimum
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
+from tests.cover.cover_problems import (
+    blobs,
+    brute_force,
+    harmonic,
+    naive_greedy,
+    random_costs,
+    random_problem,
+)
 
 KINDS = ["unicost", "whole", "float"]
 

@@ -3,13 +3,13 @@ import time
 import numpy as np
 import pytest
 import xarray as xr
-from cover_problems import brute_force
 
 import taskspace as ts
 from taskspace.cover import complexity_profile, greedy_cover
 from taskspace.cover.tolerance.thresholds import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
+from tests.cover.cover_problems import brute_force
 
 
 def random_loss(seed, n=9):

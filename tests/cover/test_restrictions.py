@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cover_problems import blobs, random_costs, random_problem
 
 from taskspace.cover import (
     Cover,
@@ -18,6 +17,7 @@ from taskspace.cover import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
+from tests.cover.cover_problems import blobs, random_costs, random_problem
 
 LIMITS = [
     {"include": [0]},

@@ -8,7 +8,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cover import CoverAnswer
-from tests.test_cli import taskspace
+from tests.helpers import taskspace
 
 RNG = np.random.default_rng(5)
 SCORES = RNG.normal(size=(4, 3, 6))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cover_problems import blobs, random_problem
 
 from taskspace.cover import (
     Cover,
@@ -21,7 +20,8 @@ from taskspace.cover import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
-from tests.byo.helpers import taskspace
+from tests.cover.cover_problems import blobs, random_problem
+from tests.helpers import taskspace
 
 MATRIX = blobs(10, radius=0.2)
 MATRIX[:, 7] = False  # uncoverable

@@ -1,0 +1,292 @@
+"""The real command, in both formats, with good and with bad input."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import taskspace as ts
+from taskspace.cli import output
+from taskspace.cover.base import Clock
+from taskspace.runs import RunStore
+from tests.helpers import refused, taskspace
+
+COVER_KEYS = {
+    "n_sources", "n_targets", "criterion", "judge", "epsilon", "method", "size",
+    "sources", "coverage", "uncoverable", "lower_bound", "lower_bound_kind", "optimal",
+    "worst_regret", "seconds",
+}  # fmt: skip
+
+
+def test_the_installed_command_keeps_stdout_for_json():
+    """The one test that starts a process: entry point, streams, exit codes."""
+    good = subprocess.run(
+        [sys.executable, "-m", "taskspace", "systems", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(good.stdout)
+    bad = subprocess.run(
+        [sys.executable, "-m", "taskspace", "cover", "nothing", "--epsilon", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bad.returncode == 2
+    assert bad.stdout == ""
+    assert "does not exist" in bad.stderr
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    done = taskspace(
+        "run", "msd", "--set", "space.n=8", "--set", "cover.n_repeats=5",
+        "--out", "small", "--format", "json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert set(record) >= {"run", "seconds", "covers"}
+    for cover in record["covers"]:
+        assert set(cover) >= COVER_KEYS - {"seconds"}
+    for figure in record["figures"]:
+        assert (folder / figure).stat().st_size > 10_000
+        assert (folder / figure).with_name(figure.split("/")[-1][:-4] + ".pdf").exists()
+    return folder / "small"
+
+
+def test_summary_for_people(run_dir):
+    done = taskspace(
+        "run", "msd", "--set", "space.n=8", "--set", "cover.n_repeats=5",
+        "--out", run_dir,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = re.sub(r"\s+", " ", done.stdout)
+    assert "64 sources x 10 policies x 64 targets" in text
+    assert "leaves a regret of up to" in text  # the signed warning
+    assert "Run read from" in text
+    assert "Next: taskspace cover" in text
+
+
+@pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
+def test_cover_of_a_run_equals_the_library(run_dir, criterion):
+    epsilon = 9.0 if criterion == "floor" else 0.25
+    done = taskspace(
+        "cover", run_dir, "--epsilon", epsilon, "--criterion", criterion,
+        "--format", "json",
+    )  # fmt: skip
+    record = json.loads(done.stdout)
+    assert set(record) >= COVER_KEYS
+    table = RunStore.open(run_dir).table()
+    cover = ts.greedy_cover(
+        ts.Question(criterion, "worst", epsilon=epsilon).sets(table)
+    )
+    assert record["sources"] == cover.sources.tolist()
+    assert record["coverage"] == cover.coverage
+    regret = ts.Question(epsilon=0.0).assigned_losses(table, cover.assignment)
+    served = cover.assignment >= 0
+    assert record["worst_regret"] == pytest.approx(regret[served].max())
+
+
+@pytest.mark.parametrize("method", ["greedy", "minimum", "uniform", "random"])
+def test_every_method_covers(run_dir, method):
+    done = taskspace(
+        "cover", run_dir, "--epsilon", 0.5, "--method", method, "--time-limit", 5,
+        "--format", "json",
+    )  # fmt: skip
+    record = json.loads(done.stdout)
+    assert record["method"] == method
+    assert record["lower_bound"] <= record["size"]
+    assert record["coverage"] == 1.0
+    assert record["worst_regret"] <= 0.5
+
+
+def test_cover_of_a_matrix_file(tmp_path):
+    (tmp_path / "scores.csv").write_text("policy,easy,hard\np0,10,0\np1,9,8\n")
+    np.save(tmp_path / "scores.npy", [[10.0, 0.0], [9.0, 8.0]])
+    np.savez(tmp_path / "scores.npz", performance=[[[10.0, 0.0]], [[9.0, 8.0]]])
+    for name in ("scores.csv", "scores.npy", "scores.npz"):
+        done = taskspace("cover", tmp_path / name, "--epsilon", 1, "--format", "json")
+        assert json.loads(done.stdout)["sources"] == [1], name
+    costs = taskspace(
+        "cover", tmp_path / "scores.csv", "--epsilon", 0, "--lower-is-better",
+        "--format", "json",
+    )  # fmt: skip
+    assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
+
+
+def test_archive_and_report(run_dir, tmp_path):
+    file = tmp_path / "small.npz"
+    record = json.loads(taskspace("archive", run_dir, file, "--format", "json").stdout)
+    assert record["bytes"] == file.stat().st_size
+    of_run = json.loads(
+        taskspace("report", run_dir, "--out", tmp_path / "a", "--format", "json").stdout
+    )
+    of_file = json.loads(taskspace("report", file, "--format", "json").stdout)
+    assert of_run["covers"] == of_file["covers"]
+    assert (tmp_path / "small-figures" / "coverage.png").exists()
+    assert "complexity" in taskspace("report", file).stdout
+    uniform = taskspace("cover", file, "--epsilon", 1, "--method", "uniform")
+    assert uniform.returncode == 0
+    (tmp_path / "m.csv").write_text("t,u\n1,2\n3,4\n")
+    assert "bare matrix" in refused("report", tmp_path / "m.csv")
+
+
+def test_profile_is_monotone_and_agrees_with_cover(run_dir):
+    done = taskspace(
+        "profile", run_dir, "--n", 6, "--time-limit", 20, "--format", "json"
+    )
+    points = json.loads(done.stdout)
+    assert all(set(p) >= {"epsilon", "greedy", "lower", "upper"} for p in points)
+    for a, b in pairwise(points):
+        assert a["epsilon"] < b["epsilon"]
+        assert a["lower"] >= b["lower"]
+        assert a["upper"] >= b["upper"]
+    assert all(p["lower"] <= p["upper"] <= p["greedy"] for p in points)
+    middle = points[3]
+    cover = taskspace(
+        "cover", run_dir, "--epsilon", repr(middle["epsilon"]), "--method", "minimum",
+        "--format", "json",
+    )  # fmt: skip
+    assert middle["lower"] <= json.loads(cover.stdout)["size"] <= middle["upper"]
+    assert (run_dir / "figures" / "profile-regret-worst.png").exists()
+    given = taskspace("profile", run_dir, "--epsilon", 0.3, "--epsilon", 0.6)
+    assert "0.6" in given.stdout
+
+
+def test_verify_accepts_the_true_and_refuses_the_tampered(run_dir, tmp_path):
+    file = tmp_path / "cover.json"
+    assert taskspace(
+        "cover", run_dir, "--epsilon", 0.4, "--criterion", "ratio", "--save", file
+    ).returncode == 0  # fmt: skip
+    assert "The claim holds" in taskspace("verify", file, run_dir).stdout
+    honest = json.loads(file.read_text())
+    for change in (
+        {"sources": honest["sources"][1:], "size": honest["size"] - 1},
+        {"coverage": 0.5},
+        {"lower_bound": honest["size"] + 1},
+        {"question": honest["question"] | {"epsilon": 0.001}},
+    ):
+        file.write_text(json.dumps(honest | change))
+        done = taskspace("verify", file, run_dir, "--format", "json")
+        assert done.returncode == 1
+        assert json.loads(done.stdout)["failures"]
+    file.write_text(json.dumps(honest | {"question": {}}))
+    assert "which question it answers" in refused("verify", file, run_dir)
+    file.write_text("{}")
+    assert "saved by taskspace" in refused("verify", file, run_dir)
+
+
+def test_systems_lists_axes():
+    records = json.loads(taskspace("systems", "--format", "json").stdout)
+    by_id = {record["id"]: record for record in records}
+    assert [axis["name"] for axis in by_id["msd-v1"]["axes"]] == ["k", "c", "m"]
+    assert "msd-v1" in taskspace("systems").stdout
+
+
+def test_help_is_there_for_every_command():
+    top = taskspace("--help").stdout
+    for command in (
+        "run", "cover", "profile", "verify", "certify", "report", "archive", "systems",
+    ):  # fmt: skip
+        assert command in top
+        assert "--format" in taskspace(command, "--help").stdout
+
+
+def test_bad_input_of_cover(run_dir, tmp_path):
+    assert "epsilon >= 0 must hold" in refused("cover", run_dir, "--epsilon=-0.1")
+    assert "does not exist" in refused("cover", tmp_path / "nothing", "--epsilon", 1)
+    assert "Did you mean 'regret'?" in refused(
+        "cover", run_dir, "--epsilon", 1, "--criterion", "regert"
+    )
+    assert "Did you mean 'greedy'?" in refused(
+        "cover", run_dir, "--epsilon", 1, "--method", "gredy"
+    )
+    assert "not a run directory" in refused("cover", tmp_path, "--epsilon", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("t,u\n3,nan\n", "row 2, column 2 ('u') holds 'nan'"),
+        ("1,2\n3\n", "row 2 has 1"),
+        ("t,u\n3,four\n", "row 2, column 2 ('u') holds 'four'"),
+        ("", "is empty"),
+    ],
+    ids=["nan", "ragged", "word", "empty"],
+)
+def test_bad_matrix(tmp_path, text, says):
+    (tmp_path / "m.csv").write_text(text)
+    assert says in refused("cover", tmp_path / "m.csv", "--epsilon", 1)
+
+
+def test_truncated_npz(tmp_path):
+    np.savez(tmp_path / "m.npz", performance=np.ones((50, 50)))
+    data = (tmp_path / "m.npz").read_bytes()
+    (tmp_path / "m.npz").write_bytes(data[: len(data) // 2])
+    assert "m.npz" in refused("cover", tmp_path / "m.npz", "--epsilon", 1)
+
+
+def test_bad_input_of_run(run_dir, tmp_path):
+    assert "Did you mean 'msd'?" in refused("run", "mds", cwd=tmp_path)
+    assert "0 < m must hold" in refused(
+        "run", "msd", "--set", "space.m=[-1, 1, 3]", cwd=tmp_path
+    )
+    assert "at least one point" in refused(
+        "run", "msd", "--set", "space.n=0", cwd=tmp_path
+    )
+    assert "another experiment" in refused("run", "msd", "--out", run_dir)
+    assert "workers >= 0 must hold" in refused(
+        "run", "msd", "--workers", -1, "--out", "new", cwd=tmp_path
+    )
+    (tmp_path / "broken.toml").write_text("name = ")
+    assert "not valid TOML" in refused("run", tmp_path / "broken.toml")
+    # Nothing half-written.
+    assert [p.name for p in tmp_path.iterdir()] == ["broken.toml"]
+
+
+def test_a_log_file_says_now_and_then_where_a_command_is(monkeypatch):
+    """Bars are for terminals; a file gets lines, none if the work is quick."""
+    file = io.StringIO()
+    monkeypatch.setattr(output, "progress_console", Console(file=file, width=60))
+    with output.stage_progress() as report:
+        report("train", 1, 4, "sources 1–2")
+        assert file.getvalue() == ""
+        monkeypatch.setattr(output, "LOG_SECONDS", 0.0)
+        report("train", 2, 4, "[source] 3")
+        line = file.getvalue()
+    assert re.fullmatch(r"train 2/4, 0:00:\d\d passed, ETA .* \[source\] 3\n", line)
+
+
+def test_a_time_limit_counts_from_before_the_imports(tmp_path, monkeypatch):
+    assert output.began() is None
+    slow = {}
+
+    def late():
+        time.sleep(0.3)
+        slow["left"] = Clock(10.0, began=output.began()).left
+
+    with output.command():
+        late()
+    assert slow["left"] < 9.8
+    assert output.began() is None
+    seen = []
+    real = Clock.__init__
+
+    def spy(self, limit=None, *, began=None):
+        seen.append(began)
+        real(self, limit, began=began)
+
+    monkeypatch.setattr(Clock, "__init__", spy)
+    (tmp_path / "matrix.csv").write_text("t,u\n1,2\n3,4\n")
+    cover = taskspace("cover", tmp_path / "matrix.csv", "--epsilon", "1")
+    assert cover.returncode == 0, cover.stderr
+    assert seen[0] is not None

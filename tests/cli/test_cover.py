@@ -1,0 +1,321 @@
+"""Budgets, shares, weights, costs and pictures of `taskspace cover` and `profile`."""
+
+import itertools
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+from tests.cli.test_cli import COVER_KEYS
+from tests.helpers import refused, taskspace
+
+NAMES = ["a", "b", "c", "d", "e"]
+RNG = np.random.default_rng(3)
+SCORES = np.round(-RNG.exponential(size=(5, 6)), 3)
+REGRET = SCORES.max(0) - SCORES
+
+
+@pytest.fixture
+def matrix(tmp_path):
+    rows = [",".join(["", *(f"t{k}" for k in range(6))])]
+    rows += [
+        ",".join([name, *map(str, row)])
+        for name, row in zip(NAMES, SCORES, strict=True)
+    ]
+    file = tmp_path / "matrix.csv"
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+def answer(*arguments) -> dict:
+    done = taskspace(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.8, 1.5])
+def test_of_the_smallest_covers_the_one_of_least_worst_loss(matrix, epsilon):
+    found = answer("cover", matrix, "--epsilon", str(epsilon), "--method", "minimum")
+    coverable = (REGRET <= epsilon).any(0)
+    worst = {
+        chosen: REGRET[list(chosen)].min(0)[coverable].max()
+        for chosen in itertools.combinations(range(5), found["size"])
+    }
+    served = {chosen: loss for chosen, loss in worst.items() if loss <= epsilon}
+    assert found["worst_regret"] == pytest.approx(min(served.values()), rel=1e-12)
+    assert found["optimal"]
+
+
+def smallest(budget, include=(), exclude=()):
+    return min(
+        REGRET[list(chosen)].min(0).max()
+        for chosen in itertools.combinations(range(5), budget)
+        if set(include) <= set(chosen) and not set(exclude) & set(chosen)
+    )
+
+
+@pytest.mark.parametrize("budget", [1, 2, 4])
+def test_a_budget_alone_gives_the_smallest_tolerance(matrix, budget):
+    record = answer("cover", matrix, "--budget", budget)
+    assert set(record) >= COVER_KEYS
+    assert record["epsilon"] == pytest.approx(smallest(budget), rel=1e-12)
+    assert record["smallest_epsilon"]["optimal"]
+    assert record["smallest_epsilon"]["budget"] == budget
+    assert record["size"] <= budget
+    assert record["coverage"] == 1.0
+    assert record["worst_regret"] <= record["epsilon"]
+    assert record["lower_bound"] <= record["size"]
+
+
+def test_sources_that_must_be_in_or_out(matrix):
+    free = answer("cover", matrix, "--budget", 2)
+    worst = next(n for n in range(5) if n not in free["sources"])
+    record = answer(
+        "cover", matrix, "--budget", 2, "--include", NAMES[worst], "--exclude",
+        free["sources"][0],
+    )  # fmt: skip
+    assert worst in record["sources"]
+    assert free["sources"][0] not in record["sources"]
+    expected = smallest(2, [worst], [free["sources"][0]])
+    assert record["epsilon"] == pytest.approx(expected, rel=1e-12)
+    assert "Unknown source 'z'" in refused(
+        "cover", matrix, "--budget", 2, "--include", "z"
+    )
+
+
+def test_people_read_the_proof_and_its_scope(matrix):
+    done = taskspace("cover", matrix, "--budget", 2)
+    text = re.sub(r"\s+", " ", done.stdout)
+    assert "is the smallest tolerance within which 2 sources can serve" in text
+    assert "proven on the given table" in text
+
+
+def test_a_budget_within_a_tolerance_serves_the_most(matrix):
+    epsilon = smallest(3)
+    record = answer("cover", matrix, "--epsilon", epsilon, "--budget", 1)
+    served = REGRET <= epsilon
+    assert record["size"] == 1
+    assert record["coverage"] == served.sum(1).max() / 6
+    assert record["coverage"] <= record["coverage_bound"]
+    done = taskspace("cover", matrix, "--epsilon", epsilon, "--budget", 1)
+    assert "1 sources serve more" in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_the_smallest_tolerance_can_be_saved_and_verified(matrix, tmp_path):
+    file = tmp_path / "cover.json"
+    answer("cover", matrix, "--budget", 2, "--save", file)
+    assert taskspace("verify", file, matrix).returncode == 0
+
+
+def test_shares_weights_and_costs(matrix, tmp_path):
+    epsilon = smallest(2)
+    half = answer("cover", matrix, "--epsilon", epsilon, "--share", 0.5)
+    assert half["coverage"] >= 0.5
+    costs = tmp_path / "costs.csv"
+    costs.write_text(
+        "source,cost\n" + "".join(f"{n},1\n" for n in NAMES[1:]) + "a,50\n"
+    )
+    for method in ("greedy", "minimum"):
+        file = tmp_path / f"{method}.json"
+        record = answer(
+            "cover", matrix, "--epsilon", epsilon, "--method", method, "--costs", costs,
+            "--save", file,
+        )  # fmt: skip
+        price = np.array([50, 1, 1, 1, 1])
+        assert record["cost"] == price[record["sources"]].sum()
+        assert taskspace("verify", file, matrix).returncode == 0
+    best = min(
+        price[list(chosen)].sum()
+        for size in range(1, 6)
+        for chosen in itertools.combinations(range(5), size)
+        if (REGRET[list(chosen)].min(0) <= epsilon).all()
+    )
+    assert record["optimal"]
+    assert record["cost"] == best
+    weights = tmp_path / "weights.txt"
+    weights.write_text("100\n0\n0\n0\n0\n0\n")
+    heavy = answer("cover", matrix, "--epsilon", epsilon, "--weights", weights)
+    assert heavy["size"] == 1
+    assert REGRET[heavy["sources"][0], 0] <= epsilon
+    assert heavy["weight_coverage"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "says"),
+    [
+        ("minimum", "--share=0.5", "knows no share. Use greedy."),
+        ("minimum", "--weights=numbers", "knows no target_weights. Use greedy."),
+        ("minimum", "--budget=2", "knows no budget. Use greedy."),
+        ("random", "--costs=numbers", "knows no costs. Use greedy, local, minimum."),
+    ],
+)
+def test_what_a_method_does_not_know_is_refused_by_name(
+    matrix, tmp_path, method, option, says
+):
+    (tmp_path / "numbers").write_text("1\n" * (5 if "costs" in option else 6))
+    found = refused(
+        "cover", matrix, "--epsilon", 1, "--method", method, option, cwd=tmp_path
+    )
+    assert says in found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1\n1\n", "one number for each of the 5 sources"),
+        ("a,1\nb,1\nc,1\nd,1\nz,1\n", "Unknown source 'z'"),
+        ("a,1\nb,1\nc,1\nd,1\nd,1\n", "must name each source once"),
+        ("a,1\nb,1\nc,1\nd,1\ne,nan\n", "finite numbers"),
+        ("1\n1\n1\n1\n-1\n", "0 < cost < inf"),
+    ],
+)
+def test_bad_costs(matrix, tmp_path, text, says):
+    file = tmp_path / "costs.csv"
+    file.write_text(text)
+    assert says in refused("cover", matrix, "--epsilon", 1, "--costs", file)
+
+
+def test_a_budget_that_no_tolerance_meets(tmp_path):
+    file = tmp_path / "matrix.csv"
+    file.write_text(",x,y\na,1,-inf\nb,-inf,1\n")
+    assert "within any tolerance" in refused("cover", file, "--budget", 1)
+    assert answer("cover", file, "--budget", 2)["epsilon"] == 0.0
+
+
+def test_a_set_cover_file_with_a_budget(tmp_path):
+    file = tmp_path / "sets.csv"
+    file.write_text("1,1,0\n0,1,1\n")
+    record = answer("cover", file, "--budget", 1)
+    assert record["epsilon"] is None
+    assert record["coverage"] == pytest.approx(2 / 3)
+    assert "not a set-cover file" in refused("cover", file, "--plot", "x.png")
+
+
+def test_plot(matrix, tmp_path):
+    file = tmp_path / "map.png"
+    answer("cover", matrix, "--epsilon", 0.5, "--plot", file)
+    assert file.read_bytes()[:4] == b"\x89PNG"
+    assert file.stat().st_size > 5000
+    says = refused("cover", matrix, "--epsilon", 0.5, "--plot", tmp_path / "map.doc")
+    assert ".png, .pdf or .svg" in says
+
+
+def test_profile_with_a_budget(matrix):
+    points = answer("profile", matrix, "--budget", 2)
+    mine = [p for p in points if "smallest_epsilon" in p]
+    assert len(mine) == 1
+    assert mine[0]["epsilon"] == pytest.approx(smallest(2), rel=1e-12)
+    assert mine[0]["upper"] <= 2
+    below = [p for p in points if p["epsilon"] < mine[0]["epsilon"]]
+    assert all(p["lower"] is None or p["lower"] > 2 for p in below)
+    text = re.sub(r"\s+", " ", taskspace("profile", matrix, "--budget", 2).stdout)
+    assert "smallest tolerance within which 2 sources" in text
+
+
+def fewest(serves, include=(), exclude=()):
+    free = [s for s in range(len(serves)) if s not in exclude]
+    able = serves[free].any(0)
+    return min(
+        len(chosen)
+        for size in range(len(free) + 1)
+        for chosen in itertools.combinations(free, size)
+        if set(include) <= set(chosen) and (serves[list(chosen)].any(0) >= able).all()
+    )
+
+
+@pytest.mark.parametrize("method", ["greedy", "minimum"])
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        (["--include", "a,4"], {"include": (0, 4)}),
+        (["--exclude", "b"], {"exclude": (1,)}),
+        (["--exclude", "c", "--include", "d"], {"exclude": (2,), "include": (3,)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_restricted_covers_are_bounded_saved_and_verified(
+    matrix, tmp_path, method, words, limits
+):
+    epsilon = float(np.quantile(REGRET, 0.6))
+    best = fewest(epsilon >= REGRET, **limits)
+    file = tmp_path / "cover.json"
+    record = answer(
+        "cover", matrix, "--epsilon", epsilon, "--method", method, *words,
+        "--save", file,
+    )  # fmt: skip
+    assert record["lower_bound"] <= best <= record["size"]
+    assert method == "greedy" or record["size"] == best
+    for name, value in limits.items():
+        assert record[name] == list(value)
+    checked = answer("verify", file, matrix)
+    assert checked["holds"]
+    assert checked["not_checked"] == []
+    # The record carries the restriction: without it the claim is another one.
+    saved = json.loads(file.read_text())
+    saved |= {"include": [], "exclude": []}
+    file.write_text(json.dumps(saved))
+    freed = taskspace("verify", file, matrix)
+    if record["lower_bound"] > fewest(epsilon >= REGRET):
+        assert freed.returncode == 1
+
+
+def test_who_requires_a_full_cover_is_told_by_the_exit_code(matrix):
+    least = float(REGRET[1:].min(0).max())  # serves every target without source a
+    words = ["cover", matrix, "--exclude", "a", "--require-full", "--epsilon"]
+    assert taskspace(*words, least * 1.01).returncode == 0
+    assert taskspace(*words, least * 0.99).returncode == 3
+
+
+def test_set_cover_files_take_numbers(tmp_path):
+    file = tmp_path / "sets.txt"
+    file.write_text("3 3\n1 1 1\n2\n1 2\n2\n1 3\n2\n2 3\n")
+    free = answer("cover", file, "--method", "minimum")
+    record = answer("cover", file, "--method", "minimum", "--include", "2")
+    assert record["size"] == free["size"] == 2
+    assert 2 in record["sources"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--epsilon", 1, "--include", "a", "--method", "random"], "no include"),
+        (["--epsilon", 1, "--include", "zz"], "zz"),
+        (["--epsilon", 1, "--include", "a", "--exclude", "a"], "either in or out"),
+    ],
+)
+def test_restrictions_that_do_not_fit_are_refused(matrix, words, says):
+    assert says in refused("cover", matrix, *words)
+
+
+def test_next_asks_the_whole_question_again(tmp_path):
+    """Run the suggested command: its answer is that of the same question."""
+    rng = np.random.default_rng(0)
+    file = tmp_path / "a matrix.csv"
+    header = ["", "seed", *(f"t {k}" for k in range(24)), "extra"]
+    cells = rng.exponential(size=(20, 25))
+    rows = [
+        [f"p{n}", str(n), *(f"{v:.6f}" for v in row)] for n, row in enumerate(cells)
+    ]
+    rows[0][3] = ""
+    text = [",".join(row) for row in [header, *rows]]
+    file.write_text("\n".join(text) + "\n")
+    epsilon = 0.5512345678
+    words = [
+        "cover", file, "--epsilon", epsilon, "--lower-is-better", "--ignore",
+        "extra,seed", "--missing", "not-served", "--criterion", "regret",
+        "--exclude", "p8",
+    ]  # fmt: skip
+    done = taskspace(*words)
+    assert done.returncode == 0, done.stderr
+    line = re.search(r"Next: taskspace (.*)", done.stdout)
+    if line is None:
+        pytest.fail(done.stdout)
+    again = shlex.split(line[1])
+    assert "--exclude" in again
+    assert float(again[again.index("--epsilon") + 1]) == epsilon
+    one = answer(*again)
+    two = answer(*words, "--method", "minimum")
+    for name in ("sources", "epsilon", "n_targets", "n_sources", "exclude"):
+        assert one[name] == two[name]

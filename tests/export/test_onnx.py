@@ -1,0 +1,117 @@
+"""ONNX models, run by onnxruntime, against Python."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.export.onnx import export_onnx, library_model, policy_model
+from taskspace.systems import PythonPolicies
+from tests.deploy.helpers import (
+    MAKERS,
+    gains,
+    grid_library,
+    networks,
+    tables,
+    tricky_contexts,
+)
+
+pytest.importorskip("onnx", reason="needs the extra 'export'")
+runtime = pytest.importorskip("onnxruntime")
+
+
+def session(model):
+    return runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+STACKS = {
+    "gains": gains(4, 2, 3),
+    "argmax": networks(4),
+    "clip": networks(4, "clip", "relu", action_low=-0.5, action_high=0.25),
+    "free": networks(4, "clip"),
+    "squash": networks(4, "squash", action_low=-1.0, action_high=3.0),
+    "tables": tables(4),
+}
+
+
+def observations(stack, n):
+    rng = np.random.default_rng(0)
+    if stack.kind == "tabular":
+        return rng.integers(0, 7, n)
+    if stack.kind == "mlp":
+        return rng.standard_normal((n, 4)).astype(np.float32)
+    return rng.standard_normal((n, 3))
+
+
+@pytest.mark.parametrize("outside", ["refuse", "clamp"])
+@pytest.mark.parametrize("kind", MAKERS)
+def test_selection_in_the_graph_equals_python(kind, outside):
+    library = MAKERS[kind](STACKS["gains"], outside)
+    rows = tricky_contexts(library)
+    seen = observations(library.policies, len(rows))
+    action, policy, status = session(library_model(library)).run(
+        None, {"context": rows, "observation": seen}
+    )
+    chosen = library.select(rows)
+    assert (policy == chosen.policy).all()
+    assert (status == chosen.status).all()
+    ok = policy >= 0
+    np.testing.assert_allclose(
+        action[ok], library.act_as(policy[ok], seen[ok]), rtol=1e-12, atol=1e-13
+    )
+    assert (action[~ok] == 0).all()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_policies(stack):
+    policies = STACKS[stack]
+    library = grid_library(policies)
+    seen = observations(policies, 100)
+    rows = np.random.default_rng(1).uniform(library.low, library.high, (100, 2))
+    action, policy, _ = session(library_model(library)).run(
+        None, {"context": rows, "observation": seen}
+    )
+    expected = library.act_as(policy, seen)
+    np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-5)
+    assert len(np.unique(policy)) == 4
+    for i in range(4):
+        (alone,) = session(policy_model(policies[i])).run(None, {"observation": seen})
+        own = library.act_as(np.full(100, i), seen)
+        np.testing.assert_allclose(alone, own, rtol=1e-5, atol=1e-5)
+
+
+def test_export_writes_models_and_contract(tmp_path):
+    library = grid_library()
+    export_onnx(library, tmp_path / "onnx")
+    names = sorted(f.name for f in (tmp_path / "onnx").iterdir())
+    assert names == [
+        "contract.json",
+        "library.onnx",
+        *(f"policy_{i}.onnx" for i in range(4)),
+    ]
+    export_onnx(library, tmp_path / "again")
+    for name in names:
+        assert (tmp_path / "onnx" / name).read_bytes() == (
+            tmp_path / "again" / name
+        ).read_bytes()
+
+
+def test_names_only_and_mistakes(monkeypatch):
+    library = ts.hand_library(["a", "b"], ts.Points(["k"], [1.0, 2.0]))
+    policy, status = session(library_model(library)).run(
+        None, {"context": np.array([[1.1], [1.9], [9.0]])}
+    )
+    assert policy.tolist() == [0, 1, -1]
+    assert status.tolist() == [1, 1, 3]
+    with pytest.raises(InvalidInputError, match="of kind 'python'"):
+        policy_model(PythonPolicies([len])[0, 0])
+    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(InvalidInputError, match="names only"):
+        library_model(ts.library(table, [0], ts.Question("regret", epsilon=0.5)))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"taskspace\[export\]"):
+        library_model(library)

@@ -1,0 +1,410 @@
+"""The study: one value for what is known, read once, whatever it comes from."""
+
+import json
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import taskspace as ts
+from taskspace.cli.inputs import load_study, reading_options
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.readers import MemoryReader
+from taskspace.runs import RunStore, run_experiment
+from taskspace.runs.archive import write_archive
+from taskspace.show.page.subject import Reader, Subject
+from tests.helpers import refused, taskspace
+from tests.runs.test_plant import experiment
+
+ASSETS = Path(__file__).parents[1] / "assets"
+REGRET = ts.Question("regret", epsilon=0.5)
+SCORES = np.array([[3.0, 1.0, 0.0], [2.0, 4.0, 1.0]])
+
+
+@pytest.fixture(scope="module")
+def study():
+    space = ts.Grid(k=(0.5, 4.0, 4), c=(0.5, 4.0, 3))
+    trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
+    return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
+
+
+# --- parts are read once ----------------------------------------------------------
+
+PARTS = (
+    "table",
+    "system",
+    "axes",
+    "solved_return",
+    "policies",
+    "without_policies",
+    "targets",
+    "experiment",
+    "results",
+    "reading",
+)
+
+
+class CountingReader(MemoryReader):
+    """Counts how often each part is asked for."""
+
+    def __getattribute__(self, name):
+        if name in PARTS:
+            object.__getattribute__(self, "__dict__").setdefault("asked", Counter())[
+                name
+            ] += 1
+        return super().__getattribute__(name)
+
+
+def test_every_part_is_read_when_first_used_and_once(study):
+    reader = CountingReader(study.table, study.system, study.policies, study.targets)
+    counted = ts.Study(reader)
+    assert "asked" not in vars(reader)
+    for _ in range(3):
+        for part in PARTS:
+            getattr(counted, part)
+        assert counted.shape == (4, 3)
+        assert counted.all_policies is not None
+        counted.cover(REGRET)
+        counted.certify(REGRET, time_limit=1.0)
+        repr(counted)
+    assert vars(reader)["asked"] == dict.fromkeys(PARTS, 1)
+    # The counter counts: without the study each use is one more.
+    reader.table()
+    assert vars(reader)["asked"]["table"] == 2
+
+
+def test_a_run_reads_its_policies_once_per_study(monkeypatch):
+    calls = []
+    original = RunStore.table_policies
+
+    def counted(self):
+        calls.append(self)
+        return original(self)
+
+    monkeypatch.setattr(RunStore, "table_policies", counted)
+    run = ts.open(ASSETS / "run-v2")
+    run.cover(REGRET)
+    assert not calls  # a cover needs the table alone
+    run.certify(REGRET, time_limit=1.0)
+    run.certify(REGRET.at(1.0), time_limit=1.0)
+    run.library(run.cover(REGRET))
+    assert len(calls) == 1
+    ts.open(ASSETS / "run-v2").certify(REGRET, time_limit=1.0)
+    assert len(calls) == 2
+
+
+# --- showing ----------------------------------------------------------------------
+
+
+def test_a_study_says_what_it_is(study):
+    said = "12 sources, 2 policies each, 12 targets, msd-v1, lqr, exact"
+    assert repr(study) == f"Study({said})"
+    html = study._repr_html_()
+    for words in ("12 sources", "2 policies each", "msd-v1", "lqr", "exact", "memory"):
+        assert f"<td>{words}</td>" in html
+    alone = ts.study_from([[1.0]])
+    assert repr(alone) == "Study(1 source, 1 policy each, 1 target, given)"
+
+
+def test_what_a_notebook_shows_is_text():
+    table = ts.table_from_matrix(SCORES).assign_attrs(
+        system="<script>", notes=["a < b & c"]
+    )
+    html = ts.Study.of(table, origin="<img>")._repr_html_()
+    assert "<script>" not in html
+    assert "<img>" not in html
+    assert "<td>&lt;script&gt;</td>" in html
+    assert "<p>a &lt; b &amp; c</p>" in html
+
+
+# --- opening ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["run-v2", "archive-v2.npz", "archive-v3.npz"])
+def test_runs_and_archives_open_as_the_same_study(name):
+    opened, run = ts.open(ASSETS / name), RunStore.open(ASSETS / "run-v2")
+    assert opened.origin == str(ASSETS / name)
+    assert repr(opened) == (
+        "Study(16 sources, 2 policies each, 16 targets, msd-v1, lqr, exact)"
+    )
+    for part in ("performance", "home_performance", "best_known"):
+        np.testing.assert_array_equal(opened.table[part], run.table()[part])
+    assert opened.system == ts.systems.MassSpringDamper()
+    assert opened.shape == (4, 4)
+    assert opened.targets == run.experiment.target_space
+    assert opened.labels["k"] == "spring stiffness k [N/m]"
+    assert opened.experiment.name == run.experiment.name
+    assert opened.seed == 0
+    assert opened.reference == "optimum"
+    assert opened.cover(ts.Question(epsilon=0.2)).size == 7
+    has_policies = name != "archive-v2.npz"
+    assert (opened.all_policies is not None) == has_policies
+    assert opened.without_policies.tolist() == [not has_policies] * 16
+    assert (opened.results is not None) == (name == "run-v2")
+    if has_policies:
+        gain = run.table_policies().arrays()["gain"]
+        np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
+        two = opened.policies_of([3, 5], [1, 0]).arrays()["gain"]
+        np.testing.assert_array_equal(two, gain[[3, 5], [1, 0]])
+    else:
+        with pytest.raises(InvalidInputError, match="of the sources 3, 5 are not in"):
+            opened.policies_of([5, 3], [0, 0])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "npz", "nc", "parquet", "zarr"])
+def test_a_matrix_opens_as_a_study(suffix):
+    path = ASSETS / "matrices-1" / f"table.{suffix}"
+    opened = ts.open(path)
+    table = ts.read_matrix(path)
+    xr.testing.assert_identical(opened.table, table)
+    assert opened.system is opened.policies is opened.experiment is opened.results
+    assert opened.system is None
+    assert opened.without_policies.all()
+    assert opened.origin == str(path)
+    with pytest.raises(InvalidInputError, match=r"needs the system.*numbers alone"):
+        opened.require_system()
+
+
+def test_how_a_matrix_is_read_is_not_for_runs():
+    for name in ("run-v2", "archive-v3.npz"):
+        for option in ({"lower_is_better": True}, {"header": False}, {"ignore": ["a"]}):
+            with pytest.raises(InvalidInputError, match="is for matrix files"):
+                ts.open(ASSETS / name, **option)
+        # What is so anyway may be said.
+        ts.open(ASSETS / name, lower_is_better=False)
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        ts.open(ASSETS / "nothing")
+
+
+NAMED = "name,a,b,c\nx,3,1,2\ny,1,4,0\n"
+READINGS = [
+    ({}, NAMED),
+    ({"lower_is_better": True}, NAMED),
+    ({"lower_is_better": False}, "name,cost,time,loss\nx,3,1,2\ny,1,4,0\n"),
+    ({"header": "no", "row_names": "no"}, "3,1,2\n1,4,0\n"),
+    ({"header": "yes", "row_names": "no"}, "10,20,30\n3,1,2\n1,4,0\n"),
+    ({"targets": "a,c"}, NAMED),
+    ({"ignore": "b", "missing": "not-served"}, "name,a,b,c\nx,3,1,\ny,1,4,0\n"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), READINGS)
+def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
+    tmp_path, options, text
+):
+    """The words of a page read the same numbers: for cover, and for verify."""
+    file = tmp_path / "my matrix.csv"
+    file.write_text(text)
+    subject = Reader(file, reading=reading_options(**options)).subject()
+    assert isinstance(subject, Subject)
+    xr.testing.assert_identical(subject.table, load_study(file, **options).table)
+    cover = subject.study.cover(ts.Question(epsilon=1.0))
+    words = shlex.split(subject.typed)
+    printed = taskspace("cover", *words, "--epsilon", 1, "--format", "json")
+    assert printed.returncode == 0, printed.stderr
+    assert json.loads(printed.stdout)["size"] == cover.size
+    saved = tmp_path / "cover.json"
+    cover.save(saved, question=subject.about()["question"])
+    flag = (
+        "--lower-is-better" if options.get("lower_is_better") else "--higher-is-better"
+    )
+    lists = [f"--{n}={options.get(n, '')}" for n in ("targets", "ignore")]
+    verified = taskspace("verify", saved, file, flag, *lists)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_page_of_costs_is_not_verified_as_scores(tmp_path):
+    """Negative control: the words of another reading do not hold."""
+    file = tmp_path / "m.csv"
+    file.write_text("name,a,b,c\nx,3,1,2\ny,1,4,0\n")
+    costs = ts.open(file, lower_is_better=True)
+    assert costs.reading == {"lower_is_better": True}
+    cover = costs.cover(ts.Question(epsilon=0.0))
+    saved = tmp_path / "cover.json"
+    asked = Subject.of(costs).about()["question"]
+    cover.save(saved, question={**asked, "lower_is_better": False})
+    assert taskspace("verify", saved, file).returncode == 1
+    cover.save(saved, question=asked)
+    assert taskspace("verify", saved, file).returncode == 0
+
+
+def test_a_study_in_memory_is_no_file(study, tmp_path, monkeypatch):
+    """What lies in the working directory is not taken for it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "selection.json").write_text("{}")
+    subject = Subject.of(study)
+    assert subject.selection is None
+    assert subject.typed == "TABLE"
+
+
+# --- data that a program holds ----------------------------------------------------
+
+
+def test_arrays_and_frames_make_the_same_study():
+    names = {"source": ["x", "y"], "target": ["a", "b", "c"]}
+    array = xr.DataArray(SCORES, dims=("source", "target"), coords=names)
+    frame = pd.DataFrame(SCORES, index=names["source"], columns=names["target"])
+    dataset = array.to_dataset(name="performance")
+    for data in (SCORES, SCORES.tolist(), frame, array, dataset):
+        made = ts.study_from(data)
+        assert repr(made) == "Study(2 sources, 1 policy each, 3 targets, given)"
+        np.testing.assert_array_equal(made.table["performance"][:, 0], SCORES)
+        assert made.table["best_known"].values.tolist() == [3.0, 4.0, 1.0]
+        assert made.cover(ts.Question(epsilon=1.0)).sources.tolist() == [1]
+    families = np.stack([SCORES, SCORES - 1.0], 1)
+    made = ts.study_from(families)
+    assert made.n_policies == 2
+    worst, best = (
+        ts.Question("floor", judge, epsilon=0.0) for judge in ("worst", "best")
+    )
+    np.testing.assert_array_equal(made.loss(worst), -(SCORES - 1.0))
+    np.testing.assert_array_equal(made.loss(best), -SCORES)
+
+
+def test_costs_are_turned_round_once():
+    frame = pd.DataFrame(SCORES, index=["x", "y"], columns=["a", "b", "c"])
+    turned = ts.study_from(frame, lower_is_better=True).table
+    np.testing.assert_array_equal(turned["performance"][:, 0], -SCORES)
+    # A dataset with a reference is no reason to leave an option unheard.
+    costs = xr.Dataset(
+        {
+            "performance": (("source", "target"), SCORES),
+            "best_known": ("target", [1.0, 0.5, 0.0]),
+        }
+    )
+    made = ts.study_from(costs, lower_is_better=True)
+    np.testing.assert_array_equal(made.table["performance"][:, 0], -SCORES)
+    assert made.table["best_known"].values.tolist() == [-1.0, -0.5, 0.0]
+    with pytest.raises(InvalidInputError, match="best_known"):
+        ts.study_from(costs)
+
+
+def test_a_performance_table_stays_as_it_is(study):
+    assert ts.study_from(study.table).table is study.table
+    reduced = study.table.drop_vars("performance")
+    worst = study.table["performance"].min("policy")
+    reduced = reduced.assign(worst=worst, best=worst)
+    assert ts.study_from(reduced).table is reduced
+    given = ts.study_from(study.table, system=study.system, policies=study.policies)
+    assert given.system is study.system
+    assert given.all_policies is study.policies
+    assert given.provenance == "exact"
+
+
+# --- a cover knows its question ---------------------------------------------------
+
+
+def test_a_cover_keeps_its_question(study, tmp_path):
+    question = ts.Question("ratio", "best", epsilon=0.1)
+    found = study.cover(question)
+    assert found.question == question
+    for make in (ts.greedy_cover, ts.local_cover, ts.uniform_cover):
+        assert make(study, question).question == question
+    assert ts.random_cover(study, question, seed=0).question == question
+    assert ts.minimum_cover(question.sets(study)).question == question
+    found.save(tmp_path / "cover.json")
+    back = ts.Cover.load(tmp_path / "cover.json")
+    assert back.question == question
+    assert back.sources.tolist() == found.sources.tolist()
+    made = study.library(back)  # nobody has to say the question again
+    assert made.guarantee.question == question
+
+
+# --- doors ------------------------------------------------------------------------
+
+
+def test_doors_give_what_the_functions_give(study, tmp_path):
+    xr.testing.assert_identical(study.loss(REGRET), ts.loss(study, REGRET))
+    one, two = study.cover(REGRET, seed=1), ts.minimum_cover(study, REGRET, seed=1)
+    assert one.sources.tolist() == two.sources.tolist()
+    assert one.assignment.tolist() == two.assignment.tolist()
+    assert one.lower_bound == two.lower_bound
+    options = {"time_limit": 2.0, "seed": 1}
+    one = study.profile(REGRET, **options)
+    two = ts.complexity_profile(study, REGRET, **options)
+    assert one == two
+    assert len(one) > 3
+    cover = study.cover(REGRET)
+    one, two = (
+        study.library(cover, rule="margin"),
+        ts.library(study, cover, rule="margin"),
+    )
+    assert one.entries == two.entries
+    assert one.guarantee == two.guarantee
+    np.testing.assert_array_equal(one.regions.policy, two.regions.policy)
+    one, two = study.certify(REGRET, **options), ts.certify(study, REGRET, **options)
+    assert [c.name for c in one.certificates] == [c.name for c in two.certificates]
+    assert one["grid cover"].to_dict() == two["grid cover"].to_dict()
+    page = study.explore(tmp_path / "a.html", questions=[REGRET])
+    assert page == tmp_path / "a.html"
+    same = ts.explore(study, tmp_path / "b.html", [REGRET])
+    other = ts.explore(study, tmp_path / "c.html", [REGRET.at(1.0)])
+    texts = [
+        re.sub(r'"seconds": [^,}]+', "", p.read_text()) for p in (page, same, other)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_bare_table_is_a_study_of_itself(study):
+    table = study.table
+    xr.testing.assert_identical(ts.loss(table, REGRET), study.loss(REGRET))
+    alone = ts.certify(table, REGRET, time_limit=1.0)
+    assert alone.continuum is None  # no system, nothing between the targets
+    assert study.certify(REGRET, time_limit=5.0).continuum is not None
+
+
+# --- refusals ---------------------------------------------------------------------
+
+
+def test_what_does_not_fit_together_is_refused(study):
+    few = ts.Study.of(study.table, system=study.system, policies=study.policies[:5])
+    for use in (
+        lambda: few.policies,
+        lambda: few.certify(REGRET, time_limit=1.0),
+        lambda: few.library([3], question=REGRET),
+    ):
+        with pytest.raises(InvalidInputError, match=r"all 12 sources.*there are 5"):
+            use()
+    for make in (ts.minimum_cover, ts.greedy_cover, ts.local_cover, ts.uniform_cover):
+        with pytest.raises(InvalidInputError, match="needs a question"):
+            make(study)
+    with pytest.raises(InvalidInputError, match="needs a question"):
+        ts.random_cover(study, seed=0)
+    with pytest.raises(InvalidInputError, match="need a question"):
+        ts.complexity_profile(study)
+    with pytest.raises(InvalidInputError, match="a question in them already"):
+        ts.minimum_cover(REGRET.sets(study), REGRET)
+    with pytest.raises(InvalidInputError, match="a question in them already"):
+        ts.greedy_cover(REGRET.sets(study), REGRET.at(1.0))
+    with pytest.raises(InvalidInputError, match=r"needs a study.*got str"):
+        ts.certify("runs/msd", REGRET)
+    with pytest.raises(TaskspaceError, match="epsilon"):
+        ts.Question("regret", epsilon=-1.0)
+
+
+def test_a_run_whose_code_is_not_trusted_is_not_certified_by_less(tmp_path):
+    """Its table is still read; what needs the code says how to allow it."""
+    path = tmp_path / "run.npz"
+    run_experiment(experiment(), tmp_path / "run")
+    write_archive(RunStore.open(tmp_path / "run"), path)
+    for opened in (ts.open(tmp_path / "run"), ts.open(path)):
+        assert opened.system is None
+        assert opened.labels == {"length": "length [m]"}
+        assert opened.cover(ts.Question("ratio", epsilon=0.5)).coverage == 1.0
+        with pytest.raises(TaskspaceError, match="--trust"):
+            opened.require_system()
+        with pytest.raises(TaskspaceError, match="--trust"):
+            opened.certify(ts.Question("ratio", epsilon=0.5))
+        # The table alone is another matter, and asked for in so many words.
+        assert ts.certify(opened.table, ts.Question("ratio", epsilon=0.5)).cover.size
+    options = ("--criterion", "ratio", "--epsilon", 0.5)
+    said = refused("export", path, *options, "--certified", "--to", tmp_path / "lib")
+    assert "--trust" in said
+    trusted = ts.open(tmp_path / "run", trust=True)
+    assert [axis.name for axis in trusted.require_system().axes] == ["length"]

@@ -1,0 +1,86 @@
+"""Experiments with systems of one's own, and files to start from."""
+
+import json
+
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.runs import Experiment, RunStore, run_experiment
+from tests.helpers import refused, taskspace
+
+VALUES = {
+    "name": "own",
+    "seed": 0,
+    "system": {"id": "tests.systems.own:make_pendulum", "gravity": 3.0},
+    "space": {"length": [0.5, 2.0, 5]},
+    "trainer": {"id": "lqr", "n_policies": 1, "noise": 0.0},
+    "criteria": [{"criterion": "ratio", "epsilon": [0.1]}],
+    "cover": {"methods": ["greedy"]},
+}
+
+
+def experiment(**changes) -> Experiment:
+    return Experiment.from_dict({**VALUES, **changes})
+
+
+def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
+    first = run_experiment(experiment(), tmp_path / "a")
+    text = (tmp_path / "a" / "experiment.toml").read_text()
+    assert 'id = "tests.systems.own:make_pendulum"' in text
+    again = run_experiment(Experiment.from_toml(text), tmp_path / "b")
+    assert first.results.to_dict() == again.results.to_dict()
+    built = experiment().built_system
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    table = ts.evaluate(built, trainer, ts.Grid(length=(0.5, 2.0, 5)), seed=0).table
+    stored = RunStore.open(tmp_path / "a").table()
+    assert (stored["performance"].values == table["performance"].values).all()
+
+
+@pytest.mark.parametrize(
+    ("system", "says"),
+    [
+        ({"id": "tests.systems.own:pendulum", "gravity": 1.0}, "takes no settings"),
+        ({"id": "tests.systems.own:make_pendulum", "mass": 1.0}, "does not take these"),
+        ({"id": "tests.systems.own:pendlum"}, "Did you mean 'pendulum'?"),
+        ({"id": "tests.systems.nothing:x"}, "cannot be imported"),
+        ({"id": "tests.systems.own:"}, "package.module:object"),
+        ({"id": "taskspace.systems:MassSpringDamper", "mass": 1}, "Unknown key"),
+    ],
+)
+def test_mistakes_in_references(system, says):
+    with pytest.raises((InvalidInputError, UnknownNameError)) as error:
+        experiment(system=system).checked()
+    assert says in str(error.value)
+
+
+def test_a_class_is_resolved_with_its_settings():
+    system = {"id": "taskspace.systems:MassSpringDamper", "horizon": 5.0}
+    resolved = experiment(system=system, space={"k": [1, 2, 3]}).resolved()
+    assert resolved.system["horizon"] == 5.0
+    assert resolved.system["position_weight"] == 10.0
+    assert Experiment.from_toml(resolved.to_toml()) == resolved
+
+
+def test_init_writes_what_can_be_run(tmp_path):
+    done = taskspace("init", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Wrote mine.toml" in done.stdout
+    done = taskspace(
+        "run", "mine.toml", "--set", "space.n=4", "--set", "cover.time_limit=1",
+        "--out", "out", "--format", "json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["covers"][0]["coverage"] > 0.5
+    assert "exists; it was not changed" in refused("init", "mine.toml", cwd=tmp_path)
+
+
+def test_init_from_a_built_in_experiment(tmp_path):
+    done = taskspace("init", tmp_path / "c.toml", "--from", "msd", "--format", "json")
+    assert json.loads(done.stdout) == {"experiment": str(tmp_path / "c.toml")}
+    assert "msd-v1" in (tmp_path / "c.toml").read_text()
+    assert "Did you mean 'msd'?" in refused(
+        "init", tmp_path / "d.toml", "--from", "mds"
+    )
+    assert "end in .toml" in refused("init", tmp_path / "d.txt")
+    assert "does not exist" in refused("init", tmp_path / "no" / "d.toml")

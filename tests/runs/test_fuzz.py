@@ -1,0 +1,490 @@
+"""Seeded mutations of everything that is read back.
+
+Outcomes allowed: the same answer, a refusal in a sentence, or a recomputation to the
+same bytes. A few dozen in the quick suite, thousands in the slow one.
+"""
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from taskspace._util.files import checksum, read_sealed, write_sealed
+from taskspace.cover import Cover, minimum_cover
+from taskspace.deploy import load_library
+from taskspace.deploy.files import _digest
+from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
+from taskspace.questions import Question
+from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs.archive import write_archive
+from taskspace.runs.results import Results
+from tests.helpers import taskspace
+from tests.runs.test_kills import MSD
+
+BLOCK_CELLS = 9 * 36 * 2
+EPSILON = 0.4
+
+
+def small():
+    return Experiment.from_toml(MSD)
+
+
+def digests(path):
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and "figures" not in file.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run of four blocks, never changed by a test."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("taskspace.runs.layout.BLOCK_CELLS", BLOCK_CELLS)
+        run_experiment(small(), path)
+    return path
+
+
+@pytest.fixture
+def few_cells(monkeypatch):
+    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", BLOCK_CELLS)
+
+
+# --- mutations --------------------------------------------------------------------
+
+
+def mutated(data, rng):
+    """Other bytes, by one of the ways in which files go wrong."""
+    data, n = bytearray(data), len(data)
+    at = int(rng.integers(n)) if n else 0
+    length = int(min(n - at, rng.integers(1, 64))) if n else 0
+    match rng.integers(8):
+        case 0 if n:
+            data[at] ^= 1 << int(rng.integers(8))
+        case 1 if n:
+            data[at : at + length] = rng.bytes(length)
+        case 2 if n:
+            data[at : at + length] = bytes(length)
+        case 3:
+            data[at:at] = rng.bytes(int(rng.integers(1, 16)))
+        case 4:
+            del data[at : at + length]
+        case 5:
+            data[at:at] = data[at : at + length]
+        case 6:
+            del data[at:]
+        case _:
+            data += rng.bytes(int(rng.integers(1, 64)))
+    return bytes(data)
+
+
+def answer(command, *words):
+    """What a command prints as JSON, None where it refuses in a sentence."""
+    done = taskspace(*command, *words, "--format", "json")
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        value = json.loads(done.stdout)
+        if isinstance(value, dict):
+            value.pop("seconds", None)
+        return value
+    assert done.returncode in (1, 2), done.stderr
+    assert "Error:" in done.stderr or "Usage:" in done.stderr
+    assert done.stdout == ""
+    return None
+
+
+def fuzz_run(finished, folder, seed, n):
+    """Damage one file of a run, read it, mend it; and count what was noticed."""
+    rng = np.random.default_rng(seed)
+    asked = ("cover", finished, "--epsilon", EPSILON)
+    truth, whole = answer(asked), digests(finished)
+    report = answer(("report", finished, "--out", folder / "figures"))["covers"]
+    files = sorted(f for f in finished.rglob("*") if f.is_file())
+    noticed = 0
+    for turn in range(n):
+        file = files[int(rng.integers(len(files)))]
+        path = folder / "run"
+        shutil.copytree(finished, path)
+        mine = path / file.relative_to(finished)
+        mine.write_bytes(mutated(mine.read_bytes(), rng))
+        if mine.read_bytes() == file.read_bytes():
+            shutil.rmtree(path)
+            continue
+        found = answer(("cover", path, "--epsilon", EPSILON))
+        assert found in (None, truth), (seed, turn, file)
+        noticed += found is None
+        if file.name == "results.json":
+            again = answer(("report", path, "--out", folder / "figures"))
+            assert again is None or again["covers"] == report, (seed, turn)
+        run_experiment(small(), path)
+        assert digests(path) == whole, (seed, turn, file)
+        shutil.rmtree(path)
+    return noticed
+
+
+def test_damaged_runs(finished, tmp_path, few_cells):
+    assert fuzz_run(finished, tmp_path, 0, 24) > 4  # the attack is not in vain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_many_damaged_runs(finished, tmp_path, few_cells, seed):
+    assert fuzz_run(finished, tmp_path, seed, 200) > 40
+
+
+def fuzz_archive(finished, folder, seed, n):
+    rng = np.random.default_rng(seed)
+    good = write_archive(RunStore.open(finished), folder / "good.npz")
+    truth = answer(("cover", good, "--epsilon", EPSILON))
+    data, bad, noticed = good.read_bytes(), folder / "bad.npz", 0
+    for turn in range(n):
+        bad.write_bytes(mutated(data, rng))
+        found = answer(("cover", bad, "--epsilon", EPSILON))
+        assert found in (None, truth), (seed, turn)
+        noticed += found is None
+    return noticed
+
+
+def test_damaged_archives(finished, tmp_path):
+    assert fuzz_archive(finished, tmp_path, 0, 40) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_many_damaged_archives(finished, tmp_path, seed):
+    assert fuzz_archive(finished, tmp_path, seed, 400) > 100
+
+
+def fuzz_cover(finished, folder, seed, n):
+    """A saved cover that is verified although it was changed must still be true."""
+    rng = np.random.default_rng(seed)
+    good = folder / "cover.json"
+    done = taskspace("cover", finished, "--epsilon", EPSILON, "--save", good)
+    assert done.returncode == 0
+    assert taskspace("verify", good, finished).returncode == 0
+    sets = Question("regret", epsilon=EPSILON).sets(RunStore.open(finished).table())
+    truth = minimum_cover(sets)
+    assert truth.optimal
+    data, bad = good.read_bytes(), folder / "bad.json"
+    counts = {"refused": 0, "true": 0}
+    for turn in range(n):
+        bad.write_bytes(mutated(data, rng))
+        done = taskspace("verify", bad, finished)
+        assert "Traceback" not in done.stderr, (seed, turn)
+        assert done.returncode in (0, 1, 2), (seed, turn)
+        if done.returncode:
+            counts["refused"] += 1
+            continue
+        counts["true"] += 1
+        asked = json.loads(bad.read_text())["question"]
+        cover = Cover.load(bad)
+        if asked["epsilon"] != EPSILON:  # another question, to which it is an answer
+            continue
+        served = sets.union(cover.sources)
+        assert served.mean() == cover.coverage, (seed, turn)
+        assert cover.size == len(cover.sources)
+        assert cover.lower_bound <= truth.size, (seed, turn)
+        assert not cover.optimal or cover.size == truth.size, (seed, turn)
+    return counts
+
+
+def test_damaged_covers(finished, tmp_path):
+    counts = fuzz_cover(finished, tmp_path, 0, 40)
+    assert counts["refused"] > 10
+    assert counts["true"] >= 1  # a changed number of seconds is no lie about the cover
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_many_damaged_covers(finished, tmp_path, seed):
+    assert fuzz_cover(finished, tmp_path, seed, 400)["refused"] > 100
+
+
+def facts(folder):
+    """What a library says and does."""
+    made = load_library(folder).with_outside("clamp")
+    chosen = made.select(np.random.default_rng(0).uniform(0.1, 8.0, (50, 2)))
+    arrays = {k: v.tobytes() for k, v in made.policies.arrays().items()}
+    said = made.guarantee, made.entries, made.names, made.units, made.fixed, made.rule
+    return np.asarray(chosen.policy).tolist(), arrays, said
+
+
+def fuzz_library(finished, folder, seed, n):
+    """A library that loads although a file of it was changed is the same library."""
+    rng = np.random.default_rng(seed)
+    good = folder / "library"
+    words = ("export", finished, "--epsilon", EPSILON, "--to", good, "--as", "tables")
+    assert taskspace(*words, "--method", "greedy").returncode == 0
+
+    truth, refused = facts(good), 0
+    files = sorted(
+        f for f in good.rglob("*") if f.is_file() and "tables" not in f.parts
+    )
+    for turn in range(n):
+        path = folder / "bad"
+        shutil.copytree(good, path)
+        file = files[int(rng.integers(len(files)))]
+        mine = path / file.relative_to(good)
+        mine.write_bytes(mutated(mine.read_bytes(), rng))
+        try:
+            assert facts(path) == truth, (seed, turn, file)
+        except InvalidInputError:
+            refused += 1
+        shutil.rmtree(path)
+    return refused
+
+
+def test_damaged_libraries(finished, tmp_path):
+    assert fuzz_library(finished, tmp_path, 0, 40) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_many_damaged_libraries(finished, tmp_path, seed):
+    assert fuzz_library(finished, tmp_path, seed, 400) > 100
+
+
+@pytest.fixture(scope="module")
+def selected(tmp_path_factory):
+    """A finished selection, never changed by a test."""
+    path = tmp_path_factory.mktemp("selected") / "run"
+    run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
+    return path
+
+
+def gone_on(path):
+    """Digests of a selection's files after it was gone on with."""
+    run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
+    again = digests(path)
+    del again["selection.json"]  # how long it took is in it
+    return again
+
+
+def fuzz_selection(selected, folder, seed, n):
+    """Damage one file of a selection, read it, go on with it."""
+    rng = np.random.default_rng(seed)
+    truth = answer(("cover", selected, "--epsilon", EPSILON))
+    files = sorted(f for f in selected.rglob("*") if f.is_file())
+    whole = digests(selected)
+    counts = {"refused": 0, "mended": 0}
+    for turn in range(n):
+        file = files[int(rng.integers(len(files)))]
+        path = folder / "run"
+        shutil.copytree(selected, path)
+        mine = path / file.relative_to(selected)
+        mine.write_bytes(mutated(mine.read_bytes(), rng))
+        found = answer(("cover", path, "--epsilon", EPSILON))
+        assert found in (None, truth), (seed, turn, file)
+        try:
+            assert gone_on(path).items() <= whole.items(), (seed, turn, file)
+            counts["mended"] += 1
+        except TaskspaceError:
+            counts["refused"] += 1
+        shutil.rmtree(path)
+    return counts
+
+
+def test_damaged_selections(selected, tmp_path):
+    assert fuzz_selection(selected, tmp_path, 0, 24)["mended"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_many_damaged_selections(selected, tmp_path, seed):
+    assert fuzz_selection(selected, tmp_path, seed, 100)["mended"] > 40
+
+
+# --- forgeries: the checksum fits, the content does not ---------------------------
+
+
+def disturbed(value, rng):
+    """A JSON value with one part of it replaced by something of another kind."""
+    others = [None, [], {}, "x", -1, 1e300, True, [1], {"a": 1}]
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = keys[int(rng.integers(len(keys)))]
+        copy = dict(value) if isinstance(value, dict) else list(value)
+        if rng.random() < 0.15:
+            copy.pop(key)
+        else:
+            copy[key] = disturbed(copy[key], rng)
+        return copy
+    return others[int(rng.integers(len(others)))]
+
+
+def forge(finished, folder, seed, n):
+    rng = np.random.default_rng(seed)
+    files = sorted(finished.glob("*.json")) + sorted((finished / "blocks").iterdir())
+    for turn in range(n):
+        file = files[int(rng.integers(len(files)))]
+        path = folder / "run"
+        shutil.copytree(finished, path)
+        mine = path / file.relative_to(finished)
+        write_sealed(mine, disturbed(read_sealed(mine), rng))
+        for words in (("cover", path, "--epsilon", EPSILON), ("verify", path)):
+            done = taskspace(*words)
+            assert "Traceback" not in done.stderr, (seed, turn, file, words)
+            assert done.returncode in (0, 1, 2)
+        if file.name == "results.json" or turn % 4 == 0:
+            done = taskspace("report", path, "--out", folder / "figures")
+            assert done.returncode in (0, 2), (seed, turn, file)
+        with contextlib.suppress(TaskspaceError):
+            run_experiment(small(), path)
+            assert taskspace("verify", path).returncode == 0, (seed, turn, file)
+        shutil.rmtree(path)
+
+
+def test_forged_records_are_never_a_traceback(finished, tmp_path, few_cells):
+    forge(finished, tmp_path, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("covers", 0, "method"), ["greedy"]),
+        (("covers", 0, "sources"), [36]),
+        (("covers", 0, "assignment"), [0]),
+        (("covers", 0, "optimal"), "yes"),
+        (("covers", 0, "contexts"), [1.0]),
+        (("curves", 0, "coverage"), "all"),
+        (("scores", "home"), [1.0]),
+        (("scores", "dead_axes"), [3]),
+        (("spent", "trainings"), 1e300),
+        (("provenance",), "heard"),
+        (("failures",), [1]),
+        (("n_targets",), True),
+    ],
+)
+def test_forged_results_get_a_sentence_and_are_made_again(
+    finished, tmp_path, few_cells, keys, value
+):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    file = path / "results.json"
+    record = inner = read_sealed(file)
+    for key in keys[:-1]:
+        inner = inner[key]
+    assert inner[keys[-1]] != value
+    inner[keys[-1]] = value
+    write_sealed(file, record)
+    with pytest.raises(DamagedFileError):
+        Results.load(file)
+    done = taskspace("report", path, "--out", tmp_path / "figures")
+    assert done.returncode == 2
+    assert "Error:" in done.stderr
+    run_experiment(small(), path)
+    assert digests(path) == digests(finished)
+
+
+def forge_journal(selected, folder, seed, n):
+    """A journal whose checksum fits and whose content does not."""
+    rng = np.random.default_rng(seed)
+    whole = digests(selected)
+    counts = {"read": 0, "mended": 0}
+    for turn in range(n):
+        path = folder / "run"
+        shutil.copytree(selected, path)
+        mine = path / "selection.json"
+        write_sealed(mine, disturbed(read_sealed(mine), rng))
+        read = answer(("cover", path, "--epsilon", EPSILON)) is not None
+        assert taskspace("verify", path).returncode == (0 if read else 1), (seed, turn)
+        for words in (
+            ("report", path, "--out", folder / "figures"),
+            ("plot", path, "history", "--out", folder / "history.png"),
+        ):
+            done = taskspace(*words)
+            assert done.returncode == (0 if read else 2), (seed, turn, done.stderr)
+        counts["read"] += read
+        with contextlib.suppress(TaskspaceError):
+            again = gone_on(path)
+            if not read:
+                assert again.items() <= whole.items(), (seed, turn)
+                counts["mended"] += 1
+        shutil.rmtree(path)
+    return counts
+
+
+def test_forged_journals(selected, tmp_path):
+    assert forge_journal(selected, tmp_path, 0, 8)["mended"] > 3
+
+
+@pytest.mark.slow
+def test_many_forged_journals(selected, tmp_path):
+    counts = forge_journal(selected, tmp_path, 1, 200)
+    assert counts["mended"] > 80
+    assert counts["read"] > 5
+
+
+def forge_files(finished, folder, seed, n):
+    """Archives, libraries and covers: checksums that fit, content that does not."""
+    rng = np.random.default_rng(seed)
+    library, cover, archive = (folder / name for name in ("good", "c.json", "a.npz"))
+    asked = ("--epsilon", EPSILON, "--method", "greedy")
+    for words in (
+        ("export", finished, *asked, "--to", library, "--as", "tables"),
+        ("cover", finished, *asked, "--save", cover),
+        ("archive", finished, archive),
+    ):
+        assert taskspace(*words).returncode == 0
+    record = json.loads((library / "library.json").read_text())
+    arrays = dict(np.load(archive))
+    counts = Counter()
+    for _ in range(n):
+        bad = folder / "bad"
+        bad.mkdir()
+        (bad / "c.json").write_text(
+            json.dumps(disturbed(json.loads(cover.read_text()), rng))
+        )
+        notes = json.loads(str(arrays["notes"]))
+        seals = notes.pop("crc32c")
+        forged = disturbed(notes, rng)
+        known = {"crc32c": seals}
+        body = json.dumps({**forged, **known} if isinstance(forged, dict) else forged)
+        seal = checksum(body.encode())
+        changed = {"notes": np.array(body), "notes_crc32c": np.array(seal)}
+        np.savez(bad / "a.npz", **{**arrays, **changed})
+        shutil.copytree(library, bad / "library")
+        parts = {k: v for k, v in record.items() if k not in ("files", "checksum")}
+        forged = disturbed(parts, rng)
+        if isinstance(forged, dict):
+            forged["files"] = record["files"]
+            forged["checksum"] = _digest(forged)
+        (bad / "library" / "library.json").write_text(json.dumps(forged))
+        for words in (
+            ("verify", bad / "c.json", finished),
+            ("cover", bad / "a.npz", "--epsilon", EPSILON),
+            ("report", bad / "a.npz", "--out", folder / "figures"),
+            ("explore", bad / "a.npz", "--out", folder / "page.html"),
+            ("explore", bad / "library", "--out", folder / "page.html"),
+            ("evaluate", bad / "library", "msd-v1", "--contexts", 20),
+        ):
+            done = taskspace(*words)
+            assert done.returncode in (0, 1, 2), words
+            counts[words[0], done.returncode] += 1
+        shutil.rmtree(bad)
+    return counts
+
+
+def test_forged_files_are_never_a_traceback(finished, tmp_path):
+    counts = forge_files(finished, tmp_path, 0, 6)
+    assert counts["explore", 2] > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_many_forged_files(finished, tmp_path, seed):
+    counts = forge_files(finished, tmp_path, seed, 100)
+    assert counts["cover", 2] > 30
+    assert counts["cover", 0] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_many_forged_records(finished, tmp_path, few_cells, seed):
+    forge(finished, tmp_path, seed, 200)

@@ -1,0 +1,298 @@
+"""A run whose space grows keeps what was trained, and ends in a fresh run's bytes."""
+
+import numpy as np
+import pytest
+
+from taskspace.errors import RunStoreError
+from taskspace.runs import Experiment, load_experiment, run_experiment
+from taskspace.runs import execute as execute_module
+from taskspace.runs import grow as grow_module
+from taskspace.runs import store as store_module
+from taskspace.runs.kept import Kept
+from taskspace.systems import MassSpringDamper
+from taskspace.trainers import Lqr
+from tests.helpers import taskspace
+from tests.runs.test_kills import CARTPOLE
+from tests.runs.test_runs import digests
+
+
+def words(n: int, *more: str) -> list[str]:
+    return [
+        f"space.k=[1.0, {n}.0, {n}]", f"space.c=[1.0, {n}.0, {n}]",
+        "trainer.n_policies=2", "cover.n_repeats=5", *more,
+    ]  # fmt: skip
+
+
+def square(n: int, *more: str):
+    return load_experiment("msd", words(n, *more))
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Cut trainings into blocks of five sources, and note what is trained."""
+    monkeypatch.setattr(Lqr, "sources_per_block", 5)
+    seen: list[tuple[float, ...]] = []
+
+    def spy(*arguments, real=execute_module.do_work):
+        if arguments[-1].stage == "train":
+            seen.extend(map(tuple, arguments[-1].contexts.tolist()))
+        return real(*arguments)
+
+    monkeypatch.setattr(execute_module, "do_work", spy)
+    return seen
+
+
+def test_only_new_contexts_are_trained_and_the_bytes_are_those_of_a_fresh_run(
+    tmp_path, trained
+):
+    run_experiment(square(6), tmp_path / "fresh")
+    every = set(trained)
+    trained.clear()
+    assert run_experiment(square(4), tmp_path / "grown").n_kept == 0
+    old = set(trained)
+    trained.clear()
+    grown = run_experiment(square(6), tmp_path / "grown")
+    assert grown.n_kept == 16 * 2
+    assert len(trained) == 36 - 16
+    assert set(trained) == every - old
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+    again = run_experiment(square(6), tmp_path / "grown")
+    assert again.reused
+    assert again.n_kept == 0
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """Cut the table into blocks of five sources, and count evaluated cells."""
+    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 200)
+    seen: list[int] = []
+    real = MassSpringDamper.measure
+
+    def spy(self, policies, contexts):
+        found = real(self, policies, contexts)
+        seen.append(found["performance"].size)
+        return found
+
+    monkeypatch.setattr(MassSpringDamper, "measure", spy)
+    return seen
+
+
+def test_only_new_cells_are_evaluated(tmp_path, evaluated):
+    run_experiment(square(6), tmp_path / "fresh")
+    assert sum(evaluated) == 36 * 36 * 2
+    run_experiment(square(4), tmp_path / "grown")
+    evaluated.clear()
+    grown = run_experiment(square(6), tmp_path / "grown")
+    assert grown.n_cells_kept == 16 * 16 * 2
+    assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, evaluated):
+    targets = ["targets.k=[1.0, 5.0, 5]", "targets.c=[1.0, 5.0, 5]"]
+    run_experiment(square(4, *targets), tmp_path / "fresh")
+    run_experiment(square(3, *targets), tmp_path / "grown")
+    evaluated.clear()
+    run_experiment(square(4, *targets), tmp_path / "grown")
+    assert sum(evaluated) == (16 - 9) * 25 * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("damaged", ["chunk", "record", "manifest", "whole", "all"])
+def test_kept_cells_that_are_damaged_are_evaluated_again(
+    tmp_path, evaluated, monkeypatch, damaged
+):
+    run_experiment(square(5), tmp_path / "fresh")
+    run_experiment(square(4), tmp_path / "grown")
+    with monkeypatch.context() as patch:
+        patch.setattr(execute_module, "_fill", _killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "grown")
+    kept = tmp_path / "grown" / "kept"
+    for name, pattern in {
+        "chunk": "table.zarr/performance/c/0/0/0",
+        "record": "blocks/table-00001.json",
+        "manifest": "manifest.json",
+        "whole": "whole.json",
+    }.items():
+        if damaged in (name, "all"):
+            (kept / pattern).write_bytes(b"x" * 50)
+    evaluated.clear()
+    run_experiment(square(5), tmp_path / "grown")
+    assert (25 * 25 - 16 * 16) * 2 < sum(evaluated) <= 25 * 25 * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_cells_survive_a_kill_and_a_second_growth(tmp_path, evaluated, monkeypatch):
+    run_experiment(square(6), tmp_path / "fresh")
+    run_experiment(square(4), tmp_path / "grown")
+    with monkeypatch.context() as patch:
+        patch.setattr(execute_module, "_fill", _killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "grown")
+    evaluated.clear()
+    run_experiment(square(6), tmp_path / "grown")
+    assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_cells_of_a_source_that_had_failed_are_not_kept(
+    tmp_path, evaluated, monkeypatch
+):
+    run_experiment(square(4), tmp_path / "fresh")
+
+    def fails_at_three(self, system, contexts, *, seed, real=Lqr.train):
+        if (contexts[:, :2] == 3.0).all(1).any():
+            raise ArithmeticError("at three")
+        return real(self, system, contexts, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lqr, "train", fails_at_three)
+        partly = run_experiment(square(3), tmp_path / "grown")
+    assert len(partly.results.failures) == 1
+    evaluated.clear()
+    run_experiment(square(4), tmp_path / "grown")
+    assert sum(evaluated) == (16 * 16 - 8 * 9) * 2
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+class KilledError(BaseException):
+    """Ends a run where it stands, as a kill would."""
+
+
+@pytest.mark.parametrize("at", ["set aside", 0, 1, 2, 3, "manifest", "train"])
+def test_killed_in_between_nothing_trained_is_lost(tmp_path, trained, monkeypatch, at):
+    run_experiment(square(5), tmp_path / "fresh")
+    run_experiment(square(3), tmp_path / "grown")
+    trained.clear()
+    with monkeypatch.context() as patch:
+        calls = []
+
+        def killed(*arguments):
+            calls.append(arguments)
+            if not isinstance(at, int) or len(calls) > at:
+                raise KilledError
+            return real(*arguments)
+
+        module, name = {
+            "set aside": (grow_module, "set_aside"),
+            "manifest": (store_module, "write_sealed"),
+            "train": (execute_module, "_work_off"),
+        }.get(at, (grow_module, "_remove"))
+        real = getattr(module, name)
+        patch.setattr(module, name, killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "grown")
+    run_experiment(square(5), tmp_path / "grown")
+    assert len(trained) == 25 - 9
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_a_run_killed_while_it_grew_can_go_back(tmp_path, trained, monkeypatch):
+    run_experiment(square(3), tmp_path / "run")
+    before = digests(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(grow_module, "_remove", _removed_then_killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(5), tmp_path / "run")
+    trained.clear()
+    run_experiment(square(3), tmp_path / "run")
+    assert trained == []
+    assert digests(tmp_path / "run") == before
+
+
+def _removed_then_killed(path, real=grow_module._remove):
+    real(path)
+    if path.name == "blocks":
+        raise KilledError
+
+
+def test_further_targets_need_no_training(tmp_path, trained):
+    targets = [
+        "targets.k=[1.0, 5.0, 5]", "targets.c=[1.0, 5.0, 5]",
+    ]  # fmt: skip
+    run_experiment(square(3, *targets), tmp_path / "fresh")
+    run_experiment(square(3), tmp_path / "grown")
+    trained.clear()
+    run_experiment(square(3, *targets), tmp_path / "grown")
+    assert trained == []
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("change", [(2,), (5, "trainer.noise=0.3"), (5, "seed=1")])
+def test_other_differences_are_refused_untouched(tmp_path, change):
+    run_experiment(square(3), tmp_path / "run")
+    before = digests(tmp_path / "run")
+    with pytest.raises(RunStoreError, match="holds another experiment"):
+        run_experiment(square(*change), tmp_path / "run")
+    assert digests(tmp_path / "run") == before
+
+
+def test_what_was_kept_and_is_damaged_is_trained_again(tmp_path, trained, monkeypatch):
+    run_experiment(square(4), tmp_path / "fresh")
+    run_experiment(square(3), tmp_path / "grown")
+    with monkeypatch.context() as patch:
+        patch.setattr(execute_module, "_fill", _killed)
+        with pytest.raises(KilledError):
+            run_experiment(square(4), tmp_path / "grown")
+    file = tmp_path / "grown" / "policies" / "kept.npz"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 255
+    file.write_bytes(data)
+    trained.clear()
+    result = run_experiment(square(4), tmp_path / "grown")
+    assert len(trained) == 16
+    assert "kept.npz" in result.mended[0]
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def _killed(*_):
+    raise KilledError
+
+
+def test_contexts_are_found_by_their_bits():
+    assert not Kept(np.zeros((0, 2)), None).has(np.ones((3, 2))).any()
+    kept = Kept(np.array([[0.0, 1.0], [2.0, 3.0]]), None)
+    rows = np.array([[-0.0, 1.0], [2.0, np.nextafter(3.0, 4.0)]])
+    assert kept.has(rows).tolist() == [True, False]
+
+
+def test_failures_beside_what_was_kept(tmp_path, trained, monkeypatch):
+    run_experiment(square(4), tmp_path / "fresh")
+    run_experiment(square(3), tmp_path / "grown")
+
+    def fails_at_four(self, system, contexts, *, seed, real=Lqr.train):
+        if (contexts[:, :2] == 4.0).all(1).any():
+            raise ArithmeticError("at four")
+        return real(self, system, contexts, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lqr, "train", fails_at_four)
+        partly = run_experiment(square(4), tmp_path / "grown")
+    (failure,) = partly.results.failures
+    assert "at four" in failure["reason"]
+    assert (failure["context"]["k"], failure["context"]["c"]) == (4.0, 4.0)
+    run_experiment(square(4), tmp_path / "grown")
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+
+
+def test_the_summary_says_what_was_reused(tmp_path):
+    run_experiment(square(3), tmp_path / "run")
+    options = [word for text in words(4) for word in ("--set", text)]
+    done = taskspace("run", "msd", *options, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "Reused 18 of 32 trainings and 162 of 512 evaluations" in said
+
+
+@pytest.mark.slow
+def test_episodes_that_were_played_are_kept(tmp_path):
+    """A simulated system: per-episode returns and all, in the bytes of a fresh run."""
+    small = Experiment.from_toml(CARTPOLE)
+    more = CARTPOLE.replace("[0.5, 1.0, 2]", "{values = [0.5, 0.75, 1.0]}")
+    large = Experiment.from_toml(more)
+    run_experiment(large, tmp_path / "fresh", workers=0)
+    run_experiment(small, tmp_path / "grown", workers=0)
+    grown = run_experiment(large, tmp_path / "grown", workers=0)
+    assert (grown.n_kept, grown.n_cells_kept) == (4, 16)
+    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")

@@ -1,0 +1,406 @@
+"""The loop: when it stops, what it spends, and what it may call covered."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import LinearGain, Mlp
+from taskspace.selection import SELECTORS, Budget, Selector
+from taskspace.selection.selectors.interpolated import blend
+from taskspace.trainers.base import Trained
+from tests.selection.worlds import Copy, Line
+
+LINE = ts.Grid(x0=(0.0, 20.0, 21))
+PLANE = ts.Grid(x0=(0.0, 10.0, 11), x1=(0.0, 4.0, 5))
+QUESTION = ts.Question("regret", epsilon=2.0)
+
+
+def sequence(result):
+    names = [str(n) for n in result.table.coords if str(n).startswith("source_x")]
+    return np.stack([result.table[n].values for n in names], 1).tolist()
+
+
+def fresh_coverage(result, system, space):
+    """Coverage by another road: policies of the table's contexts, tried anew."""
+    contexts = np.array(sequence(result))
+    policies = LinearGain(contexts[:, None, None, :])
+    losses = -system.performance(policies, space.points)[:, 0]
+    return (losses <= result.question.epsilon).any(0).mean()
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_every_selector_covers_and_covered_is_evaluated(name):
+    result = ts.select(Line(2), Copy(), PLANE, QUESTION, seed=1, selector=name)
+    assert result.stop_reason == "covered"
+    assert result.coverage == 1.0 == fresh_coverage(result, Line(2), PLANE)
+    assert result.cover.coverage == 1.0
+    assert result.cover.size <= result.table.sizes["source"]
+    shares = [entry["coverage"] for entry in result.history]
+    assert shares == sorted(shares)
+    assert result.history[-1]["trainings"] == result.trainings
+    if name != "interpolated":
+        # The one before last was not enough: it stops as soon as it may.
+        assert shares[-1] == 1.0
+        assert all(share < 1.0 for share in shares[:-1])
+        assert result.evaluations == result.trainings * PLANE.size
+
+
+class Liar(Selector):
+    """Claims nothing and proposes one corner, then nothing."""
+
+    name: ClassVar[str] = "liar"
+
+    def propose(self, ledger, question, n):
+        if ledger.n_sources:
+            return np.empty((0, 2))
+        return np.array([[0.0, 0.0]])
+
+
+def test_a_selector_cannot_talk_its_way_to_covered():
+    result = ts.select(Line(2), Copy(), PLANE, QUESTION, seed=0, selector=Liar(PLANE))
+    assert result.stop_reason == "every candidate is trained"
+    assert result.coverage == fresh_coverage(result, Line(2), PLANE) < 1
+    assert result.unserved.size == (1 - result.coverage) * PLANE.size
+
+
+@pytest.mark.parametrize("budget", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_at_once", [1, 4])
+def test_the_budget_of_trainings_is_kept_to_the_unit(budget, n_at_once):
+    result = ts.select(
+        Line(), Copy(), LINE, QUESTION, seed=0, budget=budget, n_at_once=n_at_once
+    )
+    assert result.trainings == budget
+    assert result.stop_reason == "budget of trainings spent"
+    assert len(result.history) == budget
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_the_budget_of_steps_is_never_exceeded(tells):
+    trainer = Copy(steps=100, tells_steps=tells)
+    for room, fits in ((350, 3), (300, 3), (299, 2)):
+        result = ts.select(
+            Line(),
+            trainer,
+            LINE,
+            QUESTION,
+            seed=0,
+            budget=Budget(environment_steps=room),
+            n_at_once=2,
+        )
+        assert (result.trainings, result.environment_steps) == (fits, 100 * fits)
+        assert result.stop_reason == "budget of environment steps spent"
+    if tells:
+        none = ts.select(
+            Line(),
+            trainer,
+            LINE,
+            QUESTION,
+            seed=0,
+            budget=Budget(environment_steps=99),
+        )
+        assert none.trainings == 0
+        assert none.table is None
+        assert none.record()["cover"]["size"] == 0
+
+
+def test_the_hours_are_heeded():
+    result = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, budget=Budget(hours=0))
+    assert (result.trainings, result.stop_reason) == (0, "budget of hours spent")
+
+
+@pytest.mark.parametrize("name", ["uncovered", "farthest", "coverage", "random"])
+def test_an_unservable_target_is_named_and_the_loop_ends(name):
+    system = Line(forbidden=(5.0,))
+    result = ts.select(system, Copy(), LINE, QUESTION, seed=0, selector=name)
+    assert result.unserved.tolist() == [5]
+    assert result.cover.uncoverable.tolist() == [5]
+    assert result.coverage == 20 / 21
+    assert result.stop_reason in (
+        "no candidate is expected to help",
+        "every candidate is trained",
+    )
+    if name != "random":
+        assert result.trainings <= 5 + 1 + 2 * 3
+
+
+@dataclass(frozen=True)
+class Late(Line):
+    """J is 1 at the home of 20 only for the policy trained there: it comes last."""
+
+    id: ClassVar[str] = "late-v1"
+
+    def performance(self, policies, contexts):
+        gains = policies.gain[..., 0, 0]
+        late = (gains == 20.0)[:, :, None]
+        return np.where(late, 10.0, 0.0) + np.zeros(len(contexts))
+
+    def optimum(self, contexts):
+        return None
+
+
+@pytest.mark.parametrize("name", ["farthest", "coverage", "uncovered"])
+@pytest.mark.parametrize("n_at_once", [1, 5])
+def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_at_once):
+    """Against the best seen, one policy covers all until a better one is trained."""
+    question = ts.Question("regret", epsilon=1.0)
+    result = ts.select(
+        Late(),
+        Copy(),
+        LINE,
+        question,
+        seed=0,
+        selector=name,
+        patience=20,
+        n_at_once=n_at_once,
+    )
+    assert result.reference == "best of the table"
+    losses = question.losses(result.table).values
+    assert (losses <= 1.0).any(0).mean() == result.coverage
+    assert [20.0] in sequence(result)  # it was looked for beyond the first
+    assert result.coverage == 1.0
+    assert result.cover.sources.tolist() == [sequence(result).index([20.0])]
+    # At first only the home of the first policy has a reference.
+    assert result.history[0]["coverage"] == 1 / 21
+    assert result.history[0]["against_seen"] == 1.0
+    assert result.history[-1]["coverage"] == 1.0
+    # A stated limit does not move: the policies of the others never count.
+    stated = ts.select(
+        Late(), Copy(), LINE, question, seed=0, selector=name, limit=10.0
+    )
+    assert stated.reference == "stated limit"
+    assert [20.0] in sequence(stated)
+    assert stated.coverage == 1.0
+
+
+def test_the_floor_criterion_needs_no_reference():
+    question = ts.Question("floor", epsilon=2.0)  # J >= −2
+    system = Line(optimum_known=False)
+    result = ts.select(system, Copy(), LINE, question, seed=0)
+    assert result.stop_reason == "covered"
+    assert fresh_coverage(result, Line(), LINE) == 1.0
+    assert 5 <= result.trainings <= 8
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_workers_do_not_change_the_sequence(name):
+    """Slow first trainings: threads finish out of order, the sequence is the same."""
+
+    @dataclass(frozen=True)
+    class Slow(Copy):
+        def train(self, system, contexts, *, seed, progress=None):
+            time.sleep(0.02 if contexts[0, 0] < 5 else 0.0)
+            return Copy.train(self, system, contexts, seed=seed)
+
+    kwargs = {"seed": 0, "selector": name, "n_at_once": 3}
+    here = ts.select(Line(2), Slow(), PLANE, QUESTION, **kwargs)
+    with ThreadPoolExecutor(3) as pool:
+        there = ts.select(Line(2), Slow(), PLANE, QUESTION, executor=pool, **kwargs)
+        free = ts.select(
+            Line(2),
+            Slow(),
+            PLANE,
+            QUESTION,
+            executor=pool,
+            deterministic=False,
+            **kwargs,
+        )
+    assert sequence(here) == sequence(there)
+    assert here.history == there.history
+    assert free.coverage == 1.0 == fresh_coverage(free, Line(2), PLANE)
+
+
+def test_processes_give_the_same_sequence():
+    kwargs = {"seed": 0, "selector": "coverage", "n_at_once": 2}
+    here = ts.select(Line(2), Copy(), PLANE, QUESTION, **kwargs)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=spawn) as pool:
+        there = ts.select(Line(2), Copy(), PLANE, QUESTION, executor=pool, **kwargs)
+    assert sequence(here) == sequence(there)
+
+
+def test_proposals_know_of_each_other():
+    together = ts.select(
+        Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage", n_at_once=4
+    )
+    alone = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage")
+    assert together.trainings <= alone.trainings + 3
+
+
+def test_failed_trainings_are_reported_and_others_found():
+    trainer = Copy(fails_at=(10.0,))
+    result = ts.select(Line(), trainer, LINE, QUESTION, seed=0, selector="farthest")
+    assert result.stop_reason == "covered"
+    (failure,) = result.failures
+    assert failure["state"] == "failed"
+    assert failure["context"] == {"x0": 10.0}
+    assert "the simulator crashed" in failure["reason"]
+    assert [10.0] not in sequence(result)
+
+
+def test_a_bad_training_is_retried_with_another_seed():
+    trainer = Copy(bad_seed=7)
+    bad = ts.select(
+        Line(), trainer, LINE, QUESTION, seed=7, selector="farthest", budget=4
+    )
+    assert bad.coverage == 0.0
+    assert {f["state"] for f in bad.failures} == {"bad at home"}
+    good = ts.select(
+        Line(), trainer, LINE, QUESTION, seed=7, selector="farthest", retries=1
+    )
+    assert good.stop_reason == "covered"
+    assert {f["seed"] for f in good.failures} == {7}
+    rows = sequence(good)
+    assert rows[0] == rows[1] == [10.0]  # once in vain, once with seed 8
+
+
+@pytest.mark.parametrize("judge", ["worst", "best"])
+def test_families_are_judged(judge):
+    trainer = Copy(n_policies=4, noise=0.6)
+    question = ts.Question("regret", judge, epsilon=2.0)
+    result = ts.select(Line(), trainer, LINE, question, seed=0)
+    losses = -result.table["performance"].values
+    reduced = losses.max(1) if judge == "worst" else losses.min(1)
+    assert (reduced <= 2.0).any(0).all()
+    assert result.evaluations == result.trainings * 4 * LINE.size
+
+
+def test_the_best_policy_needs_no_more_trainings_than_the_worst():
+    trainer = Copy(n_policies=4, noise=0.6)
+    found = {
+        judge: ts.select(
+            Line(), trainer, LINE, ts.Question("regret", judge, epsilon=2.0), seed=0
+        ).trainings
+        for judge in ("best", "worst")
+    }
+    assert found["best"] <= found["worst"]
+
+
+def test_sparing_evaluates_less_and_never_predicts():
+    whole = ts.select(Line(2), Copy(), PLANE, QUESTION, seed=0, selector="farthest")
+    spare = ts.select(
+        Line(2), Copy(), PLANE, QUESTION, seed=0, selector="farthest", sparing=True
+    )
+    assert sequence(whole) == sequence(spare)
+    assert spare.evaluations < whole.evaluations
+    # What is not evaluated is −inf, what is has J; both by the table itself.
+    J = spare.table["performance"].values[:, 0]
+    assert np.isfinite(J).sum() == spare.evaluations
+    assert fresh_coverage(spare, Line(2), PLANE) == 1.0
+    assert "counts as not serving" in spare.statement
+
+
+def test_blends_are_sources_of_their_own_kind():
+    result = ts.select(
+        Line(2), Copy(), PLANE, QUESTION, seed=0, selector="interpolated"
+    )
+    kinds = result.table["source_kind"].values
+    assert (kinds == "trained").sum() == result.trainings == 9
+    assert set(kinds) == {"trained", "interpolated"}
+    # Policies are contexts here, so a blend is its context, and J follows.
+    points = np.array(sequence(result))
+    away = np.linalg.norm(points[:, None] - PLANE.points, axis=2)
+    np.testing.assert_allclose(
+        -result.table["performance"].values[:, 0], away, atol=1e-9
+    )
+    assert result.evaluations > result.trainings * PLANE.size
+    assert ts.performance.source_space(result.table).names == ("x0", "x1")
+
+
+@dataclass(frozen=True)
+class Kinked(Copy):
+    """A trainer whose policies no polynomial follows: blends serve little."""
+
+    def train(self, system, contexts, *, seed, progress=None):
+        gains = contexts[:, None, None].copy()
+        gains[..., 1:] += 1000 * ((contexts[:, None, None, :1] * 7) % 2)
+        return Trained(LinearGain(gains), np.zeros((len(contexts), 1), np.int64))
+
+
+@dataclass(frozen=True)
+class KinkedLine(Line):
+    """Another J than that of a line, so it promises its optimum itself."""
+
+    id: ClassVar[str] = "kinked-v1"
+    provenance: ClassVar[Any] = "exact"
+
+    def performance(self, policies, contexts):
+        gains = policies.gain[..., 0, :].copy()
+        gains[..., 1] -= 1000 * ((gains[..., 0] * 7) % 2)
+        return Line.performance(self, LinearGain(gains[..., None, :]), contexts)
+
+    def optimum(self, contexts):
+        return np.zeros(len(contexts))
+
+
+def test_where_blends_fail_it_trains():
+    result = ts.select(
+        KinkedLine(2), Kinked(), PLANE, QUESTION, seed=0, selector="interpolated"
+    )
+    assert result.stop_reason == "covered"
+    assert result.trainings > 9
+
+
+def test_a_blend_at_a_trained_context_is_the_trained_policy():
+    rng = np.random.default_rng(0)
+    sources = rng.random((14, 2))
+    gains = rng.standard_normal((14, 3, 1, 2))
+    same = blend(LinearGain(gains), sources, sources)
+    np.testing.assert_allclose(same.arrays()["gain"], gains, atol=1e-7)
+    square = (sources[:, 0] ** 2 * sources[:, 1])[:, None, None, None]
+    wanted = rng.random((5, 2))
+    there = blend(LinearGain(square), sources, wanted).arrays()["gain"].ravel()
+    np.testing.assert_allclose(there, wanted[:, 0] ** 2 * wanted[:, 1], atol=1e-7)
+
+
+def test_networks_are_not_blended():
+    mlp = Mlp((np.ones((3, 1, 2, 1)),), (np.ones((3, 1, 1)),))
+    with pytest.raises(InvalidInputError, match="smooth"):
+        blend(mlp, np.random.default_rng(0).random((3, 1)), np.zeros((1, 1)))
+
+
+def test_the_signed_criterion_is_planned_by_what_it_is():
+    """Easy targets are served from hard ones: few sources, and few trainings."""
+    space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
+    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
+    question = ts.Question("signed", epsilon=0.1)
+    whole = ts.evaluate(system, trainer, space, seed=0).table
+    greedy = ts.greedy_cover(question.sets(whole)).size
+    found = ts.select(system, trainer, space, question, seed=0)
+    assert found.stop_reason == "covered"
+    assert found.trainings <= greedy + 2
+
+
+def test_units_change_nothing():
+    """J in other units, with ε likewise: the same trainings."""
+    found = []
+    for scale in (1.0, 1e-9, 1e12):
+        result = ts.select(
+            Line(2, scale=scale),
+            Copy(),
+            PLANE,
+            ts.Question("regret", epsilon=2.0 * scale),
+            seed=0,
+            selector="coverage",
+        )
+        found.append(sequence(result))
+    assert found[0] == found[1] == found[2]
+
+
+def test_bad_input_is_refused():
+    for kwargs, error in (
+        ({"selector": "covrage"}, UnknownNameError),
+        ({"budget": -1}, InvalidInputError),
+        ({"budget": 2.5}, InvalidInputError),
+        ({"n_at_once": 0}, InvalidInputError),
+        ({"retries": -1}, InvalidInputError),
+        ({"limit": np.inf}, InvalidInputError),
+    ):
+        with pytest.raises(error):
+            ts.select(Line(), Copy(), LINE, QUESTION, seed=0, **kwargs)

@@ -1,0 +1,346 @@
+"""Hostile text, odd numbers, edges of tolerances, forged requests."""
+
+import json
+import socket
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.cli.inputs import load_study
+from taskspace.errors import TaskspaceError
+from taskspace.runs import load_experiment, run_experiment
+from taskspace.show.page import build_page, collect, render
+from tests.show.page.test_browser import VIEW, expected
+from tests.show.page.test_serve import get, served, wait_for
+
+EVIL = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror='window.hacked=1'>",
+    "<!--<script>{{script}}{{data}}",
+    "\u2028'\"`${window.hacked=1}\\u003c",
+)
+
+
+def hostile_table(evil):
+    rng = np.random.default_rng(0)
+    space = ts.Grid(**{"k": (0.1, 8.0, 4), "c": (0.1, 8.0, 3)})
+    table = ts.table_from_matrix(
+        rng.normal(0, 1, (12, 12)), sources=space, targets=space
+    )
+    renamed = {f"{side}_k": f"{side}_{evil}" for side in ("source", "target")}
+    return table.rename(renamed).assign_attrs(system=evil)
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
+    about = {
+        "warnings": [evil],
+        "settings": evil,
+        "reproduce": evil,
+        "versions": evil,
+        "citation": evil,
+        "tables": [{"title": evil, "head": [evil], "rows": [[evil]]}],
+    }
+    page = build_page(
+        hostile_table(evil), [ts.Question(epsilon=1.0)], title=evil, path=evil,
+        about=about, labels={evil: f"{evil} [{evil}]"}, time_limit=0.2, n_steps=5,
+    )  # fmt: skip
+    browser.show(page, tmp_path, "#p=3")
+    assert browser.run("return window.hacked === undefined")
+    assert browser.text("h1") == evil
+    assert browser.run("return document.title.trim()") == evil.strip()
+    for selector in (".warnings", "footer", ".overlay", ".detail h3"):
+        assert evil.strip() in browser.text(selector), selector
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
+    table = hostile_table("k").assign_attrs(system="x")
+    from taskspace.show.figures.history import SelectedSource, SelectionPlot, Spending
+    from taskspace.show.page.selected import add_selection
+
+    page = collect(table, [ts.Question(epsilon=1.0)], time_limit=0.2, n_steps=4)
+    source = SelectedSource((1.0, 2.0), evil, 0, "failed", evil)
+    own = Spending(evil, (1,), (0,), (5,), (0.5,))
+    add_selection(
+        page,
+        SelectionPlot(
+            evil, evil, own, (replace(own, coverage=(0.2,)),), sources=(source,)
+        ),
+    )
+    page.header["certificates"] = [
+        {"key": "regret.worst", "epsilon": 1.0, "question": evil, "boxes": None,
+         "items": [{"name": evil, "holds": True, "kind": "proof", "scope": evil,
+                    "why": evil}]}
+    ]  # fmt: skip
+    page.header["no_play"] = evil
+    browser.show(render(page), tmp_path, "#p=3")
+    assert browser.run("return window.hacked === undefined")
+    assert evil.strip() in browser.text(".trained-list")
+    assert evil.strip() in browser.text(".no-play")
+    assert browser.errors() == []
+
+
+def test_infinite_scores_are_failures_or_refused(browser, tmp_path):
+    scores = np.array([[5.0, -np.inf, 1.0], [-np.inf, 4.0, -np.inf]])
+    table = ts.table_from_matrix(scores)
+    browser.show(build_page(table, time_limit=0.2, n_steps=5), tmp_path, "#p=1")
+    assert "4 of 4" not in browser.text(".sentence")
+    found = browser.ask(
+        "const layer = await taskspace.page.layer('regret.worst');"
+        "return Array.from({length: 6}, (_, i) => "
+        "  String(layer.loss(Math.floor(i / 3), i % 3)));"
+    )
+    assert [float(x.replace("Infinity", "inf")) for x in found] == [
+        0.0, np.inf, 0.0, np.inf, 0.0, np.inf,
+    ]  # fmt: skip
+    assert browser.errors() == []
+    for bad in (np.nan, np.inf):
+        with pytest.raises(TaskspaceError):
+            ts.table_from_matrix([[bad, 1.0], [2.0, 3.0]])
+
+
+def exact_tables():
+    """Tables whose losses tie, fail, or come in few values."""
+    rng = np.random.default_rng(11)
+    tied = rng.integers(0, 4, (9, 14)).astype(float)
+    tenths = rng.integers(0, 30, (10, 10)) * 0.1  # 0.1 has no exact binary form
+    failing = rng.normal(0, 1, (8, 12))
+    failing[rng.uniform(size=failing.shape) < 0.3] = -np.inf
+    hopeless = failing.copy()
+    hopeless[:, :4] = -np.inf
+    return {
+        "ties": tied,
+        "tenths": tenths,
+        "failures": failing,
+        "targets that nobody serves": hopeless,
+        "one source": rng.normal(0, 1, (1, 9)),
+        "one target": rng.normal(0, 1, (9, 1)),
+        "tiny units": 1e-13 * tied,
+        "huge units": 1e15 * tenths,
+    }
+
+
+@pytest.mark.parametrize("name", list(exact_tables()))
+def test_tolerances_on_the_very_losses(browser, tmp_path, name):
+    """At ε equal to a loss, and at its neighbours, the page counts as the library."""
+    table = ts.table_from_matrix(exact_tables()[name])
+    losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
+    values = np.unique(losses[np.isfinite(losses)])
+    chosen = values[:: max(1, len(values) // 6)]
+    near = [*chosen, *np.nextafter(chosen, -np.inf), *np.nextafter(chosen, np.inf)]
+    epsilons = sorted({float(e) for e in near if e >= 0})
+    questions = [ts.Question(epsilon=e) for e in epsilons]
+    browser.show(build_page(table, questions, time_limit=0.2, n_steps=4), tmp_path)
+    for epsilon in epsilons:
+        browser.set(".epsilon-number", epsilon, "change")
+        found = browser.ask(VIEW)
+        assert found["epsilon"] == epsilon
+        who = expected(table, "regret", "worst", epsilon, found["sources"])
+        mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
+        np.testing.assert_array_equal(mine, who)
+        sets = ts.tolerance_sets(
+            ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)), epsilon
+        )
+        best = ts.minimum_cover(sets, time_limit=2)
+        assert found["bound"] <= best.size <= len(found["sources"])
+        assert found["served"] == (losses <= epsilon).any(0).sum()
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["#c=__proto__", "#c=regret.worst&e=abc&p=-1&k=1e9", "#m=constructor", "#v=boxes",
+     "#m=certified", "#m=hand&s=0.99.x.1&p=999", "#v=source&o=77", "#b.c=nothing",
+     "#x=0.0.1.1", "#e=1e400", "#e=", "#%", "#c=<script>", "#v=loss&k=0"],
+)  # fmt: skip
+def test_addresses_that_make_no_sense(browser, msd_page, tmp_path, fragment):
+    browser.show(msd_page, tmp_path, fragment)
+    assert "within" in browser.text(".sentence")
+    assert browser.run("return document.querySelector('.mode').value")
+    assert browser.errors() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["msd", "cartpole", "failures", "ties"])
+def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table):
+    if name == "msd":
+        table = msd_table
+    elif name == "cartpole":
+        from pathlib import Path
+
+        data = Path(__file__).parents[3] / "examples" / "data" / "cartpole.npz"
+        table = load_study(data).table
+    else:
+        table = ts.table_from_matrix(exact_tables()[name])
+    browser.show(build_page(table, time_limit=1.0), tmp_path)
+    layers = browser.run("return taskspace.page.header.layers.map(l => l.key)")
+    losses = {
+        key: ts.loss(table, ts.Question(*key.split("."), epsilon=0.0)).values
+        for key in layers
+    }
+    rng = np.random.default_rng(9)
+    n = table.sizes["source"]
+    for _ in range(500):
+        key = layers[rng.integers(len(layers))]
+        size = int(rng.integers(0, min(n, 9) + 1))
+        sources = rng.choice(n, size, replace=False).tolist()
+        found = browser.ask(
+            "const [key, sources, share] = arguments;"
+            "const panel = taskspace.panels[0];"
+            "await panel.setLayer(key);"
+            "panel.view.method = 'hand'; panel.view.hand = sources;"
+            "panel.view.step = Math.floor(share * panel.view.layer.about.steps.length);"
+            "const view = panel.view; const answer = await view.answer();"
+            "return { epsilon: view.epsilon, who: Array.from(answer.who),"
+            "  served: answer.served, sizes: sources.map(s => view.setSize(s)) }",
+            key, sources, float(rng.uniform()),
+        )  # fmt: skip
+        served = losses[key] <= found["epsilon"]
+        order = np.sort(sources).astype(int)
+        who = np.full(served.shape[1], -1)
+        if size:
+            any_of = served[order].any(0)
+            who[any_of] = order[losses[key][order].argmin(0)[any_of]]
+        mine = [-1 if p < 0 else sources[p] for p in found["who"]]
+        np.testing.assert_array_equal(mine, who)
+        assert found["served"] == (who >= 0).sum()
+        assert found["sizes"] == [int(served[s].sum()) for s in sources]
+    assert browser.errors() == []
+
+
+# --- the server -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "msd"
+    options = ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=2"]
+    run_experiment(load_experiment("msd", options), path)
+    with served(path) as (live, address):
+        wait_for(lambda: live.html is not None)
+        yield path, address, int(address.rstrip("/").rsplit(":", 1)[1])
+
+
+def raw(port, text, *, host="127.0.0.1"):
+    """The answer to bytes that no client would send."""
+    with socket.create_connection((host, port), timeout=20) as link:
+        link.sendall(text if isinstance(text, bytes) else text.encode())
+        link.shutdown(socket.SHUT_WR)
+        parts = []
+        while part := link.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1])
+
+
+@pytest.mark.parametrize(
+    "method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"]
+)
+def test_only_questions_are_answered(server, method):
+    *_, port = server
+    answer = raw(port, f"{method} / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")
+    assert status_of(answer) == 501
+    assert b"taskspace-page" not in answer
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:PORT", "127.0.0.1.evil.example:PORT", "127.0.0.1",
+     "localhost.evil:PORT", "0.0.0.0:PORT", "", "[::1].evil:PORT", "127.0.0.1:1"],
+)  # fmt: skip
+def test_a_name_that_points_here_is_refused(server, host):
+    """DNS rebinding: a foreign name that resolves to this machine."""
+    *_, port = server
+    named = host.replace("PORT", str(port))
+    for path in ("/", "/api/news"):
+        answer = raw(port, f"GET {path} HTTP/1.1\r\nHost: {named}\r\n\r\n")
+        assert status_of(answer) == 403
+        assert b"taskspace-page" not in answer
+
+
+def test_without_a_host(server):
+    *_, port = server
+    assert status_of(raw(port, "GET / HTTP/1.0\r\n\r\n")) == 403
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1:PORT",
+     "http://127.0.0.1:PORT.evil", "file://"],
+)  # fmt: skip
+def test_foreign_origins(server, origin):
+    _, address, port = server
+    origin = origin.replace("PORT", str(port))
+    assert get(f"{address}api/news", Origin=origin)[0] == 403
+    assert get(f"{address}", Origin=origin)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../etc/passwd", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..\\..\\x",
+     "/api/../../manifest.json", "/manifest.json", "/explore.html", "/api/",
+     "http://127.0.0.1/manifest.json", "/.lock", "/policies", "/api/view/../news/x"],
+)  # fmt: skip
+def test_no_file_is_reached(server, path):
+    *_, port = server
+    answer = raw(port, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")
+    assert status_of(answer) == 404
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
+
+
+def test_requests_that_are_too_large(server):
+    _, address, port = server
+    long = "a" * 70_000
+    host = f"Host: 127.0.0.1:{port}\r\n"
+    assert status_of(raw(port, f"GET /{long} HTTP/1.1\r\n{host}\r\n")) == 414
+    heads = "".join(f"X-{i}: 1\r\n" for i in range(300))
+    assert status_of(raw(port, f"GET / HTTP/1.1\r\n{host}{heads}\r\n")) == 431
+    assert status_of(raw(port, f"GET / HTTP/1.1\r\n{host}X: {long}\r\n\r\n")) == 431
+    # A body is not taken for a second request.
+    inner = f"GET /api/news HTTP/1.1\r\n{host}\r\n"
+    text = f"GET /x HTTP/1.1\r\n{host}Content-Length: {len(inner)}\r\n\r\n{inner}"
+    assert raw(port, text).count(b"HTTP/1.1 ") == 1
+    assert b"Error code: 400" in raw(port, "\x00\x01\x02\r\n\r\n")
+    many = ".".join(["1"] * 20_000)
+    query = f"api/view?key=regret.worst&step=0&sources={many}&pick=0"
+    assert get(address + query)[0] == 200
+    assert get(f"{address}api/news")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["key=regret.worst&step=0&sources=1&pick=nan", "key=regret.worst&step=0&sources=a",
+     "key=regret.worst&step=1e3&sources=1&pick=0", "", "key=%00&step=0&pick=0",
+     "key=regret.worst&step=99999999999999999999&sources=1&pick=0",
+     "key=regret.worst&step=0&sources=" + "9" * 5000 + "&pick=0"],
+)  # fmt: skip
+def test_nonsense_gets_a_sentence(server, query):
+    _, address, _ = server
+    status, body = get(f"{address}api/view?{query}")
+    assert status == 400
+    assert json.loads(body)["error"]
+
+
+def test_a_damaged_run_while_it_is_served(server, tmp_path):
+    """The last good page stays; what is wrong is told."""
+    import shutil
+
+    path, _, _ = server
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    (copy / ".lock").unlink(missing_ok=True)
+    with served(copy) as (live, address):
+        wait_for(lambda: live.html is not None)
+        (copy / "manifest.json").write_text("{")
+        (copy / "results.json").write_text("{")
+        wait_for(lambda: live.trouble)
+        assert get(address)[0] == 200
+        assert json.loads(get(f"{address}api/news")[1])["trouble"]

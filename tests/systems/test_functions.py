@@ -1,0 +1,193 @@
+"""Plain functions and lists of policies, equal to the same problem built in."""
+
+import os
+import time
+from concurrent.futures import wait
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
+from taskspace.policies import LinearGain
+from taskspace.systems import (
+    ContextAxis,
+    FunctionSystem,
+    PythonPolicies,
+    parallel,
+)
+from tests.systems import own
+
+SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
+
+
+def msd_gains():
+    msd = ts.systems.MassSpringDamper()
+    contexts = msd.contexts(SPACE)
+    trained = ts.trainers.Lqr(n_policies=2, noise=0.2).train(msd, contexts, seed=0)
+    assert isinstance(trained.policies, LinearGain)
+    return trained.policies.gain
+
+
+def test_a_function_equals_the_built_in_system():
+    trainer = ts.trainers.Lqr(n_policies=2, noise=0.2)
+    expected = ts.evaluate(ts.systems.MassSpringDamper(), trainer, SPACE, seed=0).table
+    gains = msd_gains()
+    sources = ts.Points(SPACE.names, np.repeat(SPACE.points, 2, axis=0))
+    table = ts.evaluate_policies(
+        own.msd_performance, list(gains.reshape(-1, 1, 2)), SPACE, sources=sources
+    ).table
+    for name in ("performance", "home_performance"):
+        np.testing.assert_allclose(table[name], expected[name], rtol=1e-9)
+    expected["best_known"] = table["best_known"]  # a function knows no optimum
+    for criterion in ("signed", "regret"):
+        mine, theirs = (
+            ts.greedy_cover(ts.Question(criterion, "worst", epsilon=0.3).sets(t))
+            for t in (table, expected)
+        )
+        assert mine.sources.tolist() == theirs.sources.tolist()
+
+
+def test_lambdas_travel_to_processes():
+    power = 2
+    arguments = [lambda x: x, lambda x: -x], ts.Grid(x=(-1.0, 1.0, 3))
+    here, there = (
+        ts.evaluate_policies(
+            lambda context, policy: policy(context["x"]) ** power, *arguments,
+            workers=workers,
+        ).table
+        for workers in (0, 2)
+    )  # fmt: skip
+    np.testing.assert_array_equal(here["performance"], there["performance"])
+
+
+def where_am_i(context, policy):
+    """The process that works, and a little time."""
+    time.sleep(0.02)
+    return float(os.getpid())
+
+
+def test_processes_are_kept(monkeypatch):
+    """The second call starts no process, and little work does not wait for one."""
+    arguments = where_am_i, [0.0] * 40, ts.Grid(x=(0.0, 1.0, 2))
+
+    def workers():
+        table = ts.evaluate_policies(*arguments, workers=2).table
+        return set(table["performance"].values.ravel().tolist()) - {os.getpid()}
+
+    parallel._stop_all()
+    ts.evaluate_policies(*arguments, workers=2)
+    wait(parallel._kept[0].started)
+    first = workers()
+    assert len(first) == 2
+    assert workers() == first
+    # A module that has changed on disk needs new processes.
+    files = parallel._code_on_disk()
+    monkeypatch.setattr(
+        parallel, "_code_on_disk", lambda: files | {"tests.systems.own": -1}
+    )
+    monkeypatch.setitem(parallel._kept[0].files, "tests.systems.own", 0)
+    kept = parallel._kept[0]
+    workers()
+    assert parallel._kept[0] is not kept
+
+
+def _begins_slowly(parent):
+    time.sleep(3)
+
+
+def test_work_begins_before_the_processes_do(monkeypatch):
+    """As long as no process has started, this one works; at the end it has all."""
+    parallel._stop_all()
+    monkeypatch.setattr(parallel, "follow_parent", _begins_slowly)
+    table = ts.evaluate_policies(
+        where_am_i, [0.0] * 10, ts.Grid(x=(0.0, 1.0, 2)), workers=2
+    ).table
+    parallel._stop_all()
+    assert set(table["performance"].values.ravel().tolist()) == {os.getpid()}
+
+
+class Odd(Exception):
+    """An error that cannot be unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def odd(context, policy):
+    raise Odd("this", "that")
+
+
+def zero_division(context, policy):
+    return 1 / context["x"]
+
+
+def missing(context, policy):
+    raise MissingExtraError("This", "rl")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "says"),
+    [
+        (odd, TaskspaceError, "Odd: this and that"),
+        (missing, MissingExtraError, "needs the extra 'rl'"),
+        (zero_division, ZeroDivisionError, "division by zero"),
+    ],
+)
+def test_errors_cross_the_border_of_processes(function, kind, says):
+    ts.evaluate_policies(where_am_i, [0.0] * 2, SPACE_X, workers=2)
+    wait(parallel._kept[0].started)  # so that it is they who meet the error
+    with pytest.raises(kind, match=says):
+        ts.evaluate_policies(function, [0.0] * 4, SPACE_X, workers=2)
+
+
+def test_families_may_have_different_sizes():
+    table = ts.evaluate_policies(
+        lambda context, policy: -abs(context["x"] - policy),
+        [0.0, 1.0, 5.0],
+        ts.Points(["x"], [0.0, 5.0]),
+        sources=ts.Points(["x"], [0.0, 0.0, 5.0]),
+    ).table
+    assert table["performance"].values.tolist() == [
+        [[0, -5], [-1, -4]],
+        [[-5, 0], [-5, 0]],
+    ]
+
+
+def test_without_sources_there_are_covers_but_no_signed_ones():
+    table = ts.evaluate_policies(
+        lambda context, policy: -abs(context["x"] - policy), [0.0, 4.0], SPACE_X
+    ).table
+    assert (
+        ts.greedy_cover(
+            ts.Question("regret", "worst", epsilon=2.0).sets(table)
+        ).coverage
+        == 1.0
+    )
+    with pytest.raises(InvalidInputError, match="signed"):
+        ts.loss(table, ts.Question("signed", epsilon=0.0))
+
+
+SPACE_X = ts.Grid(x=(0.0, 4.0, 5))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda context, policy: np.nan, "it gave nan"),
+        (lambda context, policy: "good", "it gave 'good'"),
+        (lambda context, policy: np.inf, "it gave inf"),
+    ],
+)
+def test_what_a_function_may_not_give(function, says):
+    with pytest.raises(InvalidInputError, match=says):
+        ts.evaluate_policies(function, [1], SPACE_X)
+
+
+def test_python_objects_stay_out_of_files():
+    with pytest.raises(InvalidInputError, match="cannot be stored"):
+        PythonPolicies([1, 2]).settings()
+    with pytest.raises(InvalidInputError, match="same number"):
+        PythonPolicies([[1, 2], [3]])
+    with pytest.raises(InvalidInputError, match="one home an example"):
+        FunctionSystem(max, [ContextAxis("x", 0.0)], examples=[1], homes=[{}, {}])

@@ -1,0 +1,281 @@
+"""The doctor finds what is planted, and nothing where all is well."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_continuous_are
+
+import taskspace as ts
+from taskspace.systems import (
+    SYSTEMS,
+    ContextAxis,
+    FunctionSystem,
+    GymnasiumSystem,
+    LinearFamily,
+    PythonPolicies,
+)
+from taskspace.systems.linear import LinearSystem
+from taskspace.testing import assert_system, check_environment, check_system
+from taskspace.trainers import Lqr
+from tests.helpers import refused, taskspace
+from tests.systems import own
+
+CHECKS = [
+    "shapes", "axes alive", "deterministic", "common random numbers", "no NaN",
+    "larger is better", "trainer", "time and memory",
+]  # fmt: skip
+
+
+def failures(system, trainer=None) -> dict[str, str]:
+    checks = check_system(system, trainer)
+    several = isinstance(system, LinearSystem) and len(system.states) > 1
+    more = ["cost of each state"] if several else []
+    assert [check.check for check in checks] == [*CHECKS[:-1], *more, CHECKS[-1]]
+    return {check.check: check.detail for check in checks if check.state == "failed"}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_built_in_systems_are_well(name):
+    assert failures(SYSTEMS[name]()) == {}
+
+
+def test_systems_of_ones_own_are_well():
+    assert_system(own.good)
+    assert_system(own.pendulum)
+    assert_system(own.fresh_cartpole())
+
+
+def test_dead_axis_of_a_function():
+    found = failures(own.dead)
+    assert list(found) == ["axes alive"]
+    assert "Moving colour changes nothing" in found["axes alive"]
+    with pytest.raises(AssertionError, match="axes alive: Moving colour"):
+        assert_system(own.dead)
+
+
+def test_dead_axis_of_carl():
+    found = failures(own.stale_cartpole())
+    assert list(found) == ["axes alive"]
+    assert "Moving masscart changes nothing" in found["axes alive"]
+    checks = check_environment(own.stale_cartpole().environment, own.CART_AXES)
+    assert [c.ok for c in checks] == [False, True]
+
+
+def test_noise_without_a_seed():
+    found = failures(own.random)
+    assert "deterministic" in found
+    assert "differ by up to" in found["deterministic"]
+
+
+def test_not_a_number():
+    found = failures(own.not_a_number)
+    assert "it gave nan" in found["no NaN"]
+
+
+def test_flipped_sign_of_a_function():
+    assert "flipped" in failures(own.flipped)["larger is better"]
+
+
+class CostNotPerformance(ts.systems.LinearFamily):
+    """A linear family that gives its cost as it is."""
+
+    def performance(self, policies, contexts):
+        return -super().performance(policies, contexts)
+
+
+def test_flipped_sign_of_a_linear_family():
+    system = CostNotPerformance(
+        [ContextAxis("k", 1.0)],
+        A=lambda k: [[-k]],
+        B=lambda k: [[1.0]],
+        Q=[[1.0]],
+        R=[[1.0]],
+    )
+    assert "flipped" in failures(system)["larger is better"]
+
+
+@dataclass(frozen=True, eq=False)
+class WrongShape(ts.systems.FunctionSystem):
+    """Gives targets before policies."""
+
+    def performance(self, policies, contexts):
+        return super().performance(policies, contexts).swapaxes(1, 2)
+
+
+def test_wrong_shape():
+    system = WrongShape(own.hit, [own.AXIS_X], examples=[0.0, 1.0])
+    assert "shape (2, 1, 3)" in failures(system)["shapes"]
+
+
+class Stateful:
+    """A Gymnasium CartPole that ignores its seed after the first reset."""
+
+    def __new__(cls):
+        import gymnasium
+
+        class Careless(gymnasium.Wrapper):
+            def reset(self, *, seed=None, options=None):
+                del seed
+                return self.env.reset(seed=None, options=options)
+
+        return Careless(gymnasium.make("CartPole-v1"))
+
+
+def test_environment_that_ignores_its_seed():
+    system = GymnasiumSystem(
+        Stateful, [ContextAxis("tau", 0.02, low=0.0)], horizon=50, n_episodes=2
+    )
+    found = failures(system)
+    assert "deterministic" in found
+    checks = check_environment(system.environment, system.axes)
+    assert "self.np_random" in checks[1].detail
+
+
+@dataclass(frozen=True)
+class Careless(Lqr):
+    """A trainer with randomness of its own."""
+
+    def train(self, system, contexts, *, seed, progress=None):
+        del seed
+        seed = int(np.random.default_rng().integers(2**31))
+        return super().train(system, contexts, seed=seed, progress=progress)
+
+
+def test_trainer_without_a_seed():
+    found = failures(own.pendulum, Careless(n_policies=2, noise=0.1))
+    assert list(found) == ["trainer"]
+
+
+def test_what_is_not_checked_is_skipped_and_counted():
+    checks = {check.check: check for check in check_system(ts.systems.CartPole())}
+    skipped = [name for name, check in checks.items() if check.state == "skipped"]
+    assert skipped == ["larger is better", "trainer"]
+    assert all(checks[name].ok is None for name in skipped)
+    assert all(checks[name].detail.startswith("Skipped: ") for name in skipped)
+    done = taskspace("doctor", "tests.systems.own:unjudged")
+    assert done.returncode == 0
+    rows = [line for line in done.stdout.splitlines() if "skipped" in line]
+    assert len(rows) == 3  # two checks and the last line
+    assert "8 checks: 6 ok, 2 skipped." in done.stdout
+    assert "well" not in done.stdout.splitlines()[-1]
+    done = taskspace("doctor", "tests.systems.own:dead")
+    assert done.returncode == 1
+    assert "8 checks: 6 ok, 1 failed, 1 skipped." in done.stdout
+
+
+def test_small_units_hide_nothing():
+    """A difference between evaluations is seen in any unit of J."""
+
+    class Crowded(FunctionSystem):
+        def performance(self, policies, contexts):
+            values = super().performance(policies, contexts)
+            return 1e-12 * (values + 0.1 * len(values))
+
+    system = Crowded(own.hit, [own.AXIS_X], examples=[0.0, 1.0])
+    assert "alone" in failures(system)["common random numbers"]
+
+
+def test_episodes_that_depend_on_their_neighbours():
+    class Neighbours(GymnasiumSystem):
+        def returns(self, policies, contexts, *, episodes=None):
+            found = super().returns(policies, contexts, episodes=episodes)
+            return found + found.shape[-1]
+
+    found = failures(Neighbours("CartPole-v1", horizon=20, n_episodes=3))
+    assert "played alone" in found["common random numbers"]
+
+
+@pytest.mark.slow
+def test_learned_policy_is_compared_with_chance():
+    trainer = ts.trainers.Ppo(total_steps=2**18, n_policies=1)
+    checks = {c.check: c for c in check_system(ts.systems.CartPole(), trainer)}
+    assert checks["larger is better"].ok
+    assert "A trained policy has" in checks["larger is better"].detail
+    assert "training" in checks["time and memory"].detail
+
+
+def test_command():
+    done = taskspace("doctor", "msd-v1", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    records = json.loads(done.stdout)
+    assert [set(record) for record in records] == [
+        {"check", "ok", "detail", "warning"}
+    ] * 9
+    assert all(record["ok"] for record in records)
+    done = taskspace("doctor", "tests.systems.own:stale_cartpole")
+    assert done.returncode == 1
+    assert "masscart" in done.stdout
+    done = taskspace("doctor", "msd", "--format", "json")
+    assert "10,000 sources x 10 policies" in json.loads(done.stdout)[-1]["detail"]
+
+
+def test_command_with_bad_input():
+    assert "Did you mean 'msd-v1'?" in refused("doctor", "msd-v2")
+    assert "cannot be imported" in refused("doctor", "nothing_here:x")
+    assert "Did you mean 'pendulum'?" in refused("doctor", "tests.systems.own:pendlum")
+    assert "must be a system" in refused("doctor", "tests.systems.own:CART_AXES")
+    assert "must make a System" in refused("doctor", "builtins:dict")
+    assert "Unknown trainer" in refused("doctor", "msd-v1", "--trainer", "lqg")
+    assert "sources >= 1" in refused("doctor", "msd-v1", "--sources", 0)
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        np.array([[0.1, 0.2], [0.3, 0.3], [0.5, 0.4]]),
+        [np.array([0.1, 0.2]), np.array([0.3, 0.3])],
+        [np.array(0.1), np.array(0.3)],
+    ],
+    ids=["one array", "a list of arrays", "arrays without dims"],
+)
+def test_policies_that_are_arrays(examples):
+    def score(context, gain):
+        return -float(np.sum((np.asarray(gain) - context["x"]) ** 2))
+
+    axes = [ContextAxis("x", 0.5)]
+    assert failures(FunctionSystem(score, axes, examples=examples)) == {}
+    # One policy of a stack is that array, not a stack of its numbers.
+    stack = PythonPolicies(list(examples))
+    for i, example in enumerate(examples):
+        assert np.array_equal(stack[i, 0].objects.item(), example)
+        assert np.array_equal(stack[i].objects[0], example)
+    assert stack[:1].objects.shape == (1, 1)
+    assert stack[[0, 1], [0, 0]].objects.shape == (2,)
+
+
+def motor(**options) -> LinearFamily:
+    """A servo whose position is measured in turns: at Σ = I a turn is worth all."""
+    return LinearFamily(
+        [ContextAxis("inertia", 1.0, low=0.0, low_open=True)],
+        A=lambda inertia: [[0, 1], [0, -1 / inertia]],
+        B=lambda inertia: [[0], [1 / inertia]],
+        Q=np.diag([1e4, 1.0]),
+        R=[[1.0]],
+        state_names=["angle [turns]", "speed [turns/s]"],
+        input_names=["torque"],
+        **options,
+    )
+
+
+def test_one_state_that_makes_the_cost_is_a_warning():
+    def check(system):
+        return check_system(system)[-2]
+
+    found = check(motor())
+    assert (found.state, found.ok) == ("warning", True)
+    assert "The start of angle [turns] makes 9" in found.detail
+    assert "State a physical x0_covariance" in found.detail
+    # The share is P_11 / tr P, by another solver; the largest of the contexts tried.
+    shares = []
+    for inertia in (0.75, 1.0, 1.25):
+        A, B, Q, R = (m[0] for m in motor().matrices(np.array([[inertia]])))
+        P = solve_continuous_are(A, B, Q, R)
+        shares.append(P[0, 0] / np.trace(P))
+    assert f"makes {100 * max(shares):.4g} % of the cost" in found.detail
+    # Speeds are as large as the angles that they lead to: both count.
+    assert check(motor(x0_covariance=np.diag([0.01, 4.0]))).state == "ok"
+    assert_system(motor())  # a warning is no failure
+    shown = taskspace("doctor", "tests.systems.own:pendulum")
+    assert "cost of each state" in shown.stdout
