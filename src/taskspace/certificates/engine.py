@@ -47,6 +47,7 @@ from taskspace.certificates.statements.claims import (
     table_scope,
 )
 from taskspace.certificates.statements.words import (
+    caution_sentence,
     grid_sentence,
 )
 from taskspace.cover import Cover, minimum_cover, settle_ties
@@ -316,13 +317,18 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         "n_without_reference": n_lacking,
         "worst_regret": worst,
     }
-    why = grid_sentence(cover, question, worst, setting.provenance, n_lacking)
-    caution = "" if setting.system is None else setting.system.objective.caution
-    if caution and question.rule.averages_starts:
-        why += f" {caution[0].upper()}{caution[1:]}."
+    error = None
     if errors is not None and not np.isnan(errors).all():
-        values["standard_error"] = float(np.nanmax(errors))
-        why += f" Standard error of its scores: up to {values['standard_error']:.4g}."
+        error = values["standard_error"] = float(np.nanmax(errors))
+    why = grid_sentence(
+        cover,
+        question,
+        worst,
+        setting.provenance,
+        n_lacking,
+        caution_sentence(setting.system, question),
+        error,
+    )
     return Certificate(
         "grid cover",
         bool((cover.assignment >= 0).all()),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from taskspace.cli.output import search_progress, shown
+from taskspace.cli.output import search_progress
 from taskspace.cover import Cover, SmallestEpsilon, greedy_cover, smallest_epsilon
 from taskspace.cover.answer import target_names
 from taskspace.cover.base import Clock, make_cover
@@ -16,7 +16,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
-__all__ = ["cover_at", "smallest", "smallest_record", "smallest_sentence"]
+__all__ = ["cover_at", "smallest", "smallest_record"]
 
 
 def smallest(
@@ -63,15 +63,13 @@ def smallest(
     allowed = np.delete(losses.values, list(exclude), axis=0)
     alone = np.flatnonzero(~np.isfinite(allowed).any(0))
     names = target_names(table)
-    why = (
-        f"; target {names[alone[0]] if names else alone[0]} has no source of finite "
-        "loss"
-        if len(alone)
-        else ""
-    )
+    reason = ""
+    if len(alone):
+        target = names[alone[0]] if names else alone[0]
+        reason = f"target {target} has no source of finite loss"
     raise InvalidInputError(
-        f"{found.statement.removesuffix('.')}{why}. "
-        "With --epsilon a budget serves as many targets as it can."
+        f"{found.say(reason=reason)} With --epsilon a budget serves as many targets as "
+        "it can."
     )
 
 
@@ -116,15 +114,3 @@ def smallest_record(found: SmallestEpsilon) -> dict[str, Any]:
         "optimal": found.optimal,
         "sources": list(found.sources),
     }
-
-
-def smallest_sentence(found: SmallestEpsilon, scope: str = "") -> str:
-    """What people need to know of a smallest tolerance.
-
-    Args:
-        found: the smallest tolerance.
-        scope: what must be said beside "proven".
-    """
-    beside = f" {shown(scope)}" if scope else ""
-    sentence = shown(found.statement)
-    return sentence.replace(": proven.", f": proven{beside}.")

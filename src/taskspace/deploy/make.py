@@ -11,6 +11,7 @@ from scipy.spatial import KDTree
 
 from taskspace._util.files import plain
 from taskspace.certificates.statements.claims import claim
+from taskspace.certificates.statements.words import caution_sentence
 from taskspace.deploy.assign import ASSIGN_RULES, assign
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Outside
@@ -203,15 +204,15 @@ def _of_targets(
     n, n_served = len(policy), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
     provenance = provenance_of(table)
-    caution = "" if study.system is None else study.system.objective.caution
-    caution = f" {caution[0].upper()}{caution[1:]}." if caution else ""
+    says = (
+        f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
+        f"targets nothing is known. {caution_sentence(study.system, question)}"
+    )
     guarantee = Guarantee(
         question,
         "nodes",
         claim(provenance),
-        f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
-        "targets nothing is known."
-        + (caution if question.rule.averages_starts else ""),
+        says.strip(),
         {
             "n_targets": n,
             "n_served": n_served,

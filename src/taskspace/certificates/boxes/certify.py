@@ -27,14 +27,8 @@ from taskspace.certificates.lipschitz.grid import (
 )
 from taskspace.certificates.setting import Setting, target_rates
 from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import (
-    claim,
-    on_table,
-)
-from taskspace.certificates.statements.words import (
-    between_sentence,
-    few_sentence,
-)
+from taskspace.certificates.statements.claims import claim, table_scope
+from taskspace.certificates.statements.words import margin_sentence
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.sets import TargetSets
@@ -72,7 +66,7 @@ def certify_continuum(
     if enclosure is None:
         enclosure = _lipschitz(setting, given)
     if enclosure is None or system is None or targets is None:
-        margin = _margin(setting, cover, given)
+        reason = ""
         if system is not None and setting.sources is not None:
             reason = no_enclosure_reason(
                 system,
@@ -81,21 +75,19 @@ def certify_continuum(
                 setting.question.criterion,
                 setting.question.judge,
             )
-            margin = replace(margin, why=f"{margin.why} {reason}".strip())
-        return None, [margin]
+        return None, [_margin(setting, cover, given, reason)]
     gate = TableGate(setting, enclosure)
     gate.compare(cover.sources)
     gate.compare(np.arange(cover.n_sources), Clock(GATE_SHARE * setting.clock.left))
     on_grid, whole = _cover_box(setting, enclosure, system, targets, cover, tighter)
     for checked in (on_grid, whole):
         gate.check_map(checked)
-    values = whole.certificate.values | {"n_compared": gate.n_compared}
-    whole = replace(whole, certificate=replace(whole.certificate, values=values))
+    whole = whole.with_facts({"n_compared": gate.n_compared})
     if tighter is None:
         return whole, [whole.certificate]
-    between = replace(on_grid.certificate, name="grid cover, between nodes")
-    if not between.holds:
-        between = replace(between, why=between_sentence(cover, between.why))
+    nodes = int((cover.assignment >= 0).sum()), cover.n_targets
+    between = on_grid.with_facts({}, nodes=nodes).certificate
+    between = replace(between, name="grid cover, between nodes")
     return whole, [between, whole.certificate]
 
 
@@ -123,7 +115,7 @@ def _cover_box(
     done = on_grid.certificate.holds and cover.optimal
     if done or tighter is None or clock.left <= 0:
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
-        return on_grid, _out_of_time(whole, clock)
+        return on_grid, whole.with_facts({}, is_time_up=clock.left <= 0)
     # What holds already is where the search for fewer begins.
     slack = _slack_covers(setting, cover, tighter)
     continuum = certified_cover(
@@ -139,7 +131,7 @@ def _cover_box(
     if _is_better(on_grid, continuum):
         # Time was up before anything better was found.
         whole = _with_grid_bound(on_grid, setting, cover, n_candidates=n)
-    return on_grid, _out_of_time(whole, clock)
+    return on_grid, whole.with_facts({}, is_time_up=clock.left <= 0)
 
 
 def _is_better(one: ContinuumCover, other: ContinuumCover) -> bool:
@@ -162,16 +154,6 @@ def _slack_covers(
             yield minimum_cover(sets, time_limit=limit, seed=setting.seed).sources
 
 
-def _out_of_time(continuum: ContinuumCover, clock: Clock) -> ContinuumCover:
-    """The cover, with a word about the time where more of it might help."""
-    certificate = continuum.certificate
-    hopeless = certificate.holds or "uncoverable_context" in certificate.values
-    if hopeless or clock.left > 0 or "time limit" in certificate.why:
-        return continuum
-    why = f"{certificate.why} Time was up: a larger time limit may find a cover."
-    return replace(continuum, certificate=replace(certificate, why=why))
-
-
 def _with_grid_bound(
     continuum: ContinuumCover,
     setting: Setting,
@@ -179,44 +161,30 @@ def _with_grid_bound(
     n_candidates: int | None = None,
 ) -> ContinuumCover:
     """Nodes are in the box: what it takes to cover them, it takes to cover the box."""
-    certificate = continuum.certificate
-    values = dict(certificate.values)
+    known = continuum.certificate.values
     sound = setting.provenance == "exact"
     grid_bound = int(cover.lower_bound) if sound else 1
     every = max(continuum.lower_bound, grid_bound)
-    holds = certificate.holds
-    values |= {
+    among = every
+    if n_candidates is None:
+        n_candidates = known["n_candidates"]
+        among = max(every, known["lower_bound_candidates"])
+    holds = continuum.certificate.holds
+    values = {
         "n_sources": cover.n_sources,
         "grid_lower_bound": cover.lower_bound,
         "lower_bound": every,
         "lower_bound_scope": f"all {cover.n_sources} sources",
         "optimal": holds and every >= continuum.size,
+        "n_candidates": n_candidates,
+        "lower_bound_candidates": among,
+        "optimal_among_candidates": holds and among >= continuum.size,
     }
-    if n_candidates is not None:
-        values |= {
-            "n_candidates": n_candidates,
-            "lower_bound_candidates": every,
-            "optimal_among_candidates": values["optimal"],
-        }
-    else:
-        among = max(every, values["lower_bound_candidates"])
-        values["lower_bound_candidates"] = among
-        values["optimal_among_candidates"] = holds and among >= continuum.size
-    why = certificate.why
-    size = continuum.size if holds else np.inf
-    few = few_sentence(size, every, cover.n_sources, cover.n_sources)
-    if holds and values["optimal"]:
-        # What holds for all sources need not be said of the candidates.
-        among = values["lower_bound_candidates"], values["n_candidates"]
-        said = few_sentence(continuum.size, *among, cover.n_sources)
-        why = why.removesuffix(f" {said}")
-    bounds = certificate.bounds
-    if "uncoverable_context" not in values:
-        if few not in why and (holds or every > 1):
-            why += f" {few}"
-        bounds = (*bounds, Bound("lower", every, "box", "table"))
-    certificate = replace(certificate, why=why, values=values, bounds=bounds)
-    return replace(continuum, certificate=certificate, lower_bound=every)
+    bounds = []
+    if "uncoverable_context" not in known:
+        bounds.append(Bound("lower", every, "box", "table"))
+    stated = continuum.with_facts(values, bounds, bound=every)
+    return replace(stated, lower_bound=every)
 
 
 def _lipschitz(setting: Setting, given: RateCheck | None) -> Enclosure | None:
@@ -248,26 +216,22 @@ def _lipschitz(setting: Setting, given: RateCheck | None) -> Enclosure | None:
     )
 
 
-def _margin(setting: Setting, cover: Cover, given: RateCheck | None) -> Certificate:
-    """What the table's nodes say about the space between them."""
-    name = "continuum cover"
+def _margin(
+    setting: Setting, cover: Cover, given: RateCheck | None, reason: str
+) -> Certificate:
+    """What the table's nodes say about the space between them.
+
+    Args:
+        setting: what there is to certify with.
+        cover: of the table's targets.
+        given: how constants that the user knows were checked, if there are any.
+        reason: why there are no bounds over boxes, if that is known.
+    """
+    name, scope = "continuum cover", "every context of the box"
     grid = setting.targets
-    if grid is None:
-        why = (
-            "A statement about the space between targets needs their contexts, but "
-            "they have none. Give them with contexts=... (--contexts FILE)."
-        )
-        return Certificate(name, False, "vacuous", why)
-    if axis_values(grid) is None:
-        why = (
-            "Targets must be a grid over a box for a statement about the space between "
-            f"them, but these {grid.size} are not all combinations of values of "
-            f"{', '.join(grid.names)}."
-        )
-        return Certificate(name, False, "vacuous", why)
-    if not cover.size:
-        why = "No source serves any target, so nothing is covered."
-        return Certificate(name, False, "vacuous", why)
+    missing = _missing(grid, cover)
+    if grid is None or missing:
+        return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
     question, provenance = setting.question, setting.provenance
     losses = np.concatenate(
         [question.rows(setting.table, slice(int(s), int(s) + 1)) for s in cover.sources]
@@ -286,14 +250,31 @@ def _margin(setting: Setting, cover: Cover, given: RateCheck | None) -> Certific
         "size": cover.size,
         "share_certified": float(rule.certified.mean()),
     }
-    why = rule.certificate.why
-    if provenance == "sampled":
-        why += " J is a mean over episodes, so this is an estimate."
-    elif provenance == "given":
-        why += " It rests on the given table, so it is an estimate."
+    why = margin_sentence(
+        int((~rule.certified).sum()),
+        basis,
+        is_estimate=kind == "estimate",
+        provenance=provenance,
+        reason=reason,
+    )
     holds = rule.certificate.holds
     bounds = (Bound("upper", cover.size, "box", "table"),) if holds and given else ()
-    scope = "every context of the box"
     if provenance != "exact":
-        scope += on_table(provenance).replace(" on ", ", by ")
+        scope = f"{scope}, by {table_scope(provenance)}"
     return Certificate(name, holds, kind, why, values, scope, bounds)
+
+
+def _missing(grid: Space | None, cover: Cover) -> str:
+    """What a statement about the space between targets lacks, empty if nothing."""
+    if grid is None:
+        return (
+            "A statement about the space between targets needs their contexts, but "
+            "they have none. Give them with contexts=... (--contexts FILE)."
+        )
+    if axis_values(grid) is None:
+        return (
+            "Targets must be a grid over a box for a statement about the space between "
+            f"them, but these {grid.size} are not all combinations of values of "
+            f"{', '.join(grid.names)}."
+        )
+    return "" if cover.size else "No source serves any target, so nothing is covered."

@@ -9,8 +9,8 @@ open are cut, and what is certified is every real context of the box, not a samp
 - `taskspace.certificates.boxes.search.certified_cover` chooses the sources.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.subject import Subject, subject_of
 from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.words import Shares, continuum_sentence
+from taskspace.certificates.statements.words import BoxFacts, Shares
 from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
@@ -53,6 +53,7 @@ class ContinuumCover:
 
     Args:
         certificate: the statement; `holds` iff every box is certified.
+        facts: what the sentence of the certificate is made from.
         sources: selected sources.
         boxes: closed boxes that together are the whole box.
         status: of each box: `CERTIFIED`, `OPEN` or `UNCOVERED`.
@@ -66,6 +67,7 @@ class ContinuumCover:
     """
 
     certificate: Certificate
+    facts: BoxFacts
     sources: NDArray[np.int64]
     boxes: Boxes
     status: NDArray[np.int8]
@@ -92,6 +94,28 @@ class ContinuumCover:
     def shares(self) -> Shares:
         """How much of the box is certified, refuted and open; together all of it."""
         return Shares(*(self.share(code) for code in (CERTIFIED, UNCOVERED, OPEN)))
+
+    def with_facts(
+        self,
+        values: Mapping[str, Any],
+        bounds: Sequence[Bound] = (),
+        **facts: Any,
+    ) -> "ContinuumCover":
+        """The same cover with more to say.
+
+        Args:
+            values: added to those of the certificate.
+            bounds: added to those of the certificate.
+            **facts: fields of `facts` that are known now.
+        """
+        known = replace(self.facts, **facts)
+        certificate = replace(
+            self.certificate,
+            why=known.sentence,
+            values=self.certificate.values | dict(values),
+            bounds=(*self.certificate.bounds, *bounds),
+        )
+        return replace(self, certificate=certificate, facts=known)
 
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:
         """The source that certainly serves each context, −1 where none does.
@@ -207,11 +231,12 @@ def certify_cover(
         tries = tries[parent]
     boxes = Boxes.concatenate(done)
     status, assignment, bound = (np.concatenate(x) for x in zip(*results, strict=True))
-    certificate = _continuum_certificate(
+    certificate, facts = _continuum_certificate(
         enclosure, chosen, boxes, status, bound, epsilon, tuple(axes), witnesses
     )
     return ContinuumCover(
         certificate,
+        facts,
         chosen,
         boxes,
         status,
@@ -285,7 +310,7 @@ def _continuum_certificate(
     epsilon: float,
     axes: tuple[str, ...],
     witnesses: Sequence[NDArray[np.float64]],
-) -> Certificate:
+) -> tuple[Certificate, BoxFacts]:
     holds = bool((status == CERTIFIED).all())
     share = boxes.share
     question = enclosure.question(epsilon)
@@ -310,11 +335,11 @@ def _continuum_certificate(
             dict(zip(axes, row.tolist(), strict=True)) for row in witnesses
         ]
     live = [axes[i] for i in np.flatnonzero(boxes.extent > 0)]
-    why = continuum_sentence(
-        question,
-        live or list(axes),
+    facts = BoxFacts(
+        question=question,
+        names=live or list(axes),
         holds=holds,
-        n_sources=len(chosen),
+        size=len(chosen),
         n_policies=enclosure.n_policies,
         n_open=values["n_open"],
         shares=Shares(
@@ -322,9 +347,11 @@ def _continuum_certificate(
         ),
         witness=values["failing_contexts"][0] if witnesses else None,
         basis=enclosure.basis,
+        n_sources=enclosure.n_sources,
     )
     upper = (Bound("upper", len(chosen), "box", "table"),) if holds else ()
     scope = "every context of the box"
-    return Certificate(
-        "continuum cover", holds, enclosure.kind, why, values, scope, upper
+    certificate = Certificate(
+        "continuum cover", holds, enclosure.kind, facts.sentence, values, scope, upper
     )
+    return certificate, facts

@@ -5,6 +5,7 @@ How the sources are found is in `taskspace.certificates.boxes.shrink`.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,6 @@ from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
 from taskspace.certificates.boxes.shrink import BoxSearch
 from taskspace.certificates.statements.base import Bound
-from taskspace.certificates.statements.words import few_sentence, hopeless_sentence
 from taskspace.cover import lower_bounds
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -136,7 +136,7 @@ def _with_bounds(
     """The cover with its bounds, each with what it ranges over."""
     holds = found.certificate.holds
     n_sources = enclosure.n_sources
-    values = found.certificate.values | {
+    values: dict[str, Any] = {
         "n_sources": n_sources,
         "lower_bound": every,
         "lower_bound_scope": f"all {n_sources} sources",
@@ -145,18 +145,12 @@ def _with_bounds(
         "lower_bound_candidates": bound,
         "optimal_among_candidates": holds and bound >= found.size,
     }
-    why = found.certificate.why
-    if holds and bound >= found.size:
-        why = f"{why} {few_sentence(found.size, bound, len(pool), n_sources)}"
+    bounds: list[Bound] = []
+    context = None
     hopeless = _hopeless(enclosure, found, epsilon)
-    bounds = [*found.certificate.bounds]
     if hopeless is not None:
         context = dict(zip(found.axes, hopeless.tolist(), strict=True))
         values["uncoverable_context"] = context
-        live = [found.axes[i] for i in np.flatnonzero(found.boxes.extent > 0)]
-        why = hopeless_sentence(
-            n_sources, found.size, found.shares, context, live or found.axes
-        )
     else:
         # Where some part of the box has no source, bounds are about the rest alone.
         bounds += [
@@ -165,10 +159,14 @@ def _with_bounds(
         ]
         if holds:
             bounds.append(Bound("upper", found.size, "box", "candidates"))
-    certificate = replace(
-        found.certificate, why=why, values=values, bounds=tuple(bounds)
+    stated = found.with_facts(
+        values,
+        bounds,
+        n_candidates=len(pool),
+        bound_candidates=bound,
+        uncoverable=context,
     )
-    return replace(found, certificate=certificate, lower_bound=every)
+    return replace(stated, lower_bound=every)
 
 
 def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from scipy import ndimage
 
 from taskspace.certificates.paper.rates import distances
 from taskspace.certificates.statements.base import Certificate, CertificateKind
+from taskspace.certificates.statements.words import margin_sentence
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Space
 
@@ -185,13 +186,7 @@ def margin_rule(
         "largest_loss": float(loss.min(0).max()),
     }
     holds = n_open == 0
-    why = (
-        f"Every node keeps a margin of Λδ, so every context is within epsilon. {basis}"
-        if holds
-        else f"{n_open} cells are open: their nodes keep no margin of Λδ. {basis}"
-    )
-    if kind == "estimate":
-        why += " Λ is an estimate, so this is one too."
+    why = margin_sentence(n_open, basis, is_estimate=kind == "estimate")
     return MarginRule(
         Certificate(
             "margin rule", holds, kind, why, values, "every context of the box"

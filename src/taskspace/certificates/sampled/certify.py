@@ -23,7 +23,7 @@ from taskspace.certificates.sampled.share import (
 )
 from taskspace.certificates.setting import Setting
 from taskspace.certificates.statements.base import Certificate
-from taskspace.certificates.statements.words import look_sentence
+from taskspace.certificates.statements.words import PilotFacts
 from taskspace.cover import Cover
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -110,10 +110,12 @@ def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshChec
         "n_selected": n_selected,
         "look_episodes": n_episodes,
     }
-    why = look_sentence(len(explored.sources), n_episodes, n_selected)
+    pilot = PilotFacts(len(explored.sources), n_episodes, n_selected)
+    facts = replace(found.facts, pilot=pilot)
     return replace(
         found,
-        certificate=replace(said, why=f"{said.why} {why}", values=values),
+        certificate=replace(said, why=facts.sentence, values=values),
+        facts=facts,
         assignment=np.where(
             found.assignment >= 0, explored.sources[found.assignment], -1
         ),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from taskspace.certificates.sampled.betting import BettingTests, check_confidence
 from taskspace.certificates.sampled.identity import describe_selection, sample_seed
 from taskspace.certificates.statements.base import Certificate
-from taskspace.certificates.statements.words import fresh_sentence
+from taskspace.certificates.statements.words import FreshFacts
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
@@ -51,12 +51,14 @@ class FreshCheck:
 
     Args:
         certificate: the statement, of kind `"confidence"`.
+        facts: what the sentence of the certificate is made from.
         status: of each target: `CERTIFIED`, `UNDECIDED` or `REFUTED`.
         assignment: the source that was tried last at each target, −1 for none.
         n_episodes: fresh episodes played at each target, over all policies and tries.
     """
 
     certificate: Certificate
+    facts: FreshFacts
     status: NDArray[np.int8]
     assignment: NDArray[np.int64]
     n_episodes: NDArray[np.int64]
@@ -144,10 +146,10 @@ def check_on_fresh_episodes(
         waiting = refuted[other >= 0]
         current[waiting] = other[other >= 0]
         status[waiting] = UNDECIDED
-    certificate = _certificate(
+    certificate, facts = _certificate(
         question, confidence, status, current, assignment, played, sources, targets
     )
-    return FreshCheck(certificate, status, current, played)
+    return FreshCheck(certificate, facts, status, current, played)
 
 
 def _others(
@@ -195,7 +197,7 @@ def _certificate(
     played: NDArray[np.int64],
     sources: Space,
     targets: Space,
-) -> Certificate:
+) -> tuple[Certificate, FreshFacts]:
     counts = {name: int((status == code).sum()) for code, name in enumerate(STATUS)}
     moved = (status == CERTIFIED) & (current != before)
     serving = np.unique(current[status == CERTIFIED])
@@ -219,9 +221,9 @@ def _certificate(
         few = np.flatnonzero(status == code)[:SHOWN_TARGETS]
         values[f"{name}_contexts"] = [targets.context(int(t)) for t in few]
     holds = counts["certified"] == len(status)
-    why = fresh_sentence(
-        question,
-        confidence,
+    facts = FreshFacts(
+        question=question,
+        confidence=confidence,
         n_targets=len(status),
         n_certified=counts["certified"],
         n_refuted=counts["refuted"],
@@ -232,9 +234,11 @@ def _certificate(
         n_episodes=values["episodes"],
     )
     kind = "confidence" if counts["certified"] or counts["refuted"] else "vacuous"
-    return Certificate(
-        "fresh episodes", holds, kind, why, values, "every target of the grid"
+    scope = "every target of the grid"
+    certificate = Certificate(
+        "fresh episodes", holds, kind, facts.sentence, values, scope
     )
+    return certificate, facts
 
 
 class _Game:

@@ -1,24 +1,26 @@
 """The sentences of certificates: one renderer, which speaks from typed fields."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from taskspace.certificates.statements.claims import on_table
 from taskspace.cover import Cover
 from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
-from taskspace.systems.base import Provenance
+from taskspace.systems.base import Provenance, System
 
 __all__ = [
+    "BoxFacts",
+    "FreshFacts",
+    "PilotFacts",
     "Shares",
-    "between_sentence",
+    "caution_sentence",
     "context_words",
-    "continuum_sentence",
-    "few_sentence",
-    "fresh_sentence",
     "grid_sentence",
-    "hopeless_sentence",
-    "look_sentence",
+    "margin_sentence",
     "share_sentence",
 ]
 
@@ -60,12 +62,27 @@ def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
     return ", ".join(f"{name} = {context[name]:.6g}" for name in names)
 
 
+def caution_sentence(system: System | None, question: Question) -> str:
+    """What costs mean, where an answer rests on their means; empty elsewhere.
+
+    Args:
+        system: the tasks, if they are known.
+        question: what is asked.
+    """
+    caution = "" if system is None else system.objective.caution
+    if not caution or not question.rule.averages_starts:
+        return ""
+    return f"{caution[0].upper()}{caution[1:]}."
+
+
 def grid_sentence(
     cover: Cover,
     question: Question,
     worst_regret: float,
     provenance: Provenance,
     n_without_reference: int = 0,
+    caution: str = "",
+    standard_error: float | None = None,
 ) -> str:
     """What a cover of the table's targets is worth.
 
@@ -75,6 +92,8 @@ def grid_sentence(
         worst_regret: largest regret that it leaves where it serves.
         provenance: where the table's numbers come from.
         n_without_reference: targets at which the loss has no reference.
+        caution: a sentence about what costs mean, if one is needed.
+        standard_error: the largest of the scores that it rests on, if it is known.
     """
     n_served = int((cover.assignment >= 0).sum())
     n_missing = len(cover.uncoverable)
@@ -90,74 +109,187 @@ def grid_sentence(
     where = on_table(provenance)
     if where and n_served == cover.n_targets:
         whom = "every target"
-    why = f"{count(cover.size, 'source')} {verb} {whom}{where}, {few}."
+    parts = [f"{count(cover.size, 'source')} {verb} {whom}{where}, {few}."]
     n_missing -= n_without_reference
     if n_without_reference:
-        why += f" {no_reference_words(n_without_reference)}"
+        parts.append(no_reference_words(n_without_reference))
     if n_missing:
         be = "is" if n_missing == 1 else "are"
-        why += f" {count(n_missing, 'target')} {be} served by no source."
+        parts.append(f"{count(n_missing, 'target')} {be} served by no source.")
     if question.criterion == "signed" and worst_regret > question.epsilon:
-        why += (
-            f" They leave a regret of {worst_regret:.4g}, more than epsilon: signed "
+        parts.append(
+            f"They leave a regret of {worst_regret:.4g}, more than epsilon: signed "
             "compares with the source's own score."
         )
-    return why
+    if caution:
+        parts.append(caution)
+    if standard_error is not None:
+        parts.append(f"Standard error of its scores: up to {standard_error:.4g}.")
+    return " ".join(parts)
 
 
-def continuum_sentence(
-    question: Question,
-    names: Sequence[str],
-    *,
-    holds: bool,
-    n_sources: int,
-    n_policies: int,
+def margin_sentence(
     n_open: int,
-    shares: Shares,
-    witness: Mapping[str, float] | None,
     basis: str,
+    *,
+    is_estimate: bool,
+    provenance: Provenance = "exact",
+    reason: str = "",
 ) -> str:
-    """What is shown of some sources on a whole box.
+    """What the nodes of a grid say about the space between them.
+
+    Args:
+        n_open: cells whose nodes keep no margin.
+        basis: where Λ comes from.
+        is_estimate: whether Λ, or a loss, is an estimate.
+        provenance: where the losses come from.
+        reason: why there are no bounds over boxes, if that is known.
+    """
+    parts = [
+        f"{n_open} cells are open: their nodes keep no margin of Λδ."
+        if n_open
+        else "Every node keeps a margin of Λδ, so every context is within epsilon.",
+        basis,
+    ]
+    if is_estimate:
+        parts.append("Λ is an estimate, so this is one too.")
+    if provenance == "sampled":
+        parts.append("J is a mean over episodes, so this is an estimate.")
+    elif provenance == "given":
+        parts.append("It rests on the given table, so it is an estimate.")
+    return " ".join([*parts, reason]).strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxFacts:
+    """What is shown of some sources on a whole box, and how few could do.
 
     Args:
         question: what they are asked to do.
         names: axes that vary.
         holds: whether they do it everywhere.
-        n_sources: how many they are.
+        size: how many they are.
         n_policies: members of each family.
         n_open: boxes that were not decided.
         shares: how much of the box is certified, refuted and open.
         witness: a context at which all of them fail, if one was found.
         basis: what the bounds rest on.
+        n_sources: all sources, of which these were selected.
+        n_candidates: sources among which a search chose.
+        bound_candidates: no fewer of the candidates do, if there was a search.
+        bound: no fewer of all sources do, if that is to be told.
+        uncoverable: a context at which every source fails, if one is known.
+        is_time_up: whether the time ended before the search did.
+        nodes: nodes of a grid that they serve, and how many it has, if they were
+            selected for these.
     """
-    every = names[0] if len(names) == 1 else f"({', '.join(names)})"
-    where = f"every {every} in the box, not only the grid,"
-    what = question.rule.clause(question.epsilon)
-    noun = "controller" if n_policies == 1 else "source"
-    if holds:
-        whom = f"these {count(n_sources, noun)}" if n_sources != 1 else f"this {noun}"
-        if n_policies > 1:
-            which = {"worst": "whichever policy", "best": "the best policy"}
-            whom = f"{which[question.judge]} of {whom}"
-        return f"{where[0].upper()}{where[1:]} {what}, by {whom}: {basis}."
-    if not n_sources:
-        return f"Not so that {where} {what}: no {noun} is selected."
-    many = n_sources != 1
-    whom = f"these {count(n_sources, noun)}" if many else f"this {noun}"
-    surely = f"certainly {'serve' if many else 'serves'} {percent(shares.certified)}"
-    if witness is not None:
-        none = f"none of {whom} manages" if many else f"{whom} does not manage"
-        place = context_words(witness, names)
+
+    question: Question
+    names: Sequence[str]
+    holds: bool
+    size: int
+    n_policies: int
+    n_open: int
+    shares: Shares
+    witness: Mapping[str, float] | None
+    basis: str
+    n_sources: int
+    n_candidates: int = 0
+    bound_candidates: int | None = None
+    bound: int | None = None
+    uncoverable: Mapping[str, float] | None = None
+    is_time_up: bool = False
+    nodes: tuple[int, int] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """All of it, in a few sentences."""
+        if self.uncoverable is not None:
+            parts = [self._hopeless(self.uncoverable)]
+        else:
+            parts = [self._check(), *self._few()]
+        # Where boxes are open, the sentence about them names the time limit.
+        is_open = self.size > 0 and self.witness is None
+        is_settled = self.holds or self.uncoverable is not None or is_open
+        if self.is_time_up and not is_settled:
+            parts.append("Time was up: a larger time limit may find a cover.")
+        if self.nodes is not None and not self.holds:
+            parts.insert(0, self._between(*self.nodes))
+        return " ".join(parts)
+
+    def _check(self) -> str:
+        """What the selected sources do."""
+        names = self.names
+        every = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        where = f"every {every} in the box, not only the grid,"
+        what = self.question.rule.clause(self.question.epsilon)
+        noun = "controller" if self.n_policies == 1 else "source"
+        many = self.size != 1
+        whom = f"these {count(self.size, noun)}" if many else f"this {noun}"
+        if self.holds:
+            if self.n_policies > 1:
+                which = {"worst": "whichever policy", "best": "the best policy"}
+                whom = f"{which[self.question.judge]} of {whom}"
+            return f"{where[0].upper()}{where[1:]} {what}, by {whom}: {self.basis}."
+        if not self.size:
+            return f"Not so that {where} {what}: no {noun} is selected."
+        verb = "serve" if many else "serves"
+        surely = f"certainly {verb} {percent(self.shares.certified)}"
+        rest = rest_words(self.shares)
+        if self.witness is not None:
+            none = f"none of {whom} manages" if many else f"{whom} does not manage"
+            place = context_words(self.witness, names)
+            return (
+                f"Not so that {where} {what}: {none} {place}, for one. "
+                f"{'They' if many else 'It'} {surely} of the box; {rest}."
+            )
+        boxes = "1 box" if self.n_open == 1 else f"{self.n_open:,} boxes"
         return (
-            f"Not so that {where} {what}: {none} {place}, for one. "
-            f"{'They' if many else 'It'} {surely} of the box; {rest_words(shares)}."
+            f"Not shown that {where} {what}: {whom} {surely} of the box; {rest} "
+            f"({boxes}). A larger time limit or more sources may close "
+            f"{'it' if self.n_open == 1 else 'them'}."
         )
-    boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
-    return (
-        f"Not shown that {where} {what}: {whom} {surely} of the box; "
-        f"{rest_words(shares)} ({boxes}). A larger time limit or more sources may "
-        f"close {'it' if n_open == 1 else 'them'}."
-    )
+
+    def _few(self) -> list[str]:
+        """How few could do; what holds for all need not be said of the candidates."""
+        size = self.size if self.holds else np.inf
+        among, every = self.bound_candidates, self.bound
+        said = []
+        if (every is None or every < size) and among is not None and among >= size:
+            said.append(few_sentence(size, among, self.n_candidates, self.n_sources))
+        if every is not None and (self.holds or every > 1):
+            said.append(few_sentence(size, every, self.n_sources, self.n_sources))
+        return said
+
+    def _hopeless(self, context: Mapping[str, float]) -> str:
+        """That no cover of the box exists, and where."""
+        none = (
+            "No cover of the whole box exists: none of the "
+            f"{count(self.n_sources, 'source')} manages "
+            f"{context_words(context, self.names)}."
+        )
+        if not self.size:
+            return none
+        many = self.size > 1
+        these = (
+            f"These {self.size} certainly serve"
+            if many
+            else ("This 1 certainly serves")
+        )
+        served = f"{percent(self.shares.certified)} of it"
+        return f"{none} {these} {served}; {rest_words(self.shares)}."
+
+    def _between(self, n_served: int, n_nodes: int) -> str:
+        """That what follows is about the space between the nodes."""
+        all_served = n_served == n_nodes
+        nodes = "every node" if all_served else f"{n_served:,} of the {n_nodes:,} nodes"
+        many = self.size != 1
+        who = (
+            f"The {self.size} sources that serve"
+            if many
+            else ("The source that serves")
+        )
+        return f"{who} {nodes}, between nodes."
 
 
 def rest_words(shares: Shares) -> str:
@@ -183,23 +315,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def between_sentence(cover: Cover, why: str) -> str:
-    """How a cover of the nodes does between them.
-
-    Args:
-        cover: of the nodes.
-        why: the sentence of the check on the whole box.
-    """
-    n_served = int((cover.assignment >= 0).sum())
-    nodes = (
-        "every node"
-        if n_served == cover.n_targets
-        else f"{n_served:,} of the {cover.n_targets:,} nodes"
-    )
-    who = f"The {cover.size} sources that serve" if cover.size != 1 else ""
-    return f"{who or 'The source that serves'} {nodes}, between nodes. {why}"
-
-
 def few_sentence(size: float, bound: float, n_candidates: int, n_sources: int) -> str:
     """How few sources could do, by the bounds over candidates and over all.
 
@@ -218,47 +333,31 @@ def few_sentence(size: float, bound: float, n_candidates: int, n_sources: int) -
     return f"At least {bound:g} of {among} {count(n_sources, 'source')} are needed."
 
 
-def hopeless_sentence(
-    n_sources: int,
-    size: int,
-    shares: Shares,
-    context: Mapping[str, float],
-    names: Sequence[str],
-) -> str:
-    """That no cover of the box exists, and where.
+@dataclass(frozen=True)
+class PilotFacts:
+    """How the sources that were judged were selected.
 
     Args:
-        n_sources: all sources.
-        size: of the selection that serves most.
-        shares: how much of the box it serves, certainly or not.
-        context: where every source fails.
-        names: axes that vary.
+        n_sources: sources that had a closer look.
+        n_episodes: of that look.
+        n_selected: sources that were selected on it.
     """
-    why = (
-        f"No cover of the whole box exists: none of the {count(n_sources, 'source')} "
-        f"manages {context_words(context, names)}."
-    )
-    if size:
-        these = (
-            f"These {size} certainly serve" if size > 1 else "This 1 certainly serves"
+
+    n_sources: int
+    n_episodes: int
+    n_selected: int
+
+    @property
+    def sentence(self) -> str:
+        """All of it, in one sentence."""
+        return (
+            f"Selected were {count(self.n_selected, 'source')} of a shortlist of "
+            f"{self.n_sources}, on {self.n_episodes:,} other episodes."
         )
-        why += f" {these} {percent(shares.certified)} of it; {rest_words(shares)}."
-    return why
 
 
-def fresh_sentence(
-    question: Question,
-    confidence: float,
-    *,
-    n_targets: int,
-    n_certified: int,
-    n_refuted: int,
-    n_undecided: int,
-    n_untried: int,
-    n_reassigned: int,
-    n_added: int,
-    n_episodes: int,
-) -> str:
+@dataclass(frozen=True, kw_only=True)
+class FreshFacts:
     """What fresh episodes say of a cover.
 
     Args:
@@ -272,33 +371,50 @@ def fresh_sentence(
         n_reassigned: targets that another source serves.
         n_added: sources that were not selected before.
         n_episodes: how many were played.
+        pilot: how the sources were selected, if on other episodes.
     """
-    what = question.rule.clause(question.epsilon)
-    share = f"confidence {100 * confidence:.6g} %, {n_episodes:,} fresh episodes"
-    if n_certified == n_targets:
-        why = f"Every one of the {n_targets:,} targets {what} ({share})."
-    else:
-        why = f"{count(n_certified, 'target', of=n_targets)} certainly so: {what}"
-        why += f" ({share}). {n_refuted:,} certainly not, {n_undecided:,} undecided"
-        why += f", at {n_untried:,} of them no source was tried." if n_untried else "."
-    if n_reassigned:
-        why += f" {count(n_reassigned, 'target')} of these by another "
-        why += f"source, {n_added:,} added." if n_added else "selected source."
-    return why
 
+    question: Question
+    confidence: float
+    n_targets: int
+    n_certified: int
+    n_refuted: int
+    n_undecided: int
+    n_untried: int
+    n_reassigned: int
+    n_added: int
+    n_episodes: int
+    pilot: PilotFacts | None = None
 
-def look_sentence(n_sources: int, n_episodes: int, n_selected: int) -> str:
-    """How the sources that were judged were selected.
-
-    Args:
-        n_sources: sources that had a closer look.
-        n_episodes: of that look.
-        n_selected: sources that were selected on it.
-    """
-    return (
-        f"Selected were {count(n_selected, 'source')} of a shortlist of {n_sources}, "
-        f"on {n_episodes:,} other episodes."
-    )
+    @property
+    def sentence(self) -> str:
+        """All of it, in a few sentences."""
+        what = self.question.rule.clause(self.question.epsilon)
+        share = (
+            f"confidence {100 * self.confidence:.6g} %, {self.n_episodes:,} fresh "
+            "episodes"
+        )
+        if self.n_certified == self.n_targets:
+            parts = [f"Every one of the {self.n_targets:,} targets {what} ({share})."]
+        else:
+            served = count(self.n_certified, "target", of=self.n_targets)
+            untried = f", at {self.n_untried:,} of them no source was tried"
+            parts = [
+                f"{served} certainly so: {what} ({share}).",
+                f"{self.n_refuted:,} certainly not, {self.n_undecided:,} undecided"
+                f"{untried if self.n_untried else ''}.",
+            ]
+        if self.n_reassigned:
+            which = (
+                f"source, {self.n_added:,} added"
+                if self.n_added
+                else ("selected source")
+            )
+            moved = count(self.n_reassigned, "target")
+            parts.append(f"{moved} of these by another {which}.")
+        if self.pilot is not None:
+            parts.append(self.pilot.sentence)
+        return " ".join(parts)
 
 
 def share_sentence(

@@ -14,7 +14,6 @@ from taskspace.cli.budget import (
     cover_at,
     smallest,
     smallest_record,
-    smallest_sentence,
 )
 from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.inputs import is_set_cover, load_set_cover
@@ -252,7 +251,7 @@ def cover(
         for note in notes:
             console.print(f"Note: {shown(note)}")
         if least is not None:
-            console.print(smallest_sentence(least, answer.scope))
+            console.print(shown(least.say(scope=answer.scope)))
         if served_weight is not None:
             console.print(f"{100 * served_weight:.4g} % of the weight is served.")
         again = None

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import inside
-from taskspace.cli.budget import smallest, smallest_record, smallest_sentence
+from taskspace.cli.budget import smallest, smallest_record
 from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
@@ -166,7 +166,7 @@ def _print(
     for note in study.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:
-        console.print(smallest_sentence(least, points.scope))
+        console.print(shown(least.say(scope=points.scope)))
     where = f" {points.scope}" if points.scope else ""
     table = Table(
         title=f"Complexity{where} by {question.criterion}, the {question.judge} "

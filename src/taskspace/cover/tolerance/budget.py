@@ -55,9 +55,20 @@ class SmallestEpsilon:
     @property
     def statement(self) -> str:
         """The answer as a sentence."""
+        return self.say()
+
+    def say(self, *, scope: str = "", reason: str = "") -> str:
+        """The answer as a sentence, with what must be said beside it.
+
+        Args:
+            scope: which table a proof is about, such as `"on the given table"`.
+            reason: why no selection serves every target, if that is known.
+        """
         many = "1 source" if self.budget == 1 else f"{self.budget} sources"
+        proven = f"proven {scope}" if scope else "proven"
         if self.is_impossible:
-            return f"No {many} serve every target within any tolerance: proven."
+            why = f"; {reason}" if reason else ""
+            return f"No {many} serve every target within any tolerance: {proven}{why}."
         if self.upper == np.inf:
             return (
                 f"No {many} that serve every target were found in time; within less "
@@ -69,10 +80,10 @@ class SmallestEpsilon:
                 f"within less than {self.lower}; what lies between is open."
             )
         if self.upper == -np.inf:
-            return f"{many} can serve every target within any tolerance: proven."
+            return f"{many} can serve every target within any tolerance: {proven}."
         return (
             f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
-            "every target: proven."
+            f"every target: {proven}."
         )
 
 
