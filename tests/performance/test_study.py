@@ -17,6 +17,7 @@ from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.readers import MemoryReader
 from taskspace.runs import RunStore, run_experiment
 from taskspace.runs.archive import write_archive
+from taskspace.runs.trainings import Trainings
 from taskspace.show.page.subject import Reader, Subject
 from tests.helpers import refused, taskspace
 from tests.runs.test_plant import experiment
@@ -79,23 +80,25 @@ def test_every_part_is_read_when_first_used_and_once(study):
 
 
 def test_a_run_reads_its_policies_once_per_study(monkeypatch):
-    calls = []
-    original = RunStore.table_policies
+    """Files of policies, also those from which the table takes scores at home."""
+    files = []
+    original = Trainings._read_file
 
-    def counted(self):
-        calls.append(self)
-        return original(self)
+    def counted(self, block):
+        files.append(block)
+        return original(self, block)
 
-    monkeypatch.setattr(RunStore, "table_policies", counted)
+    monkeypatch.setattr(Trainings, "_read_file", counted)
     run = ts.open(ASSETS / "run-v2")
+    assert not files
     run.cover(REGRET)
-    assert not calls  # a cover needs the table alone
     run.certify(REGRET, time_limit=1.0)
     run.certify(REGRET.at(1.0), time_limit=1.0)
     run.library(run.cover(REGRET))
-    assert len(calls) == 1
+    n_blocks = len(set(files))
+    assert len(files) == n_blocks
     ts.open(ASSETS / "run-v2").certify(REGRET, time_limit=1.0)
-    assert len(calls) == 2
+    assert len(files) == 2 * n_blocks
 
 
 # --- showing ----------------------------------------------------------------------

@@ -35,7 +35,7 @@ def lazy_names(
         return found
 
     def __dir__() -> list[str]:
-        return sorted(set(vars(sys.modules[package])) | set(homes))
+        return sorted(homes)
 
     return __getattr__, __dir__
 

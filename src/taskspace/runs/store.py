@@ -98,6 +98,7 @@ class RunStore:
         self.notes, self.system = notes, system
         self._blocks = Blocks(path, layout, self.resume_command)
         self.trainings = Trainings(self._blocks, experiment)
+        self._last_read: tuple[tuple[int, int], TrainedBlock] | None = None
 
     # --- making and opening -------------------------------------------------------
 
@@ -266,6 +267,7 @@ class RunStore:
             block: number of the block.
             done: policies, counts and scores at home.
         """
+        self._last_read = None
         self.trainings.write(block, done)
 
     def read_policies(self, rows: slice) -> TrainedBlock:
@@ -274,7 +276,11 @@ class RunStore:
         Args:
             rows: the sources.
         """
-        return self.trainings.read(rows)
+        # Several parts of a table come from the same policies: they are read once.
+        where = rows.start, rows.stop
+        if self._last_read is None or self._last_read[0] != where:
+            self._last_read = where, self.trainings.read(rows)
+        return self._last_read[1]
 
     # --- table --------------------------------------------------------------------
 
