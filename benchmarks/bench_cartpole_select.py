@@ -9,8 +9,9 @@ it takes the run directory of `taskspace select` and compares its rows with the 
         --epsilons 25 50 100
 
 Regret is against the best known score of the whole table (500 of 500 steps in
-CartPole), stated as a limit, so selection and oracle are asked the same question. A
-selection goes on until every target is covered, or `--cap` sources are trained.
+CartPole), stated as the reference, so selection and oracle are asked the same
+question. A selection goes on until every target is covered, or `--cap` sources
+are trained.
 """
 
 import argparse
@@ -117,7 +118,7 @@ def main() -> None:
     system = Replayed(table)
     steps = table["environment_steps"].values
     trainer = Replay(table.sizes["policy"], steps)
-    limit = table["best_known"].values
+    reference = table["best_known"].values
     print(f"{options.archive.name}: {space.size} candidates and targets, ", end="")
     print(f"{trainer.n_policies} policies each, {steps.sum():,} steps for all")
     for epsilon in options.epsilons:
@@ -137,7 +138,7 @@ def main() -> None:
                     question,
                     seed=seed,
                     selector=selector,
-                    limit=limit,
+                    reference=reference,
                     budget=options.cap,
                     patience=space.size,
                 )

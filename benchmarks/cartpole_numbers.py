@@ -3,11 +3,11 @@
 Three sets of episodes, none of which meets another's choice:
 
 1. `cartpole.npz`: 1,200 policies at 400 contexts, episodes 0 to 31. It says which
-   sources are worth a closer look.
-2. `cartpole_look.npz`: ten of the 400 sources, 256 other episodes. Covers are selected
+   sources are worth a pilot.
+2. `cartpole_pilot.npz`: ten of the 400 sources, 256 other episodes. Covers are selected
    on it.
 3. Fresh episodes, played here by the policies of `cartpole_policies.npz` until each
-   target is decided: they judge, as `taskspace certify RUN --look 10 256` does.
+   target is decided: they judge, as `taskspace certify RUN --pilot 10 256` does.
 
     python benchmarks/cartpole_numbers.py               (twelve minutes of a processor)
     python benchmarks/cartpole_numbers.py --judge       (3 alone, six minutes)
@@ -37,12 +37,12 @@ from taskspace.systems.cartpole import MAX_ANGLE, MAX_POSITION
 from taskspace.systems.simulated import episode_keys
 
 DATA = Path(__file__).parents[1] / "examples" / "data"
-TABLE, LOOK = DATA / "cartpole.npz", DATA / "cartpole_look.npz"
+TABLE, PILOT = DATA / "cartpole.npz", DATA / "cartpole_pilot.npz"
 POLICIES = DATA / "cartpole_policies.npz"
 EPSILONS = (0.0, 1.0, 5.0, 10.0, 16.0, 25.0, 50.0)
 LOOKED, JUDGED = (5.0, 10.0, 25.0), (25.0, 5.0)
 N_SOURCES, N_EPISODES = 10, 256
-# The source that `taskspace certify RUN --epsilon 25 --look 10 256` selects.
+# The source that `taskspace certify RUN --epsilon 25 --pilot 10 256` selects.
 ALONE = (2.25, 9.0)
 MOST = 500.0
 
@@ -120,13 +120,13 @@ def make(table: xr.Dataset) -> None:
         n_episodes=N_EPISODES,
         progress=lambda *said: print(*said, flush=True),
     )
-    ts.write_matrix(found.table, LOOK)
+    ts.write_matrix(found.table, PILOT)
     arrays = trained.policies.arrays()
     np.savez_compressed(POLICIES, sources=short, **arrays)
 
 
-def look(table: xr.Dataset) -> None:
-    print(f"## A closer look at ten sources, {N_EPISODES} episodes")
+def pilot(table: xr.Dataset) -> None:
+    print(f"## A pilot of ten sources, {N_EPISODES} episodes")
     noise(table)
     losses = asked(5.0).losses(table).values
     for number, row in enumerate(losses):
@@ -143,7 +143,7 @@ def look(table: xr.Dataset) -> None:
 
 
 def lost_starts(table: xr.Dataset) -> None:
-    """Starts of the closer look from which nothing keeps the pole up, at the corner.
+    """Starts of the pilot from which nothing keeps the pole up, at the corner.
 
     A linear programme: physics linearised about upright (angles stay below 12°), any
     force in ±10 N, the cart and the pole within their limits for 500 steps.
@@ -191,7 +191,7 @@ def judge(table: xr.Dataset, policies: Mlp) -> None:
         question = asked(epsilon)
         left = question.assigned_losses(table, assignment)
         print(f"## ε = {epsilon:g}: {names(table, np.unique(assignment))}")
-        print(f"on the closer look: largest regret {left.max():.2f}, ", end="")
+        print(f"on the pilot: largest regret {left.max():.2f}, ", end="")
         print(f"within ε: {(left <= epsilon).sum()} of {len(left)}")
         began = time.process_time()
         found = check_on_fresh_episodes(
@@ -220,12 +220,12 @@ def main() -> None:
         covers(table)
     if options.make:
         make(table)
-    near = ts.read_matrix(LOOK)
+    near = ts.read_matrix(PILOT)
     near["best_known"] = table["best_known"]  # a matrix knows only the best of its own
     with np.load(POLICIES) as data:
         arrays = {name: data[name] for name in data.files if name != "sources"}
     if not options.judge:
-        look(near)
+        pilot(near)
         lost_starts(near)
     if not options.quick:
         judge(near, Mlp.from_arrays(arrays, {"head": "argmax"}))

@@ -1,4 +1,4 @@
-"""The CartPole data of examples/data: table, closer look and policies fit together."""
+"""The CartPole data of examples/data: table, pilot and policies fit together."""
 
 from pathlib import Path
 
@@ -19,29 +19,31 @@ def shipped():
         arrays = {name: data[name] for name in data.files if name != "sources"}
         sources = data["sources"]
     policies = Mlp.from_arrays(arrays, {"head": "argmax"})
-    return sources, policies, ts.read_matrix(DATA / "cartpole_look.npz")
+    return sources, policies, ts.read_matrix(DATA / "cartpole_pilot.npz")
 
 
-def test_the_closer_look_is_at_the_shortlist_of_the_table():
+def test_the_pilot_is_of_the_shortlist_of_the_table():
     table = read_archive(DATA / "cartpole.npz").table
-    sources, _, look = shipped()
+    sources, _, pilot = shipped()
     found = shortlist(table, ts.Question("regret", epsilon=5.0), len(sources))
     np.testing.assert_array_equal(found, sources)
     np.testing.assert_array_equal(
-        source_space(look).points, source_space(table).points[sources]
+        source_space(pilot).points, source_space(table).points[sources]
     )
-    np.testing.assert_array_equal(target_space(look).points, target_space(table).points)
-    assert look.attrs["provenance"] == "sampled"
-    assert look.attrs["n_episodes"] == 256
+    np.testing.assert_array_equal(
+        target_space(pilot).points, target_space(table).points
+    )
+    assert pilot.attrs["provenance"] == "sampled"
+    assert pilot.attrs["n_episodes"] == 256
 
 
-def test_the_shipped_policies_play_as_the_closer_look_says():
+def test_the_shipped_policies_play_as_the_pilot_says():
     """Episodes 32 to 287, at the hardest context and with a short pole."""
-    _, policies, look = shipped()
+    _, policies, pilot = shipped()
     system, targets = CartPole(), [-1, 60]
-    rows = system.contexts(target_space(look))[targets]
+    rows = system.contexts(target_space(pilot))[targets]
     said, error = (
-        look[name].values[..., targets] for name in ("performance", "standard_error")
+        pilot[name].values[..., targets] for name in ("performance", "standard_error")
     )
     played = system.returns(policies[[3, 8]], rows, episodes=range(32, 288)).mean(-1)
     # Another processor orders sums differently: an episode on the edge may end else.

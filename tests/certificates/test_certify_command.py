@@ -211,7 +211,7 @@ def cartpole(tmp_path_factory):
 @pytest.mark.slow
 def test_command_plays_a_simulated_cover_again(cartpole):
     arguments = [str(cartpole), "--epsilon", "59", "--time-limit", "20"]
-    more = ["--max-episodes", "256", "--law", "uniform", "--draws", "40"]
+    more = ["--max-episodes", "256", "--distribution", "uniform", "--samples", "40"]
     result = CliRunner().invoke(app, [*arguments, *more, "--format", "json"])
     assert result.exit_code == 0, result.output
     found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
@@ -224,10 +224,10 @@ def test_command_plays_a_simulated_cover_again(cartpole):
     # 59 of 60 steps may be lost: any policy that stands for more than a step serves.
     assert fresh["holds"]
     assert fresh["values"]["confidence"] == 0.999
-    assert found["share of contexts"]["values"]["n_draws"] == 40
+    assert found["share of contexts"]["values"]["n_samples"] == 40
     assert found["share of contexts"]["scope"].startswith("contexts and starts drawn")
     looked = CliRunner().invoke(
-        app, [*arguments, "--look", "2", "16", "--max-episodes", "256"]
+        app, [*arguments, "--pilot", "2", "16", "--max-episodes", "256"]
     )
     assert looked.exit_code == 0, looked.output
     assert "of a shortlist of 2, on 16 other" in " ".join(looked.output.split())
@@ -249,10 +249,10 @@ def test_command_never_calls_a_mean_a_proof():
     assert str(result.exception).count("pole_length = ") == 2
 
 
-def test_command_wants_a_law_for_draws(run):
-    result = CliRunner().invoke(app, [str(run), "--epsilon", "1", "--draws", "10"])
+def test_command_wants_a_distribution_for_samples(run):
+    result = CliRunner().invoke(app, [str(run), "--epsilon", "1", "--samples", "10"])
     assert isinstance(result.exception, TaskspaceError)
-    assert "--law uniform" in str(result.exception)
+    assert "--distribution uniform" in str(result.exception)
 
 
 def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):

@@ -11,10 +11,10 @@ from scipy import stats
 import taskspace as ts
 from taskspace.certificates import (
     BettingTests,
-    Law,
+    Distribution,
     certify,
     check_on_fresh_episodes,
-    law_of,
+    distribution_of,
     served_share,
     share_bound,
 )
@@ -162,7 +162,7 @@ LINE = ts.Points(["x"], [0.0, 1.0])
 QUESTION = ts.Question("floor", epsilon=1.0)
 
 
-@pytest.mark.parametrize("option", [{"draws": 60}, {"until": 0.8}])
+@pytest.mark.parametrize("option", [{"n_samples": 60}, {"target_share": 0.8}])
 @pytest.mark.parametrize("truth", [0.75, 0.79, 0.95])
 def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
     level, wrong = 0.1, 0
@@ -170,14 +170,14 @@ def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
     for seed in range(repeats):
         found = served_share(
             lambda rows, before: rows[:, 0] < truth,
-            law_of("uniform", LINE),
+            distribution_of("uniform", LINE),
             QUESTION,
             confidence=1 - level,
             seed=seed,
             **option,
         )
         wrong += found.bound > truth
-        if found.n_draws > 20_000:  # it would go on for long
+        if found.n_samples > 20_000:  # it would go on for long
             break
     assert wrong <= repeats * level + 3 * np.sqrt(repeats * level)
 
@@ -185,32 +185,36 @@ def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
 def test_draws_until_the_bound_is_high_enough():
     found = served_share(
         lambda rows, before: np.ones(len(rows), bool),
-        law_of("uniform", LINE),
+        distribution_of("uniform", LINE),
         QUESTION,
-        until=0.99,
+        target_share=0.99,
         seed=0,
     )
     assert found.bound > 0.99
-    assert found.n_draws == 757  # half of the level for the first look
+    assert found.n_samples == 757  # half of the level for the first look
     assert found.certificate.holds
     assert found.certificate.kind == "confidence"
     fixed = served_share(
         lambda rows, before: rows[:, 0] < 0.9,
-        law_of("uniform", LINE),
+        distribution_of("uniform", LINE),
         QUESTION,
-        draws=688,
+        n_samples=688,
         seed=0,
     )
-    assert fixed.n_draws == 688
+    assert fixed.n_samples == 688
     assert len(fixed.failures) == fixed.certificate.values["n_failed"] > 30
     assert (fixed.failures[:, 0] >= 0.9).all()
     assert fixed.certificate.values["failing_contexts"][0]["x"] >= 0.9
     assert "At least 8" in fixed.certificate.why
-    for wrong in ({"draws": 0}, {"until": 1.0}, {"draws": 5, "until": 0.5}):
+    for wrong in (
+        {"n_samples": 0},
+        {"target_share": 1.0},
+        {"n_samples": 5, "target_share": 0.5},
+    ):
         with pytest.raises(InvalidInputError):
             served_share(
                 lambda rows, before: rows[:, 0] > 0,
-                law_of("uniform", LINE),
+                distribution_of("uniform", LINE),
                 QUESTION,
                 seed=0,
                 **wrong,
@@ -220,22 +224,22 @@ def test_draws_until_the_bound_is_high_enough():
 def test_laws(tmp_path):
     rng = np.random.default_rng(0)
     space = ts.Grid(a=(1.0, 100.0, 3), b=(2.0, 3.0, 2))
-    even = law_of("uniform", space).sample(4000, rng)
+    even = distribution_of("uniform", space).sample(4000, rng)
     assert even.min(0) == pytest.approx([1, 2], abs=0.1)
     assert np.median(even[:, 0]) == pytest.approx(50, abs=3)
-    log = law_of("loguniform", space).sample(4000, rng)
+    log = distribution_of("loguniform", space).sample(4000, rng)
     assert np.median(log[:, 0]) == pytest.approx(10, rel=0.1)
     file = tmp_path / "contexts.csv"
     file.write_text("b,a\n2.5,7\n2.25,9\n")
-    rows = law_of(file, space).sample(50, rng)
+    rows = distribution_of(file, space).sample(50, rng)
     assert {tuple(r) for r in rows} == {(7.0, 2.5), (9.0, 2.25)}
     with pytest.raises(InvalidInputError, match="neither"):
-        law_of("normal", space)
+        distribution_of("normal", space)
     with pytest.raises(InvalidInputError, match="contexts above 0"):
-        law_of("loguniform", LINE)
+        distribution_of("loguniform", LINE)
     file.write_text("a\n1\n")
     with pytest.raises(InvalidInputError, match="b are missing"):
-        law_of(file, space)
+        distribution_of(file, space)
 
 
 def test_certify_draws_for_exact_systems_and_plain_functions():
@@ -244,12 +248,17 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     study = ts.evaluate(MSD, trainer, space, seed=0)
     question = ts.Question("regret", epsilon=0.5)
     # A slow machine draws all of them too.
-    result = certify(study, question, law="uniform", draws=700, time_limit=30)
+    result = certify(
+        study, question, distribution="uniform", n_samples=700, time_limit=30
+    )
     share = result.share
     assert share.bound > 0.99  # the continuum is covered for certain here
     assert share.certificate.values["n_failed"] == 0
     few = certify(
-        study, ts.Question("regret", epsilon=0.05), law="loguniform", time_limit=4
+        study,
+        ts.Question("regret", epsilon=0.05),
+        distribution="loguniform",
+        time_limit=4,
     )
     assert few.share.bound < 0.99
     assert not few["share of contexts"].holds
@@ -265,8 +274,8 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     found = certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=0.6),
-        law="uniform",
-        draws=700,
+        distribution="uniform",
+        n_samples=700,
         time_limit=4,
     )
     values = found["share of contexts"].values
@@ -475,9 +484,15 @@ def test_the_winners_curse_is_shown_and_removed():
 
 
 def test_a_law_of_ones_own():
-    law = Law("from a triangle", ("x",), lambda n, rng: rng.triangular(0, 0, 1, (n, 1)))
+    distribution = Distribution(
+        "from a triangle", ("x",), lambda n, rng: rng.triangular(0, 0, 1, (n, 1))
+    )
     found = served_share(
-        lambda rows, before: rows[:, 0] < 0.9, law, QUESTION, draws=1000, seed=0
+        lambda rows, before: rows[:, 0] < 0.9,
+        distribution,
+        QUESTION,
+        n_samples=1000,
+        seed=0,
     )
     assert 0.97 < found.bound < 0.99
     assert "drawn from a triangle" in found.certificate.why

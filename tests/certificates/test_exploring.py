@@ -1,4 +1,4 @@
-"""A closer look before a cover is chosen: sources, episodes, and the cover."""
+"""A pilot before a cover is chosen: sources, episodes, and the cover."""
 
 from itertools import combinations
 
@@ -66,7 +66,7 @@ def test_the_least_assignment_is_that_of_brute_force(seed, n_sources, n_targets)
     assert (left == losses[np.unique(found)].min(0)).all()
 
 
-def test_a_closer_look_plays_other_episodes(monkeypatch):
+def test_a_pilot_plays_other_episodes(monkeypatch):
     seen = []
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     original = Lottery.returns
@@ -97,7 +97,7 @@ def test_a_closer_look_plays_other_episodes(monkeypatch):
     np.testing.assert_allclose(found.table["home_performance"], home)
 
 
-def test_a_closer_look_ends_in_time_and_before_what_judges():
+def test_a_pilot_ends_in_time_and_before_what_judges():
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     short = explore(table, FLOOR, system, policies, n_sources=3, time_limit=0.0)
     assert len(short.sources) == short.table.sizes["source"] == 1
@@ -106,7 +106,7 @@ def test_a_closer_look_ends_in_time_and_before_what_judges():
             explore(table, FLOOR, system, policies, n_episodes=n)
 
 
-def certified(look, seed):
+def certified(pilot, seed):
     # One source of mean 0.99 among thirty of mean 0.82, on four episodes each.
     gains = np.append(0.18 + 1e-6 * np.arange(30), 0.01)
     system, policies, table = lottery(
@@ -116,31 +116,31 @@ def certified(look, seed):
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.93),
         max_episodes=512,
-        look=look,
+        pilot=pilot,
         time_limit=20,
     )["fresh episodes"]
 
 
-def test_a_closer_look_finds_what_the_table_could_not():
+def test_a_pilot_finds_what_the_table_could_not():
     """On four episodes a third of the bad sources look as good as the good one."""
-    with_look = [certified((31, 256), seed) for seed in range(3)]
-    assert [found.values["n_certified"] for found in with_look] == [3, 3, 3]
-    assert [found.values["sources"] for found in with_look] == [[30]] * 3
-    assert with_look[0].values["shortlist"] == list(range(31))
-    assert with_look[0].values["source_contexts"] == [{"x": 0.01}]
-    assert "of a shortlist of 31, on 256 other episodes" in with_look[0].why
+    with_pilot = [certified((31, 256), seed) for seed in range(3)]
+    assert [found.values["n_certified"] for found in with_pilot] == [3, 3, 3]
+    assert [found.values["sources"] for found in with_pilot] == [[30]] * 3
+    assert with_pilot[0].values["shortlist"] == list(range(31))
+    assert with_pilot[0].values["source_contexts"] == [{"x": 0.01}]
+    assert "of a shortlist of 31, on 256 other episodes" in with_pilot[0].why
     without = [certified(None, seed) for seed in range(3)]
     assert sum(found.values["n_certified"] for found in without) < 9
     assert all("shortlist" not in found.values for found in without)
 
 
 def test_sources_are_numbered_as_in_the_whole_table():
-    """The assignment after a closer look is one of the table's own rows."""
+    """The assignment after a pilot is one of the table's own rows."""
     system, policies, table = lottery([0.5, 0.0, 0.5], [0.0, 0.05])
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        look=(1, 64),
+        pilot=(1, 64),
         time_limit=20,
     )
     assert result.fresh.assignment.tolist() == [1, 1]

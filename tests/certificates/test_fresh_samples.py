@@ -10,11 +10,11 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import (
-    Law,
+    Distribution,
     certify,
     check_on_fresh_episodes,
+    distribution_of,
     explore,
-    law_of,
     served_share,
     share_bound,
 )
@@ -104,8 +104,8 @@ def test_failing_contexts_that_become_targets_do_not_flatter_the_share():
         share = certify(
             ts.Study.of(table, system=system, policies=policies),
             ts.Question("floor", epsilon=-1.0),
-            law="uniform",
-            draws=688,
+            distribution="uniform",
+            n_samples=688,
         ).share
         assert share.bound < 0.95  # the truth, but for 1e-5
         found.append({*share.failures[:, 0]})
@@ -216,32 +216,32 @@ def test_whatever_is_judged_has_episodes_of_its_own(monkeypatch):
     assert sets[0] < judged(monkeypatch, max_episodes=512, confidence=1 - 1e-12)
 
 
-def test_the_look_the_judges_and_the_draws_never_meet(monkeypatch):
+def test_the_pilot_the_judges_and_the_draws_never_meet(monkeypatch):
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     seen = played_by(system, monkeypatch)
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        look=(2, 64),
-        law="uniform",
-        draws=50,
+        pilot=(2, 64),
+        distribution="uniform",
+        n_samples=50,
         time_limit=20,
     )
     assert {e for e in seen if e < FIRST_FRESH} == set(range(16, 80))
     fresh = [e for e in seen if e >= FIRST_FRESH]
     assert max(fresh) < FIRST_TRAINING
-    assert result.share.n_draws == 50
+    assert result.share.n_samples == 50
     drawn = fresh[-50:]
     assert len(set(drawn)) == 50
     assert not set(drawn) & set(fresh[:-50])
-    # A look at what was looked at goes on behind it.
+    # A pilot of what a pilot played goes on behind it.
     first = explore(table, FLOOR, system, policies, n_sources=2, n_episodes=40)
     seen.clear()
     explore(first.table, FLOOR, system, policies[first.sources], n_episodes=40)
     assert set(seen) == set(range(56, 96))
 
 
-def drawn_contexts(monkeypatch, law, question=QUESTION, end=2.0):
+def drawn_contexts(monkeypatch, distribution, question=QUESTION, end=2.0):
     """What `certify` draws, for a function of one axis."""
     system = FunctionSystem(lambda x, policy: -x["x"], [ContextAxis("x", 0.0)])
     targets, policies = ts.Points(["x"], [0.0, end]), PythonPolicies([0.5])
@@ -259,8 +259,8 @@ def drawn_contexts(monkeypatch, law, question=QUESTION, end=2.0):
         certify(
             ts.Study.of(table, system=system, policies=policies),
             question,
-            law=law,
-            draws=30,
+            distribution=distribution,
+            n_samples=30,
             time_limit=5,
         )
     return rows
@@ -279,9 +279,9 @@ def test_draws_depend_on_what_is_judged(monkeypatch, tmp_path):
     one = drawn_contexts(monkeypatch, file)
     file.write_text("x\n" + "\n".join(map(str, range(999, -1, -1))))
     assert drawn_contexts(monkeypatch, file) != [999 - x for x in one]
-    # A law of one's own is code: its draws are new every time, unless it says what
-    # tells it from others.
-    own = Law("from 0 to 1", ("x",), lambda n, rng: rng.random((n, 1)))
+    # A distribution of one's own is code: its draws are new every time, unless it
+    # says what tells it from others.
+    own = Distribution("from 0 to 1", ("x",), lambda n, rng: rng.random((n, 1)))
     assert drawn_contexts(monkeypatch, own) != drawn_contexts(monkeypatch, own)
     told = replace(own, contents="from 0 to 1")
     assert drawn_contexts(monkeypatch, told) == drawn_contexts(monkeypatch, told)
@@ -361,7 +361,7 @@ def wrong_bounds(**options):
         Shares of repetitions in which the bound of `served_share` is too high, and
         that of all the draws that time allowed, each at the full level.
     """
-    law, wrong = law_of("uniform", LINE), np.zeros(2)
+    distribution, wrong = distribution_of("uniform", LINE), np.zeros(2)
     for seed in range(REPEATS):
         careless = [0.0]
         n_served = [0]
@@ -374,16 +374,22 @@ def wrong_bounds(**options):
             return served
 
         found = served_share(
-            play, law, QUESTION, confidence=0.9, seed=seed, time_limit=0.5, **options
+            play,
+            distribution,
+            QUESTION,
+            confidence=0.9,
+            seed=seed,
+            time_limit=0.5,
+            **options,
         )
         wrong += [found.bound > TRUTH, careless[0] > TRUTH]
     return wrong / REPEATS
 
 
-@pytest.mark.parametrize("option", [{"draws": 2048}, {"until": 0.995}])
+@pytest.mark.parametrize("option", [{"n_samples": 2048}, {"target_share": 0.995}])
 def test_the_level_holds_whatever_the_clock_depends_on(monkeypatch, option):
     monkeypatch.setattr(chance, "Clock", FakeClock)
-    monkeypatch.setattr(chance, "MAX_DRAWS", 4096)
+    monkeypatch.setattr(chance, "MAX_SAMPLES", 4096)
     found, careless = wrong_bounds(**option)
     noise = 3 * np.sqrt(0.1 * 0.9 / REPEATS)
     assert found < 0.1 + noise
@@ -393,25 +399,25 @@ def test_the_level_holds_whatever_the_clock_depends_on(monkeypatch, option):
 
 def test_looks_are_at_numbers_chosen_before(monkeypatch):
     monkeypatch.setattr(chance, "Clock", FakeClock)
-    law = law_of("uniform", LINE)
+    distribution = distribution_of("uniform", LINE)
 
     def play(rows, before):
         FakeClock.now += 1e-3 * len(rows)
         return np.ones(len(rows), bool)
 
-    options = {"confidence": 0.999, "draws": 2048, "seed": 0}
-    whole = served_share(play, law, QUESTION, **options)
+    options = {"confidence": 0.999, "n_samples": 2048, "seed": 0}
+    whole = served_share(play, distribution, QUESTION, **options)
     assert whole.bound == share_bound(2048, 2048, 0.999)
-    ample = served_share(play, law, QUESTION, time_limit=1e3, **options)
+    ample = served_share(play, distribution, QUESTION, time_limit=1e3, **options)
     assert ample.bound == pytest.approx(share_bound(2048, 2048, 1 - 9e-4), rel=1e-12)
     # Time for 1,280 draws: the look at 1,024, which has a twentieth of the level.
-    short = served_share(play, law, QUESTION, time_limit=1.2, **options)
-    assert short.n_draws == 1280
+    short = served_share(play, distribution, QUESTION, time_limit=1.2, **options)
+    assert short.n_samples == 1280
     assert short.bound == pytest.approx(share_bound(1024, 1024, 1 - 5e-5), rel=1e-12)
     values = short.certificate.values
-    assert (values["n_draws"], values["look_draws"]) == (1280, 1024)
+    assert (values["n_samples"], values["look_samples"]) == (1280, 1024)
     assert "1,024 draws, none failed; 1,280 were drawn in all" in short.certificate.why
-    none = served_share(play, law, QUESTION, time_limit=0.0, **options)
+    none = served_share(play, distribution, QUESTION, time_limit=0.0, **options)
     assert none.certificate.kind == "vacuous"
     assert none.certificate.why.startswith("No bound on the share of contexts")
     for looks in (chance._looks_before(2048, 0.1), chance._looks_until(0.99, 0.1)):

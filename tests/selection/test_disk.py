@@ -6,13 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.errors import DamagedFileError, RunStoreError
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace._util.files import read_sealed, write_sealed
+from taskspace.errors import DamagedFileError, RunStoreError, UnknownNameError
+from taskspace.runs import (
+    Experiment,
+    RunStore,
+    load_experiment,
+    run_experiment,
+    run_selection,
+)
 from taskspace.runs.selection import do_selected
 
 TOML = """
@@ -35,7 +43,7 @@ methods = ["greedy"]
 n_repeats = 2
 [select]
 selector = "SELECTOR"
-n_at_once = 2
+n_parallel = 2
 """
 
 
@@ -197,6 +205,37 @@ def test_a_journal_that_was_lost_with_its_experiment_is_refused(tmp_path):
     with pytest.raises(RunStoreError, match="another directory"):
         run_selection(experiment(), path)
     assert files(path) == before
+
+
+def test_a_selection_of_former_names_opens_and_goes_on(tmp_path):
+    """Keys of `[select]` as they were called before, in the files that hold them."""
+    path, more = tmp_path / "run", "evaluate_uncovered_only = true\nreference = 0.0\n"
+    asked = experiment("farthest", f"{more}budget = 5\n")
+    run_selection(replace(asked, select=replace(asked.select, budget=3)), path)
+    former = {
+        "n_parallel": "n_at_once",
+        "evaluate_uncovered_only": "sparing",
+        "reference": "limit",
+    }
+    toml = (path / "selection.toml").read_text()
+    record = read_sealed(path / "selection.json")
+    for name, old in former.items():
+        assert f"\n{name} = " in toml
+        toml = toml.replace(f"\n{name} = ", f"\n{old} = ")
+        record["asked"]["select"][old] = record["asked"]["select"].pop(name)
+    (path / "selection.toml").write_text(toml)
+    write_sealed(path / "selection.json", record)
+    stored = load_experiment(str(path / "selection.toml"))
+    assert stored.select == replace(asked.select, budget=3)
+    assert ts.open(path).table.sizes["source"] == 3
+    on = run_selection(asked, path)
+    whole = run_selection(asked, tmp_path / "whole")
+    assert on.result.trainings == whole.result.trainings == 5
+    assert planned(path) == planned(tmp_path / "whole")
+    # A file of one's own is of today: a former name is unknown there.
+    (tmp_path / "own.toml").write_text(toml)
+    with pytest.raises(UnknownNameError, match="n_at_once"):
+        load_experiment(str(tmp_path / "own.toml"))
 
 
 def test_another_selection_is_refused_and_a_larger_budget_goes_on(tmp_path):

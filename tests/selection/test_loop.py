@@ -71,10 +71,10 @@ def test_a_selector_cannot_talk_its_way_to_covered():
 
 
 @pytest.mark.parametrize("budget", [0, 1, 2, 3])
-@pytest.mark.parametrize("n_at_once", [1, 4])
-def test_the_budget_of_trainings_is_kept_to_the_unit(budget, n_at_once):
+@pytest.mark.parametrize("n_parallel", [1, 4])
+def test_the_budget_of_trainings_is_kept_to_the_unit(budget, n_parallel):
     result = ts.select(
-        Line(), Copy(), LINE, QUESTION, seed=0, budget=budget, n_at_once=n_at_once
+        Line(), Copy(), LINE, QUESTION, seed=0, budget=budget, n_parallel=n_parallel
     )
     assert result.trainings == budget
     assert result.stop_reason == "budget of trainings spent"
@@ -92,7 +92,7 @@ def test_the_budget_of_steps_is_never_exceeded(tells):
             QUESTION,
             seed=0,
             budget=Budget(environment_steps=room),
-            n_at_once=2,
+            n_parallel=2,
         )
         assert (result.trainings, result.environment_steps) == (fits, 100 * fits)
         assert result.stop_reason == "budget of environment steps spent"
@@ -146,8 +146,8 @@ class Late(Line):
 
 
 @pytest.mark.parametrize("name", ["farthest", "coverage", "uncovered"])
-@pytest.mark.parametrize("n_at_once", [1, 5])
-def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_at_once):
+@pytest.mark.parametrize("n_parallel", [1, 5])
+def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_parallel):
     """Against the best seen, one policy covers all until a better one is trained."""
     question = ts.Question("regret", epsilon=1.0)
     result = ts.select(
@@ -158,7 +158,7 @@ def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_at_once):
         seed=0,
         selector=name,
         patience=20,
-        n_at_once=n_at_once,
+        n_parallel=n_parallel,
     )
     assert result.reference == "best of the table"
     losses = question.losses(result.table).values
@@ -170,11 +170,11 @@ def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_at_once):
     assert result.history[0]["coverage"] == 1 / 21
     assert result.history[0]["against_seen"] == 1.0
     assert result.history[-1]["coverage"] == 1.0
-    # A stated limit does not move: the policies of the others never count.
+    # A stated reference does not move: the policies of the others never count.
     stated = ts.select(
-        Late(), Copy(), LINE, question, seed=0, selector=name, limit=10.0
+        Late(), Copy(), LINE, question, seed=0, selector=name, reference=10.0
     )
-    assert stated.reference == "stated limit"
+    assert stated.reference == "stated reference"
     assert [20.0] in sequence(stated)
     assert stated.coverage == 1.0
 
@@ -198,7 +198,7 @@ def test_workers_do_not_change_the_sequence(name):
             time.sleep(0.02 if contexts[0, 0] < 5 else 0.0)
             return Copy.train(self, system, contexts, seed=seed)
 
-    kwargs = {"seed": 0, "selector": name, "n_at_once": 3}
+    kwargs = {"seed": 0, "selector": name, "n_parallel": 3}
     here = ts.select(Line(2), Slow(), PLANE, QUESTION, **kwargs)
     with ThreadPoolExecutor(3) as pool:
         there = ts.select(Line(2), Slow(), PLANE, QUESTION, executor=pool, **kwargs)
@@ -217,7 +217,7 @@ def test_workers_do_not_change_the_sequence(name):
 
 
 def test_processes_give_the_same_sequence():
-    kwargs = {"seed": 0, "selector": "coverage", "n_at_once": 2}
+    kwargs = {"seed": 0, "selector": "coverage", "n_parallel": 2}
     here = ts.select(Line(2), Copy(), PLANE, QUESTION, **kwargs)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn) as pool:
@@ -227,7 +227,7 @@ def test_processes_give_the_same_sequence():
 
 def test_proposals_know_of_each_other():
     together = ts.select(
-        Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage", n_at_once=4
+        Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage", n_parallel=4
     )
     alone = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage")
     assert together.trainings <= alone.trainings + 3
@@ -282,10 +282,16 @@ def test_the_best_policy_needs_no_more_trainings_than_the_worst():
     assert found["best"] <= found["worst"]
 
 
-def test_sparing_evaluates_less_and_never_predicts():
+def test_evaluating_uncovered_only_evaluates_less_and_never_predicts():
     whole = ts.select(Line(2), Copy(), PLANE, QUESTION, seed=0, selector="farthest")
     spare = ts.select(
-        Line(2), Copy(), PLANE, QUESTION, seed=0, selector="farthest", sparing=True
+        Line(2),
+        Copy(),
+        PLANE,
+        QUESTION,
+        seed=0,
+        selector="farthest",
+        evaluate_uncovered_only=True,
     )
     assert sequence(whole) == sequence(spare)
     assert spare.evaluations < whole.evaluations
@@ -398,9 +404,9 @@ def test_bad_input_is_refused():
         ({"selector": "covrage"}, UnknownNameError),
         ({"budget": -1}, InvalidInputError),
         ({"budget": 2.5}, InvalidInputError),
-        ({"n_at_once": 0}, InvalidInputError),
+        ({"n_parallel": 0}, InvalidInputError),
         ({"retries": -1}, InvalidInputError),
-        ({"limit": np.inf}, InvalidInputError),
+        ({"reference": np.inf}, InvalidInputError),
     ):
         with pytest.raises(error):
             ts.select(Line(), Copy(), LINE, QUESTION, seed=0, **kwargs)

@@ -79,9 +79,9 @@ def test_a_selection_that_trains_everywhere_has_every_reference(needed):
     assert (result.trainings, result.coverage, result.cover.size) == (101, 1.0, 101)
 
 
-def test_a_stated_limit_makes_coverage_known():
+def test_a_stated_reference_makes_coverage_known():
     result = ts.select(
-        Alone(), Copy(), NODES, QUESTION, seed=0, selector="farthest", limit=1.0
+        Alone(), Copy(), NODES, QUESTION, seed=0, selector="farthest", reference=1.0
     )
     assert (result.trainings, result.coverage) == (101, 1.0)
     assert result.stop_reason == "covered"
@@ -238,7 +238,7 @@ def test_a_selection_on_disk_says_what_is_not_known(tmp_path):
     done = CliRunner().invoke(app, ["select", str(tmp_path / "e.toml"), "--out", out])
     said = " ".join(done.output.split())
     assert "Coverage is unknown" in said
-    assert "select.limit" in said
+    assert "select.reference" in said
     assert "floor" in said
     assert "cover 100 %" not in said
 
@@ -249,8 +249,8 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
         Saved(21, None, 21, (1.0,), (5, 5), (), 5).check(4)
     Saved(21, None, 21, (1.0,), (5, 5), (), 5).check(5)
 
-    def forget(self, limit, kind):
-        self.limit, self.version = self.storage.top(), self.version + 1
+    def forget(self, reference, kind):
+        self.reference, self.version = self.storage.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
     monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")

@@ -101,7 +101,7 @@ def test_a_bound_is_claimed_only_where_it_holds(table):
 
 @dataclass(frozen=True)
 class Short(Line):
-    """No policy comes nearer to the limit than 1."""
+    """No policy comes nearer to the reference than 1."""
 
     id: ClassVar[str] = "short-v1"
 
@@ -112,11 +112,11 @@ class Short(Line):
         return None
 
 
-def test_a_stated_limit_bounds_against_the_limit():
-    """The table's own reference is the best of the table; the limit is 1 above."""
+def test_a_stated_reference_bounds_against_it():
+    """The table's own reference is the best of the table; the stated one is 1 above."""
     whole = ts.evaluate(Short(), Copy(), LINE, seed=0).table
     limited = ts.select(
-        Short(), Copy(), LINE, QUESTION, seed=0, limit=0.0, full_table=whole
+        Short(), Copy(), LINE, QUESTION, seed=0, reference=0.0, full_table=whole
     )
     assert ts.minimum_cover(QUESTION.sets(whole)).size == 5
     assert limited.lower_bound_trainings == 7 <= limited.trainings  # 3 targets each

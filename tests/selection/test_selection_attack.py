@@ -112,8 +112,8 @@ def worlds(draw):
         scores[rng.random(scores.shape) < 0.15] = -np.inf
     options = {
         "selector": draw(st.sampled_from(sorted(SELECTORS))),
-        "n_at_once": draw(st.sampled_from([1, 2, 12])),
-        "sparing": draw(st.booleans()),
+        "n_parallel": draw(st.sampled_from([1, 2, 12])),
+        "evaluate_uncovered_only": draw(st.booleans()),
         "patience": draw(st.integers(1, 3)),
         "deterministic": draw(st.booleans()),
         "budget": draw(st.one_of(st.none(), st.integers(0, 5))),
@@ -162,7 +162,9 @@ def test_covered_is_never_claimed_falsely(world):
         J = result.table["performance"].values
         for place, row in enumerate(rows):
             seen = (J[place] == scores[row]).all(0)
-            if not options["sparing"] or reference_moves(criterion, best):
+            if not options["evaluate_uncovered_only"] or reference_moves(
+                criterion, best
+            ):
                 assert seen.all()
             columns[row] = np.flatnonzero(seen).tolist()
     covered = brute_force(scores, rows, criterion, judge, epsilon, columns, best)
@@ -188,7 +190,7 @@ def test_covered_is_never_claimed_falsely(world):
         assert result.trainings <= options["budget"]
     assert result.environment_steps <= 7 * n_policies * result.trainings
     cells = sum(len(c) for c in columns.values()) * n_policies
-    if not options["sparing"] or np.isfinite(scores).all():
+    if not options["evaluate_uncovered_only"] or np.isfinite(scores).all():
         assert result.evaluations == cells
     # It ends for a reason that holds.
     if result.stop_reason == "every candidate is trained":
@@ -225,9 +227,9 @@ class Late(Told):
     id: ClassVar[str] = "late-v2"
 
 
-@pytest.mark.parametrize("n_at_once", [1, 2, 3, 7])
+@pytest.mark.parametrize("n_parallel", [1, 2, 3, 7])
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_reference_that_moves_while_others_run(n_at_once, deterministic):
+def test_a_reference_that_moves_while_others_run(n_parallel, deterministic):
     """Each source is better than all before it, at every target but its own home."""
     n = 7
     scores = np.zeros((n, 1, n))
@@ -243,7 +245,7 @@ def test_a_reference_that_moves_while_others_run(n_at_once, deterministic):
             question,
             seed=0,
             selector=name,
-            n_at_once=n_at_once,
+            n_parallel=n_parallel,
             deterministic=deterministic,
             patience=2,
         )
@@ -275,8 +277,8 @@ class Broken(Selector):
         return np.array(self.rows)
 
 
-@pytest.mark.parametrize("n_at_once", [1, 3])
-def test_a_selector_that_repeats_itself_does_not_train_forever(n_at_once):
+@pytest.mark.parametrize("n_parallel", [1, 3])
+def test_a_selector_that_repeats_itself_does_not_train_forever(n_parallel):
     scores = -np.abs(np.arange(5)[:, None, None] - np.arange(5)) * 1.0
     result = ts.select(
         Told(scores),
@@ -285,7 +287,7 @@ def test_a_selector_that_repeats_itself_does_not_train_forever(n_at_once):
         ts.Question("floor", epsilon=1.0),
         seed=0,
         selector=Stubborn(line(5)),
-        n_at_once=n_at_once,
+        n_parallel=n_parallel,
     )
     assert result.trainings == 1
     assert result.unserved.tolist() == [0, 4]
@@ -330,7 +332,7 @@ def test_when_every_training_fails(name, retries):
         seed=0,
         selector=name,
         retries=retries,
-        n_at_once=2,
+        n_parallel=2,
     )
     assert result.coverage == 0.0
     assert result.table is None
@@ -342,8 +344,8 @@ def test_when_every_training_fails(name, retries):
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-@pytest.mark.parametrize("n_at_once", [1, 9])
-def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_at_once):
+@pytest.mark.parametrize("n_parallel", [1, 9])
+def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_parallel):
     scores = np.zeros((1, 1, 1))
     one = line(1)
     for epsilon, reason in ((0.0, "covered"), (-1.0, None)):
@@ -356,7 +358,7 @@ def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_at_on
             ts.Question("floor", epsilon=0.0),
             seed=0,
             selector=name,
-            n_at_once=n_at_once,
+            n_parallel=n_parallel,
         )
         assert result.trainings == 1
         assert (result.stop_reason == "covered") == (reason == "covered")
@@ -374,14 +376,14 @@ def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_at_on
             seed=0,
             targets=targets,
             selector="farthest" if name == "interpolated" else name,
-            n_at_once=n_at_once,
+            n_parallel=n_parallel,
         )
         assert result.unserved.tolist() == left
 
 
-@pytest.mark.parametrize("n_at_once", [1, 2, 5])
+@pytest.mark.parametrize("n_parallel", [1, 2, 5])
 @pytest.mark.parametrize("room", [0, 6, 7, 13, 14, 15, 34, 35])
-def test_steps_are_kept_to_the_unit(room, n_at_once):
+def test_steps_are_kept_to_the_unit(room, n_parallel):
     """Seven steps a training; J serves nothing, so the budget alone ends it."""
     n = 9
     result = ts.select(
@@ -392,7 +394,7 @@ def test_steps_are_kept_to_the_unit(room, n_at_once):
         seed=0,
         selector="random",
         budget=Budget(environment_steps=room),
-        n_at_once=n_at_once,
+        n_parallel=n_parallel,
         patience=50,
     )
     assert result.environment_steps == room // 7 * 7
@@ -420,7 +422,7 @@ def test_the_clock_stops_it_between_trainings(monkeypatch):
     assert 1 <= result.trainings <= 5
 
 
-def test_sparing_claims_only_what_it_evaluated():
+def test_evaluating_uncovered_only_claims_only_what_it_evaluated():
     """A policy that would serve everything counts only where it was tried."""
     n = 6
     scores = np.full((n, 1, n), -10.0)
@@ -451,7 +453,7 @@ def test_sparing_claims_only_what_it_evaluated():
         question,
         seed=0,
         selector=InOrder(line(n)),
-        sparing=True,
+        evaluate_uncovered_only=True,
     )
     assert result.coverage == 1.0
     tried = {}

@@ -45,8 +45,8 @@ from taskspace.certificates.sampled.episodes import (
 from taskspace.certificates.sampled.pilot import Explored as Explored
 from taskspace.certificates.sampled.pilot import explore as explore
 from taskspace.certificates.sampled.pilot import least_assignment as least_assignment
-from taskspace.certificates.sampled.share import Law as Law
-from taskspace.certificates.sampled.share import law_of as law_of
+from taskspace.certificates.sampled.share import Distribution as Distribution
+from taskspace.certificates.sampled.share import distribution_of as distribution_of
 from taskspace.certificates.sampled.share import served_share as served_share
 from taskspace.certificates.statements.base import Bound as Bound
 from taskspace.certificates.statements.base import Certificate as Certificate

@@ -31,7 +31,7 @@ from taskspace.certificates.sampled.betting import check_confidence
 from taskspace.certificates.sampled.certify import certify_fresh, certify_share
 from taskspace.certificates.sampled.episodes import FreshCheck
 from taskspace.certificates.sampled.share import (
-    Law,
+    Distribution,
     ShareCheck,
 )
 from taskspace.certificates.setting import (
@@ -84,7 +84,7 @@ class CertifyResult:
         continuum: a cover of the whole box, if the system has bounds over boxes.
         fresh: what fresh episodes say of the cover, if the system is played in
             episodes.
-        share: what draws from a law say, if one was given.
+        share: what draws from a distribution say, if one was given.
         seconds: wall-clock time.
     """
 
@@ -115,10 +115,10 @@ def certify(
     enclosure: Enclosure | None = None,
     confidence: float = 0.999,
     max_episodes: int = 4096,
-    look: tuple[int, int] | None = None,
-    law: str | Path | Law | None = None,
-    draws: int | None = None,
-    until: float | None = None,
+    pilot: tuple[int, int] | None = None,
+    distribution: str | Path | Distribution | None = None,
+    n_samples: int | None = None,
+    target_share: float | None = None,
     selection: ArrayLike | None = None,
     time_limit: float = 20.0,
     seed: int = 0,
@@ -143,13 +143,13 @@ def certify(
         confidence: of statements from fresh episodes and from draws.
         max_episodes: fresh episodes for each source that is tried at a target, where
             the system is played in episodes.
-        look: sources and episodes of a closer look, e.g. `(16, 256)`: so many sources
-            are played again in so many other episodes, and the cover that fresh
-            episodes judge is chosen on these. For tables that are noisier than ε.
-        law: draw contexts from it and bound the share that is served: `"uniform"`,
-            `"loguniform"`, a CSV file, or a `Law`.
-        draws: how many contexts to draw.
-        until: draw until the bound on the share is above this; 0.99 by default.
+        pilot: sources and episodes of a pilot, e.g. `(16, 256)`: so many sources are
+            played again in so many other episodes, and the cover that fresh episodes
+            judge is chosen on these. For tables that are noisier than ε.
+        distribution: draw contexts from it and bound the share that is served:
+            `"uniform"`, `"loguniform"`, a CSV file, or a `Distribution`.
+        n_samples: how many contexts to draw.
+        target_share: draw until the bound on the share is above this; 0.99 by default.
         selection: numbers of the sources to certify; by default they are searched
             for, as few as possible.
         time_limit: seconds for all of it; compiling the kernels, once per
@@ -214,16 +214,22 @@ def certify(
     fresh, share = None, None
     if isinstance(setting.system, EpisodicSystem) and setting.policies is not None:
         tell(6, "fresh episodes")
-        limit = clock.left if law is None else 0.6 * clock.left
+        limit = clock.left if distribution is None else 0.6 * clock.left
         fresh, again = certify_fresh(
-            setting, cover, confidence, max_episodes, look, limit, progress
+            setting, cover, confidence, max_episodes, pilot, limit, progress
         )
         found.append(again)
-    if law is not None:
+    if distribution is not None:
         tell(7, "draws")
         assignment = cover.assignment if fresh is None else fresh.assignment
         share, drawn = certify_share(
-            setting, assignment, continuum, law, confidence, draws, until
+            setting,
+            assignment,
+            continuum,
+            distribution,
+            confidence,
+            n_samples,
+            target_share,
         )
         found.append(drawn)
     tell(N_STEPS, "")

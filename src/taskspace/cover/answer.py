@@ -55,8 +55,8 @@ def no_reference_words(n_targets: int) -> str:
     """
     some = "1 target has" if n_targets == 1 else f"{n_targets:,} targets have"
     return (
-        f"{some} no reference: no policy was trained there, no optimum is known and no "
-        "limit stated. Whether they are served is not known."
+        f"{some} no reference: no policy was trained there, no optimum is known and "
+        "none is stated. Whether they are served is not known."
     )
 
 

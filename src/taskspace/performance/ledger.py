@@ -38,6 +38,7 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import MEASURES, System
 
 __all__ = [
+    "STATED",
     "STATES",
     "TRAINED",
     "Ledger",
@@ -65,6 +66,9 @@ WORKING = ("ok", "not solved")
 BEST_OF_TABLE = "best of the table"
 """What regret is against where nothing better is known."""
 
+STATED = "stated reference"
+"""What regret is against where a person says what is possible."""
+
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made."""
 
@@ -81,8 +85,8 @@ class Ledger:
         targets: the targets, as the table will show them.
         storage: where it is written; in memory if left out.
         notes: attributes of the table, beside those the ledger knows itself.
-        limit: a stated limit of performance at each target, which regret is against;
-            NaN at targets for which none is stated.
+        reference: the best performance at each target, as stated, which regret is
+            against; NaN at targets for which none is stated.
         candidates: the contexts that could be trained, where sources are chosen from
             them one after the other; None where all sources are planned at once.
     """
@@ -95,11 +99,11 @@ class Ledger:
         *,
         storage: Storage | None = None,
         notes: dict[str, Any] | None = None,
-        limit: NDArray[np.float64] | None = None,
+        reference: NDArray[np.float64] | None = None,
         candidates: Space | None = None,
     ):
         self.task, self.target_space, self.candidates = task, targets, candidates
-        self.limit, self._limit_kind = limit, "stated limit"
+        self.reference, self._reference_kind = reference, STATED
         self._sources: Space | None = None
         self._contexts = np.empty((0, len(task.system.axes)))
         self._seeds: list[int | None] = []
@@ -260,15 +264,15 @@ class Ledger:
                     found[rows.start + place] = _state(scores, solved_return)
         return found
 
-    def state_reference(self, limit: NDArray[np.float64], kind: str) -> None:
+    def state_reference(self, reference: NDArray[np.float64], kind: str) -> None:
         """Judge all targets by a reference that is stated later.
 
         Args:
-            limit: a reference at each target, NaN where none is stated.
+            reference: of each target, NaN where none is stated.
             kind: where it comes from.
         """
         self.version += 1
-        self.limit, self._limit_kind = limit, kind
+        self.reference, self._reference_kind = reference, kind
 
     def best_seen(self) -> tuple[NDArray[np.float64], str]:
         """A stated reference, else the best policy seen so far, at each target.
@@ -276,8 +280,8 @@ class Ledger:
         Against the best policy seen a single one loses nothing. So this is for
         choosing what to train next, and `best_known` for what is said of it.
         """
-        if self.limit is not None:
-            return np.fmax(self.limit, self.storage.top()), self._limit_kind
+        if self.reference is not None:
+            return np.fmax(self.reference, self.storage.top()), self._reference_kind
         return _reference(self._optimum, self.storage.top())
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
@@ -295,7 +299,7 @@ class Ledger:
         target's own context failed. While sources are chosen from candidates, also
         where no training was tried yet.
         """
-        stated = self._optimum if self.limit is None else self.limit
+        stated = self._optimum if self.reference is None else self.reference
         lacking = np.ones(len(self.task.targets), bool)
         if stated is not None:
             lacking = np.isnan(stated)

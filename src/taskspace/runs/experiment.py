@@ -27,7 +27,7 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
-from taskspace.runs.select_spec import SelectSpec
+from taskspace.runs.select_spec import SelectSpec, rename_former_keys
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
@@ -232,14 +232,15 @@ class Experiment:
     def from_toml(
         cls, text: str, *, origin: str = "the experiment", code: Code | None = None
     ) -> "Experiment":
-        """Read an experiment.
+        """Read an experiment back that was stored.
 
         Args:
-            text: TOML.
+            text: TOML, as `to_toml` writes it, or wrote it under former names.
             origin: what to call it in messages.
             code: what it may import.
         """
-        return cls.from_dict(parse_toml(text, origin), code=code)
+        values = rename_former_keys(parse_toml(text, origin))
+        return cls.from_dict(values, code=code)
 
     @classmethod
     def from_dict(
@@ -314,7 +315,7 @@ def load_experiment(
         trust: import what an experiment in a run directory names.
     """
     path = Path(name)
-    code = Code()
+    code, own = Code(), True
     if path.suffix == ".toml" or path.is_file():
         try:
             text = path.read_text()
@@ -328,6 +329,8 @@ def load_experiment(
     else:
         raise UnknownNameError("experiment", name, builtin_experiments())
     values = parse_toml(text, str(name))
+    if not own:
+        values = rename_former_keys(values)
     for override in overrides:
         _override(values, override)
     return Experiment.from_dict(values, code=code).checked()

@@ -22,6 +22,7 @@ from taskspace._util.files import (
 )
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.ledger import (
+    STATED,
     TRAINED,
     Ledger,
     Rows,
@@ -370,8 +371,8 @@ class SelectionJournal:
             return self.ledger.best_known()
         # Nothing is restored yet: targets without a known optimum wait for it.
         system, top = self.ledger.task.system, self._store.top()
-        if self.ledger.limit is not None:
-            return np.fmax(self.ledger.limit, top), "stated limit"
+        if self.ledger.reference is not None:
+            return np.fmax(self.ledger.reference, top), STATED
         reference, kind = best_known(system, self.ledger.task.targets, top)
         return np.where(self.ledger.without_reference, np.nan, reference), kind
 

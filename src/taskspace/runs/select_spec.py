@@ -1,11 +1,19 @@
 """The `[select]` table of an experiment."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 
-__all__ = ["SelectSpec"]
+__all__ = ["SelectSpec", "rename_former_keys"]
+
+FORMER_KEYS = {
+    "n_at_once": "n_parallel",
+    "sparing": "evaluate_uncovered_only",
+    "limit": "reference",
+}
+"""What keys of `[select]` were called in files that are there already."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +27,12 @@ class SelectSpec:
         budget: trainings, at most.
         environment_steps: simulated steps of all trainings, at most.
         hours: wall-clock time, at most.
-        n_at_once: trainings under way at a time.
+        n_parallel: trainings under way at a time.
         deterministic: heed results in the order of proposals.
         retries: trainings with another seed after one that is bad at home.
         patience: trainings in vain after which no candidate is expected to help.
-        sparing: evaluate a new policy only where nothing serves yet.
-        limit: a stated limit of performance that regret is against.
+        evaluate_uncovered_only: evaluate a new policy only where nothing serves yet.
+        reference: the best performance there is, as stated, that regret is against.
     """
 
     selector: str = "coverage"
@@ -32,12 +40,12 @@ class SelectSpec:
     budget: int | None = None
     environment_steps: int | None = None
     hours: float | None = None
-    n_at_once: int = 1
+    n_parallel: int = 1
     deterministic: bool = True
     retries: int = 0
     patience: int | None = None
-    sparing: bool = False
-    limit: float | None = None
+    evaluate_uncovered_only: bool = False
+    reference: float | None = None
 
     def __post_init__(self):
         from taskspace.selection import SELECTORS, Budget, Options
@@ -56,21 +64,35 @@ class SelectSpec:
             )
         Budget(self.budget, self.environment_steps, self.hours)
         patience = 1 if self.patience is None else self.patience
-        Options(n_at_once=self.n_at_once, retries=self.retries, patience=patience)
-        for name in ("deterministic", "sparing"):
+        Options(n_parallel=self.n_parallel, retries=self.retries, patience=patience)
+        for name in ("deterministic", "evaluate_uncovered_only"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(
                     f"select.{name} must be true or false, but got "
                     f"{getattr(self, name)!r}."
                 )
-        if self.limit is not None and (
-            isinstance(self.limit, bool) or not isinstance(self.limit, int | float)
+        if self.reference is not None and (
+            isinstance(self.reference, bool)
+            or not isinstance(self.reference, int | float)
         ):
             raise InvalidInputError(
-                f"select.limit must be a number, but got {self.limit!r}."
+                f"select.reference must be a number, but got {self.reference!r}."
             )
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, as plain values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a stored file, with the keys of `[select]` as they are called today.
+
+    Args:
+        values: of an experiment, or of what a selection was asked.
+    """
+    spec = values.get("select")
+    if not isinstance(spec, Mapping):
+        return dict(values)
+    renamed = {FORMER_KEYS.get(key, key): value for key, value in spec.items()}
+    return {**values, "select": renamed}

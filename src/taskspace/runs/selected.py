@@ -12,6 +12,7 @@ from taskspace._util.files import read_sealed
 from taskspace._util.typed import fits
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.questions import Question
+from taskspace.runs.select_spec import rename_former_keys
 
 __all__ = ["is_selection", "read_selection", "stored_kinds"]
 
@@ -65,7 +66,7 @@ def read_selection(path: Path) -> dict[str, Any]:
             f"{file} is not the journal of a selection: what was asked cannot be read "
             f"({error!r})."
         ) from error
-    return record
+    return record | {"asked": rename_former_keys(record["asked"])}
 
 
 def stored_kinds(path: Path) -> list[str]:

@@ -92,23 +92,23 @@ def run_selection(
             targets,
             question,
             seed=experiment.seed,
-            limit=spec.limit,
+            reference=spec.reference,
         )
         journal = SelectionJournal(out, experiment, question, ledger, space)
         options = Options(
             budget=Budget(spec.budget, spec.environment_steps, spec.hours),
-            n_at_once=spec.n_at_once,
+            n_parallel=spec.n_parallel,
             deterministic=spec.deterministic,
             retries=spec.retries,
             patience=spec.patience or 2 * len(space.names) + 1,
-            sparing=spec.sparing,
+            evaluate_uncovered_only=spec.evaluate_uncovered_only,
         )
         anywhere = spec.candidates == BOX
         selector = make_selector(spec.selector, space, experiment.seed, anywhere)
         text, keep = experiment.to_toml(), ledger.task.keep
         if workers is None:
-            n_at_once = 1 if system.fills_processors else spec.n_at_once
-            workers = 0 if n_at_once == 1 else min(n_at_once, os.cpu_count() or 1)
+            n_parallel = 1 if system.fills_processors else spec.n_parallel
+            workers = 0 if n_parallel == 1 else min(n_parallel, os.cpu_count() or 1)
         with engine(workers, scheduler, say) as crew:
 
             def submit(work: Work) -> "Future[Done]":

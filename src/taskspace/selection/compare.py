@@ -223,8 +223,8 @@ def replay(
     where = Candidates(Points(*_sources(table)))
     names = [n for n in ("performance", *sum(REDUCTIONS.values(), ())) if n in table]
     task = replace(ledger.task, keep=tuple(names))
-    limit = table["best_known"].values if "best_known" in table else None
-    past = Ledger(task, None, ledger.target_space, limit=limit)
+    reference = table["best_known"].values if "best_known" in table else None
+    past = Ledger(task, None, ledger.target_space, reference=reference)
     rows: list[int] = []
     began = time.monotonic()
     while len(rows) < n_steps and time.monotonic() - began < seconds:
@@ -280,7 +280,7 @@ def _referred(
     """
     if question.rule.reference != "best known":
         return table, ""
-    stated = ledger.limit
+    stated = ledger.reference
     if stated is None:
         stated = ledger.task.system.optimum(ledger.task.targets)
     assert stated is not None  # else the table's own reference was stated

@@ -41,26 +41,27 @@ class Options:
 
     Args:
         budget: what it may spend.
-        n_at_once: trainings under way at a time.
+        n_parallel: trainings under way at a time.
         deterministic: results are heeded in the order of their proposals, so the
             sequence does not depend on who finishes first.
         retries: trainings with another seed after one that is bad at home.
         patience: trainings without any newly covered target, once every uncovered
             target's own context was tried, after which no candidate is expected to
             help.
-        sparing: evaluate a new policy only at targets that nothing serves yet; where
-            regret is against the best policy seen, everywhere all the same.
+        evaluate_uncovered_only: evaluate a new policy only at targets that nothing
+            serves yet; where regret is against the best policy seen, everywhere all
+            the same.
     """
 
     budget: Budget = field(default_factory=Budget)
-    n_at_once: int = 1
+    n_parallel: int = 1
     deterministic: bool = True
     retries: int = 0
     patience: int = 5
-    sparing: bool = False
+    evaluate_uncovered_only: bool = False
 
     def __post_init__(self):
-        for name, least in (("n_at_once", 1), ("retries", 0), ("patience", 1)):
+        for name, least in (("n_parallel", 1), ("retries", 0), ("patience", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidInputError(
@@ -253,7 +254,7 @@ class Selection:
         """Whether the reference of the loss may still move as rows arrive."""
         if self.question.rule.reference != "best known":
             return False
-        if self.ledger.limit is not None:
+        if self.ledger.reference is not None:
             return False
         task = self.ledger.task
         optimum = task.system.optimum(task.targets)
@@ -288,7 +289,7 @@ class Selection:
 
     def _begin(self, seen: Known) -> str | None:
         """Begin what can be begun; a reason to stop if that is nothing."""
-        free = min(self.options.n_at_once - len(self._running), self._affordable())
+        free = min(self.options.n_parallel - len(self._running), self._affordable())
         if free > 0:
             again = self._to_retry(seen)[:free]
             for context in again:
@@ -333,8 +334,8 @@ class Selection:
     def _plan(self, row: Array, seed: int, seen: Known) -> None:
         number = self.ledger.n_sources
         # Where the reference may move, a new policy matters everywhere.
-        sparing = self.options.sparing and not self.moves
-        columns = np.flatnonzero(~seen.covered) if sparing else None
+        open_only = self.options.evaluate_uncovered_only and not self.moves
+        columns = np.flatnonzero(~seen.covered) if open_only else None
         self._start(Past(row[0], seed, TRAINED, None, columns))
         if self.journal:
             self.journal.began([Past(row[0], seed, TRAINED, None, columns)])

@@ -72,7 +72,7 @@ class SelectResult:
         unserved: numbers of the targets that have a reference, and no source that
             serves them.
         without_reference: numbers of the targets that have no reference: no optimum
-            is known, no limit stated, and no policy trained there.
+            is known, none is stated, and no policy trained there.
         cover: fewest of the sources in the table that serve as much.
         study: what is known of the sources that exist, with their policies; None if
             no training gave any.

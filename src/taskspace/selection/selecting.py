@@ -38,12 +38,12 @@ def select(
     targets: Space | None = None,
     candidates: CandidatesOption = None,
     budget: int | Budget | None = None,
-    n_at_once: int = 1,
+    n_parallel: int = 1,
     deterministic: bool = True,
     retries: int = 0,
     patience: int | None = None,
-    sparing: bool = False,
-    limit: float | NDArray[np.float64] | None = None,
+    evaluate_uncovered_only: bool = False,
+    reference: float | NDArray[np.float64] | None = None,
     full_table: Study | xr.Dataset | None = None,
     executor: Executor | None = None,
     cover_time_limit: float = 30.0,
@@ -65,17 +65,18 @@ def select(
             space, a number of points scattered over the box of `space` in addition to
             it, or `"box"` for any point of the box.
         budget: number of trainings, or a `Budget`; no limit if left out.
-        n_at_once: trainings under way at a time; proposals know of each other.
+        n_parallel: trainings under way at a time; proposals know of each other.
         deterministic: heed results in the order of proposals, so that the sequence
-            depends on `n_at_once` but not on who finishes first.
+            depends on `n_parallel` but not on who finishes first.
         retries: trainings with another seed after one that failed or is bad at home.
         patience: trainings in vain, once every uncovered target was tried at home,
             after which it stops; twice the number of axes plus one if left out.
-        sparing: evaluate a new policy only where nothing serves yet, for dear
-            evaluations.
-        limit: a stated limit of performance, one or one per target, that regret is
-            against. If left out it is the optimum where that is known. Where it is
-            not, a target has a reference only once a policy is trained there.
+        evaluate_uncovered_only: evaluate a new policy only where nothing serves yet,
+            for dear evaluations.
+        reference: the best performance there is, as you state it, one or one per
+            target, which regret is against. If left out it is the optimum where that
+            is known. Where it is not, a target has a reference only once a policy is
+            trained there.
         full_table: the study of all candidates, where it is known: for the lower
             bound, and for what others would have spent. Its best policies are the
             reference of targets that have no other.
@@ -88,7 +89,7 @@ def select(
     anywhere = candidates == BOX
     space = candidate_space(space, candidates, seed)
     ledger = new_selection_ledger(
-        system, trainer, space, tried, question, seed=seed, limit=limit
+        system, trainer, space, tried, question, seed=seed, reference=reference
     )
     if full_table is not None:
         full_table = as_study(full_table).table
@@ -96,11 +97,11 @@ def select(
     chosen = make_selector(selector, space, seed, anywhere)
     options = Options(
         budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
-        n_at_once=n_at_once,
+        n_parallel=n_parallel,
         deterministic=deterministic,
         retries=retries,
         patience=2 * len(space.names) + 1 if patience is None else patience,
-        sparing=sparing,
+        evaluate_uncovered_only=evaluate_uncovered_only,
     )
     selection = Selection(
         ledger,
@@ -148,7 +149,7 @@ def new_selection_ledger(
     question: Question,
     *,
     seed: int,
-    limit: float | NDArray[np.float64] | None = None,
+    reference: float | NDArray[np.float64] | None = None,
 ) -> Ledger:
     """An empty ledger in memory for a selection from candidates.
 
@@ -159,15 +160,16 @@ def new_selection_ledger(
         targets: contexts to cover.
         question: what is asked.
         seed: seed of the trainer.
-        limit: a stated limit of performance, one or one a target.
+        reference: the best performance there is, as stated, one or one per target.
     """
     system.contexts(space)  # a mistake shows before anything is trained
     contexts = system.contexts(targets)
-    if limit is not None:
-        limit = np.broadcast_to(np.asarray(limit, np.float64), (len(contexts),)).copy()
-        if not np.isfinite(limit).all():
+    if reference is not None:
+        stated = np.asarray(reference, np.float64)
+        reference = np.broadcast_to(stated, (len(contexts),)).copy()
+        if not np.isfinite(reference).all():
             raise InvalidInputError(
-                f"A limit of performance must be finite, but got {limit}."
+                f"A stated reference must be finite, but got {reference}."
             )
     # The rows of a cover are few, whatever the number of candidates.
     measures = [question.rule.measure]
@@ -180,7 +182,7 @@ def new_selection_ledger(
         [name for name in measures if name != "performance"],
     )
     task = Task(system, trainer, contexts, seed, keep)
-    return Ledger(task, None, targets, limit=limit, candidates=space)
+    return Ledger(task, None, targets, reference=reference, candidates=space)
 
 
 def conclude(
@@ -272,7 +274,7 @@ def _note(selection: Selection, n_done: int) -> str:
     n_made = n_done - int(known(selection.ledger, selection.question).trained.sum())
     made = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
-    if selection.options.sparing and not selection.moves:
+    if selection.options.evaluate_uncovered_only and not selection.moves:
         partly = (
             " Each was evaluated only where nothing served before; elsewhere it counts "
             "as not serving."

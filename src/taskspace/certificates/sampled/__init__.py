@@ -1,1 +1,1 @@
-"""What samples show: fresh episodes, and contexts drawn from a law."""
+"""What samples show: fresh episodes, and contexts drawn from a distribution."""

@@ -1,4 +1,4 @@
-"""What sampling adds to a table: fresh episodes, and draws from a law."""
+"""What sampling adds to a table: fresh episodes, and draws from a distribution."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +15,9 @@ from taskspace.certificates.sampled.identity import describe_selection, sample_s
 from taskspace.certificates.sampled.pilot import Explored, explore, least_assignment
 from taskspace.certificates.sampled.share import (
     Deployed,
-    Law,
+    Distribution,
     ShareCheck,
-    law_of,
+    distribution_of,
     nearest_source,
     served_share,
 )
@@ -39,7 +39,7 @@ def certify_fresh(
     cover: Cover,
     confidence: float,
     max_episodes: int,
-    look: tuple[int, int] | None,
+    pilot: tuple[int, int] | None,
     time_limit: float,
     progress: Progress,
 ) -> tuple[FreshCheck | None, Certificate]:
@@ -50,7 +50,7 @@ def certify_fresh(
         cover: of the table's targets.
         confidence: of the statement.
         max_episodes: for each source that is tried at a target.
-        look: sources and episodes of a closer look, on which another cover is chosen
+        pilot: sources and episodes of a pilot, on which another cover is chosen
             first; `None` for none.
         time_limit: seconds.
         progress: told how far it is.
@@ -61,14 +61,14 @@ def certify_fresh(
     clock = Clock(time_limit)
     table, assignment, explored = setting.table, cover.assignment, None
     try:
-        if look is not None:
+        if pilot is not None:
             explored = explore(
                 table,
                 setting.question,
                 system,
                 policies,
-                n_sources=look[0],
-                n_episodes=look[1],
+                n_sources=pilot[0],
+                n_episodes=pilot[1],
                 time_limit=0.5 * clock.left,
                 progress=progress,
             )
@@ -108,7 +108,7 @@ def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshChec
         "sources": explored.sources[said.values["sources"]].tolist(),
         "shortlist": explored.sources.tolist(),
         "n_selected": n_selected,
-        "look_episodes": n_episodes,
+        "pilot_episodes": n_episodes,
     }
     pilot = PilotFacts(len(explored.sources), n_episodes, n_selected)
     facts = replace(found.facts, pilot=pilot)
@@ -126,10 +126,10 @@ def certify_share(
     setting: Setting,
     assignment: NDArray[np.int64],
     continuum: ContinuumCover | None,
-    law: str | Path | Law,
+    distribution: str | Path | Distribution,
     confidence: float,
-    draws: int | None,
-    until: float | None,
+    n_samples: int | None,
+    target_share: float | None,
 ) -> tuple[ShareCheck | None, Certificate]:
     """The share of contexts that the selection serves as it is deployed.
 
@@ -137,17 +137,19 @@ def certify_share(
         setting: what there is to certify with.
         assignment: source of each target, −1 for none.
         continuum: a cover of the box; where it serves for certain, it chooses.
-        law: how contexts are drawn.
+        distribution: how contexts are drawn.
         confidence: of the statement.
-        draws: how many contexts.
-        until: draw until the bound is above this.
+        n_samples: how many contexts.
+        target_share: draw until the bound is above this.
     """
     system, sources, targets = setting.system, setting.sources, setting.targets
     name = "share of contexts"
     if system is None or setting.policies is None or not sources or not targets:
         why = "Drawing contexts needs the system and the policies, and contexts."
         return None, Certificate(name, False, "vacuous", why)
-    drawn = law if isinstance(law, Law) else law_of(law, targets)
+    drawn = distribution
+    if not isinstance(drawn, Distribution):
+        drawn = distribution_of(drawn, targets)
     nearest = nearest_source(assignment, targets)
 
     def select(rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -183,8 +185,8 @@ def certify_share(
             drawn,
             setting.question,
             confidence=confidence,
-            draws=draws,
-            until=until,
+            n_samples=n_samples,
+            target_share=target_share,
             seed=seed,
             time_limit=setting.clock.left,
             of_what=play.of_what,

@@ -1,6 +1,6 @@
-"""A closer look at a few sources before a cover is chosen.
+"""A pilot: a few sources are played again before a cover is chosen.
 
-A table of means over few episodes says which sources are worth a closer look, not
+A table of means over few episodes says which sources are worth playing again, not
 which of them serve: where its noise is as large as ε, a cover of it is a choice among
 lucky numbers. So some sources are played at every target in more episodes, and the
 cover is chosen on these. Three sets of episodes, none of which meets another's choice:
@@ -46,7 +46,7 @@ class Explored:
 
 
 def shortlist(table: xr.Dataset, question: Question, n: int) -> NDArray[np.int64]:
-    """Sources that are worth a closer look: those of one cover after another.
+    """Sources that are worth a pilot: those of one cover after another.
 
     A greedy cover of the table, then one of the sources that are left, and so on;
     of sources that serve as many open targets, the one that serves most of all.
@@ -102,7 +102,7 @@ def explore(
             well below ε.
         time_limit: seconds after which no further source is begun; the first is
             always played.
-        progress: told how many sources were looked at.
+        progress: told how many sources were played.
     """
     clock = Clock(time_limit)
     sources, targets = source_space(table), target_space(table)
@@ -112,8 +112,8 @@ def explore(
     first = max(system.n_episodes, int(seen))
     if n_episodes < 2 or first + n_episodes > FIRST_FRESH:
         raise InvalidInputError(
-            f"2 <= n_episodes <= {FIRST_FRESH - first} must hold for a closer look, "
-            f"but got n_episodes={n_episodes}."
+            f"2 <= n_episodes <= {FIRST_FRESH - first} must hold for a pilot, but "
+            f" got n_episodes={n_episodes}."
         )
     episodes = range(first, first + n_episodes)
     rows, own = system.contexts(targets), system.contexts(sources)
@@ -123,7 +123,7 @@ def explore(
         if number and clock.left <= 0:
             break
         if progress is not None:
-            progress("look", number, len(short))
+            progress("pilot", number, len(short))
         stack = policies[source : source + 1]
         returns = system.returns(stack, rows, episodes=episodes)[0]
         means.append(returns.mean(-1, dtype=np.float64))

@@ -1,6 +1,7 @@
 """The continuum as a probability: how large a share of contexts is served.
 
-For every system, also plain functions and Gymnasium: draw contexts from a stated law,
+For every system, also plain functions and Gymnasium: draw contexts from a stated
+distribution,
 apply the selection as it is deployed, and count. The bound is that of Clopper and
 Pearson, so it holds whatever the system is. Played with one episode a draw, it is a
 statement about a random context and a random start. The bound is read at numbers of
@@ -31,32 +32,33 @@ from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
 __all__ = [
     "Deployed",
-    "Law",
+    "Distribution",
     "ShareCheck",
-    "law_of",
+    "distribution_of",
     "nearest_source",
     "served_share",
 ]
 
-LAWS = ("uniform", "loguniform")
+DISTRIBUTIONS = ("uniform", "loguniform")
 BATCH = 256
-MAX_DRAWS = 100_000
+MAX_SAMPLES = 100_000
 # Share of the level for the last look, where time may end the draws before it.
 LAST_LOOK = 0.9
-FEWEST_DRAWS = 64
+FEWEST_SAMPLES = 64
 SHOWN_FAILURES = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Distribution:
     """How contexts are drawn.
 
     Args:
         description: for sentences, e.g. `"uniformly from the box"`.
         names: names of the columns.
         sample: contexts for a number of draws and a generator.
-        contents: what tells it from other laws, as plain values or arrays. Without it
-            nobody can tell whether a law has changed, and each certificate draws anew.
+        contents: what tells it from others, as plain values or arrays. Without it
+            nobody can tell whether a distribution has changed, and each certificate
+            draws anew.
     """
 
     description: str
@@ -65,8 +67,8 @@ class Law:
     contents: Any = field(default_factory=object)
 
 
-def law_of(name: str | Path, space: Space) -> Law:
-    """A law by name, or one that draws rows of a file.
+def distribution_of(name: str | Path, space: Space) -> Distribution:
+    """A distribution by name, or one that draws rows of a file.
 
     Args:
         name: `"uniform"` or `"loguniform"` on the box of a space, or a CSV file with a
@@ -76,7 +78,7 @@ def law_of(name: str | Path, space: Space) -> Law:
     names = tuple(space.names)
     low, high = space.points.min(0), space.points.max(0)
     if name == "uniform":
-        return Law(
+        return Distribution(
             "uniformly from the box",
             names,
             lambda n, rng: low + rng.random((n, len(names))) * (high - low),
@@ -85,11 +87,11 @@ def law_of(name: str | Path, space: Space) -> Law:
     if name == "loguniform":
         if not (low > 0).all():
             raise InvalidInputError(
-                "The law 'loguniform' needs contexts above 0, but the box begins at "
-                f"{low.tolist()}."
+                "The distribution 'loguniform' needs contexts above 0, but the box "
+                f"begins at {low.tolist()}."
             )
         start, stop = np.log(low), np.log(high)
-        return Law(
+        return Distribution(
             "log-uniformly from the box",
             names,
             lambda n, rng: np.clip(
@@ -100,11 +102,11 @@ def law_of(name: str | Path, space: Space) -> Law:
     path = Path(name)
     if not path.is_file():
         raise InvalidInputError(
-            f"A law must be one of {', '.join(LAWS)} or a CSV file of contexts, but "
-            f"{str(name)!r} is neither."
+            f"A distribution must be one of {', '.join(DISTRIBUTIONS)} or a CSV file "
+            f"of contexts, but {str(name)!r} is neither."
         )
     rows = _read_contexts(path, names)
-    return Law(
+    return Distribution(
         f"from the {len(rows):,} contexts of {path.name}",
         names,
         lambda n, rng: rows[rng.integers(len(rows), size=n)],
@@ -136,31 +138,31 @@ def _read_contexts(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class ShareCheck:
-    """What draws from a law say.
+    """What draws from a distribution say.
 
     Args:
         certificate: the statement, of kind `"confidence"`.
         bound: the share that is served, from below.
-        n_draws: contexts drawn.
+        n_samples: contexts drawn.
         failures: contexts that were not served, one row each. They may become targets
             of the next table, which is then judged on other draws.
     """
 
     certificate: Certificate
     bound: float
-    n_draws: int
+    n_samples: int
     failures: NDArray[np.float64]
 
 
 def served_share(
     play: Callable[[NDArray[np.float64], int], NDArray[np.bool_]],
-    law: Law,
+    distribution: Distribution,
     question: Question,
     *,
     seed: int,
     confidence: float = 0.999,
-    draws: int | None = None,
-    until: float | None = None,
+    n_samples: int | None = None,
+    target_share: float | None = None,
     time_limit: float | None = None,
     of_what: str = "contexts",
 ) -> ShareCheck:
@@ -169,42 +171,45 @@ def served_share(
     Args:
         play: which of some contexts are served, given their rows and how many draws
             there were before; the selection as it will be deployed.
-        law: how contexts are drawn.
+        distribution: how contexts are drawn.
         question: what "served" means, for the sentence.
         seed: of the draws. A selection that was changed after its draws were seen
             needs another seed; `certify` takes one from all that it judges.
         confidence: that the bound holds.
-        draws: how many, decided before. Without a time limit all of the level is for
-            the end; with one a tenth of it is for looks on the way.
-        until: draw until the bound is above this share. Looks are taken when the
-            number of draws has doubled, and share the level, so that stopping early
+        n_samples: how many, decided before. Without a time limit all of the level is
+            for the end; with one a tenth of it is for looks on the way.
+        target_share: draw until the bound is above this share. Looks are taken when
+            the number of draws has doubled, and share the level, so that stopping early
             costs nothing of the confidence. Without either, 0.99.
         time_limit: seconds; the bound is then that of the looks that were reached.
         of_what: what is counted.
     """
     level = check_confidence(confidence)
-    if draws is not None and until is not None:
-        raise InvalidInputError("Give either draws or until, not both.")
-    if draws is not None and not 1 <= draws <= MAX_DRAWS:
+    if n_samples is not None and target_share is not None:
+        raise InvalidInputError("Give either n_samples or target_share, not both.")
+    if n_samples is not None and not 1 <= n_samples <= MAX_SAMPLES:
         raise InvalidInputError(
-            f"1 <= draws <= {MAX_DRAWS:,} must hold, but got draws={draws}."
+            f"1 <= n_samples <= {MAX_SAMPLES:,} must hold, but got "
+            f"n_samples={n_samples}."
         )
-    goal = 0.99 if draws is None and until is None else until
+    goal = 0.99 if n_samples is None and target_share is None else target_share
     if goal is not None and not 0 < goal < 1:
-        raise InvalidInputError(f"0 < until < 1 must hold, but got until={goal}.")
+        raise InvalidInputError(
+            f"0 < target_share < 1 must hold, but got target_share={goal}."
+        )
     rng, clock = np.random.default_rng(seed), Clock(time_limit)
-    if draws is None:
+    if n_samples is None:
         looks = _looks_until(goal or 0.5, level)
     elif time_limit is None:
-        looks = [(draws, level)]
+        looks = [(n_samples, level)]
     else:
-        looks = _looks_before(draws, level)
+        looks = _looks_before(n_samples, level)
     failures: list[NDArray[np.float64]] = []
     n, n_failed = 0, 0
     best = Look(0, 0, 0.0)
     for stop, share in looks:
         while n < stop and clock.left > 0:
-            rows = law.sample(min(BATCH, stop - n), rng)
+            rows = distribution.sample(min(BATCH, stop - n), rng)
             served = np.asarray(play(rows, n), bool)
             failures.append(rows[~served])
             n_failed += int((~served).sum())
@@ -216,36 +221,36 @@ def served_share(
             best = Look(n, n_failed, bound)
         if goal is not None and best.bound > goal:
             break
-    failed = np.concatenate([*failures, np.empty((0, len(law.names)))])
+    failed = np.concatenate([*failures, np.empty((0, len(distribution.names)))])
     values = {
         **question.to_dict(),
         "confidence": confidence,
-        "law": law.description,
+        "distribution": distribution.description,
         "share": best.bound,
-        "until": goal,
-        "n_draws": n,
+        "target_share": goal,
+        "n_samples": n,
         "n_failed": n_failed,
-        "look_draws": best.n_draws,
+        "look_samples": best.n_samples,
         "look_failed": best.n_failed,
         "seed": str(seed),
         "failing_contexts": [
-            dict(zip(law.names, row, strict=True))
+            dict(zip(distribution.names, row, strict=True))
             for row in failed[:SHOWN_FAILURES].tolist()
         ],
     }
     why = share_sentence(
         question,
-        law.description,
+        distribution.description,
         bound=best.bound,
         confidence=confidence,
-        n_draws=best.n_draws,
+        n_samples=best.n_samples,
         n_failed=best.n_failed,
         n_all=n,
         of_what=of_what,
     )
     holds = best.bound > (goal or 0.0)
     kind = "confidence" if best.bound > 0 else "vacuous"
-    scope = f"{of_what} drawn {law.description}"
+    scope = f"{of_what} drawn {distribution.description}"
     certificate = Certificate("share of contexts", holds, kind, why, values, scope)
     return ShareCheck(certificate, best.bound, n, failed)
 
@@ -255,12 +260,12 @@ class Look:
     """What a number of draws that was chosen before says.
 
     Args:
-        n_draws: the number.
+        n_samples: the number.
         n_failed: contexts among them that were not served.
         bound: on the share that is served, from below.
     """
 
-    n_draws: int
+    n_samples: int
     n_failed: int
     bound: float
 
@@ -270,17 +275,17 @@ def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
     first = math.ceil(math.log(level / 2) / math.log(goal))
     looks = []
     n, share = max(1, first), level / 2
-    while n < MAX_DRAWS:
+    while n < MAX_SAMPLES:
         looks.append((n, share))
         n, share = 2 * n, share / 2
-    return [*looks, (max(MAX_DRAWS, first), share)]
+    return [*looks, (max(MAX_SAMPLES, first), share)]
 
 
-def _looks_before(draws: int, level: float) -> list[tuple[int, float]]:
+def _looks_before(n_samples: int, level: float) -> list[tuple[int, float]]:
     """Looks at all draws, at half of them, a quarter and so on; the levels sum up."""
-    looks = [(draws, LAST_LOOK * level)]
-    n, share = draws // 2, (1 - LAST_LOOK) * level / 2
-    while n >= FEWEST_DRAWS:
+    looks = [(n_samples, LAST_LOOK * level)]
+    n, share = n_samples // 2, (1 - LAST_LOOK) * level / 2
+    while n >= FEWEST_SAMPLES:
         looks.insert(0, (n, share))
         n, share = n // 2, share / 2
     return looks

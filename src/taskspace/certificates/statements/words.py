@@ -419,11 +419,11 @@ class FreshFacts:
 
 def share_sentence(
     question: Question,
-    law: str,
+    distribution: str,
     *,
     bound: float,
     confidence: float,
-    n_draws: int,
+    n_samples: int,
     n_failed: int,
     n_all: int,
     of_what: str,
@@ -432,25 +432,25 @@ def share_sentence(
 
     Args:
         question: what they are asked.
-        law: how contexts are drawn.
+        distribution: how contexts are drawn.
         bound: on the share, from below.
         confidence: that the bound holds.
-        n_draws: contexts that the bound rests on, 0 if there is none.
+        n_samples: contexts that the bound rests on, 0 if there is none.
         n_failed: those of them that were not served.
         n_all: contexts that were drawn.
         of_what: `"contexts"`, or contexts and starts.
     """
-    if not n_draws:
+    if not n_samples:
         return (
-            f"No bound on the share of {of_what} that are served, drawn {law}: time "
-            f"was up after {count(n_all, 'draw')}, before the first number of draws at "
-            "which a bound was to be read."
+            f"No bound on the share of {of_what} that are served, drawn "
+            f"{distribution}: time was up after {count(n_all, 'draw')}, before "
+            "the first number of draws at which a bound was to be read."
         )
     failed = "none failed" if not n_failed else f"{n_failed:,} failed"
-    if n_all > n_draws:
+    if n_all > n_samples:
         failed += f"; {n_all:,} were drawn in all"
     return (
-        f"At least {100 * bound:.4g} % of {of_what} are served, drawn {law}: each "
-        f"{question.rule.clause(question.epsilon)} (confidence {100 * confidence:.6g} "
-        f"%; {n_draws:,} draws, {failed})."
+        f"At least {100 * bound:.4g} % of {of_what} are served, drawn {distribution}: "
+        f"each {question.rule.clause(question.epsilon)} (confidence "
+        f"{100 * confidence:.6g} %; {n_samples:,} draws, {failed})."
     )

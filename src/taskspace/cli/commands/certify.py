@@ -77,17 +77,17 @@ def certify(
             "system is played in episodes."
         ),
     ] = 4096,
-    look: Annotated[
+    pilot: Annotated[
         tuple[int, int] | None,
         typer.Option(
-            help="A closer look before: so many SOURCES are played again in so many "
+            help="A pilot first: so many SOURCES are played again in so many "
             "other EPISODES, and the cover that fresh episodes judge is chosen on "
-            "these, e.g. --look 16 256.",
+            "these, e.g. --pilot 16 256.",
             metavar="SOURCES EPISODES",
             show_default=False,
         ),
     ] = None,
-    law: Annotated[
+    distribution: Annotated[
         str | None,
         typer.Option(
             help="Draw contexts and bound the share that is served: uniform, "
@@ -95,18 +95,19 @@ def certify(
             show_default=False,
         ),
     ] = None,
-    draws: Annotated[
+    n_samples: Annotated[
         int | None,
         typer.Option(
+            "--samples",
             help="How many contexts to draw; which ones depends on what is judged.",
             show_default=False,
         ),
     ] = None,
-    until: Annotated[
+    target_share: Annotated[
         float | None,
         typer.Option(
             help="Draw until the bound on the share is above this (0.99 without "
-            "--draws).",
+            "--samples).",
             show_default=False,
         ),
     ] = None,
@@ -148,10 +149,11 @@ def certify(
     was reached, or there are only estimates.
     """
     clock = Clock(time_limit, began=began())
-    if law is None and (draws is not None or until is not None):
-        option = "--draws" if draws is not None else "--until"
+    if distribution is None and (n_samples is not None or target_share is not None):
+        option = "--samples" if n_samples is not None else "--target-share"
         raise InvalidInputError(
-            f"{option} says how often to draw contexts; say from what: --law uniform."
+            f"{option} says how often to draw contexts; say from what: "
+            "--distribution uniform."
         )
     _memory.limit(memory)
     question = asking.question(path, epsilon)
@@ -171,10 +173,10 @@ def certify(
             rates=_rates(rate),
             confidence=confidence,
             max_episodes=max_episodes,
-            look=look,
-            law=law,
-            draws=draws,
-            until=until,
+            pilot=pilot,
+            distribution=distribution,
+            n_samples=n_samples,
+            target_share=target_share,
             selection=selection,
             time_limit=clock.left,
             seed=seed,

@@ -61,7 +61,7 @@ def select(
     budget: Annotated[
         int | None, typer.Option(help="Trainings, at most.", show_default=False)
     ] = None,
-    n_at_once: Annotated[
+    n_parallel: Annotated[
         int | None,
         typer.Option(help="Trainings under way at a time.", show_default=False),
     ] = None,
@@ -85,7 +85,7 @@ def select(
     """
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     spec = loaded.select or SelectSpec()
-    given = {"selector": selector, "budget": budget, "n_at_once": n_at_once}
+    given = {"selector": selector, "budget": budget, "n_parallel": n_parallel}
     spec = replace(spec, **{k: v for k, v in given.items() if v is not None})
     loaded = replace(loaded, select=spec)
     question = loaded.questions[0]
@@ -193,8 +193,8 @@ def _show_without_reference(result: SelectResult) -> None:
         f"[red]![/red] Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
         f"have no reference. A {result.question.criterion} compares with the best that "
         "is possible at a target, and nobody knows that where no policy was trained, "
-        "no optimum is known and no limit stated. What to do: state a limit of "
-        "performance (--set select.limit=J), or ask for a level of performance "
+        "no optimum is known and none is stated. What to do: state the best "
+        "performance (--set select.reference=J), or ask for a level of performance "
         '(criterion = "floor"), or train at every context (taskspace run).'
     )
 

@@ -84,7 +84,7 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
         f"Bounds over boxes are there for {names} with linear gains, but got "
         f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
         "constant that you know (certify(..., rates=...)), or certify by sampling "
-        "(law=...)."
+        "(distribution=...)."
     )
 
 

@@ -41,7 +41,7 @@ export function showDetail(element, view, answer, on) {
     : "No source serves it at any tolerance of the slider.";
   const top = page.bestKnown ? page.bestKnown[pick] : null;
   const best = top === null ? "" : Number.isNaN(top)
-    ? " It has no reference: no policy was trained there, no optimum is known and no limit stated."
+    ? " It has no reference: no policy was trained there, no optimum is known and none is stated."
     : ` Best known performance there: ${number(top, 6)}.`;
   const own = ownSource(view, pick);
   const ownSize = own < 0 ? null : view.setSize(own);

@@ -53,7 +53,7 @@ export function claims(view, answer) {
   }
   found.push({ kind, text: ground });
   if (lacking) {
-    found.push({ kind: "warning", text: `${count(lacking)} ${lacking === 1 ? "context has" : "contexts have"} no reference: no policy was trained there, no optimum is known and no limit stated. Whether they are served is not known.` });
+    found.push({ kind: "warning", text: `${count(lacking)} ${lacking === 1 ? "context has" : "contexts have"} no reference: no policy was trained there, no optimum is known and none is stated. Whether they are served is not known.` });
   }
   if (lost) {
     found.push({ kind: "warning", text: `${count(lost)} ${lost === 1 ? "context is" : "contexts are"} served by no source at this tolerance.` });
