@@ -3,6 +3,7 @@
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from taskspace.certificates.statements.words import (
     margin_sentence,
 )
 from taskspace.questions import Question
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
 SERVED = BoxFacts(
     question=Question("regret", epsilon=0.2),
@@ -151,3 +153,24 @@ def test_nothing_reads_or_cuts_a_sentence():
     root = Path(taskspace.__file__).parent
     for file in root.rglob("*.py"):
         assert not _readers(file.read_text()), file
+
+
+def _tables_by_provenance(code: str) -> int:
+    """How many dicts have words by the three provenances; ranks are not words."""
+    n_tables = 0
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            ranks = [isinstance(getattr(v, "value", ""), int) for v in node.values]
+            n_tables += keys == set(get_args(Provenance)) and not all(ranks)
+    return n_tables
+
+
+def test_one_table_has_the_words_by_provenance():
+    assert set(PROVENANCE_WORDS) == set(get_args(Provenance))
+    assert PROVENANCE_WORDS["exact"].scope == PROVENANCE_WORDS["exact"].caution == ""
+    planted = "words = {'exact': 'a', 'sampled': 'b', 'given': 'c'}"
+    assert _tables_by_provenance(planted) == 1
+    root = Path(taskspace.__file__).parent
+    where = [f for f in root.rglob("*.py") if _tables_by_provenance(f.read_text())]
+    assert where == [root / "systems" / "base.py"]

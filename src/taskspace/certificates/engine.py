@@ -44,7 +44,6 @@ from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.claims import (
     check_consistent,
     claim,
-    table_scope,
 )
 from taskspace.certificates.statements.words import (
     caution_sentence,
@@ -57,6 +56,7 @@ from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
+from taskspace.systems.base import PROVENANCE_WORDS
 from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["CertifyResult", "certify"]
@@ -341,7 +341,7 @@ def _grid_cover(setting: Setting, cover: Cover) -> Certificate:
         claim(setting.provenance),
         why,
         values,
-        table_scope(setting.provenance),
+        PROVENANCE_WORDS[setting.provenance].table,
         (
             Bound("lower", cover.lower_bound, "nodes", "table"),
             Bound("upper", cover.size, "nodes", "table"),

@@ -16,25 +16,18 @@ from taskspace.performance.study import Study
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
 from taskspace.spaces import Grid
+from taskspace.systems.base import PROVENANCE_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCOPES",
     "CoverAnswer",
     "error_words",
     "no_reference_words",
     "source_names",
     "target_names",
 ]
-
-SCOPES = {
-    "exact": "",
-    "sampled": "on the estimated table",
-    "given": "on the given table",
-}
-"""What must be said beside "proven", by the provenance of the numbers."""
 
 
 def error_words(error: float | None, words: str) -> str:
@@ -162,7 +155,7 @@ class CoverAnswer:
     @property
     def scope(self) -> str:
         """What must be said beside "proven": nothing for exact numbers."""
-        return "" if self.question is None else SCOPES[self.provenance]
+        return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a selected source: its name, its context, how many it serves.

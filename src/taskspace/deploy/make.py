@@ -28,14 +28,9 @@ from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid, Space
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["hand_library", "library"]
-
-BASES = {
-    "exact": "by the exact numbers of the table",
-    "sampled": "by means of sampled episodes",
-    "given": "by the numbers of the given table",
-}
 
 ORIGIN_KEYS = (
     "system",
@@ -204,8 +199,9 @@ def _of_targets(
     n, n_served = len(policy), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
     provenance = provenance_of(table)
+    basis = PROVENANCE_WORDS[provenance].basis
     says = (
-        f"At {where} of the table {question.statement}, {BASES[provenance]}; between "
+        f"At {where} of the table {question.statement}, {basis}; between "
         f"targets nothing is known. {caution_sentence(study.system, question)}"
     )
     guarantee = Guarantee(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from taskspace.systems.objective import Objective
 
 __all__ = [
     "MEASURES",
+    "PROVENANCE_WORDS",
     "REDUCED",
     "ContextAxis",
     "Provenance",
+    "ProvenanceWords",
     "System",
     "overridden",
     "reduce_family",
@@ -25,6 +27,45 @@ __all__ = [
 
 Provenance = Literal["exact", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""
+
+
+class ProvenanceWords(NamedTuple):
+    """What statements say of the numbers that they rest on.
+
+    Args:
+        table: the table that holds them.
+        scope: what must be said beside "proven"; empty for exact numbers.
+        basis: by what a statement holds.
+        scores: what J is; a mean has a place for `n_episodes`.
+        caution: a sentence that an estimate ends with; empty for exact numbers.
+    """
+
+    table: str
+    scope: str
+    basis: str
+    scores: str
+    caution: str
+
+
+PROVENANCE_WORDS: dict[str, ProvenanceWords] = {
+    "exact": ProvenanceWords(
+        "the table", "", "by the exact numbers of the table", "J is exact", ""
+    ),
+    "sampled": ProvenanceWords(
+        "the estimated table",
+        "on the estimated table",
+        "by means of sampled episodes",
+        "J is a mean of {n_episodes} episodes",
+        "J is a mean over episodes, so this is an estimate.",
+    ),
+    "given": ProvenanceWords(
+        "the given table",
+        "on the given table",
+        "by the numbers of the given table",
+        "J is as given",
+        "It rests on the given table, so it is an estimate.",
+    ),
+}
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from taskspace.certificates.lipschitz.grid import (
 )
 from taskspace.certificates.setting import Setting, target_rates
 from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import claim, table_scope
+from taskspace.certificates.statements.claims import claim
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.sets import TargetSets
 from taskspace.spaces import Space
-from taskspace.systems.base import System
+from taskspace.systems.base import PROVENANCE_WORDS, System
 
 __all__ = ["certify_continuum"]
 
@@ -260,7 +260,7 @@ def _margin(
     holds = rule.certificate.holds
     bounds = (Bound("upper", cover.size, "box", "table"),) if holds and given else ()
     if provenance != "exact":
-        scope = f"{scope}, by {table_scope(provenance)}"
+        scope = f"{scope}, by {PROVENANCE_WORDS[provenance].table}"
     return Certificate(name, holds, kind, why, values, scope, bounds)
 
 

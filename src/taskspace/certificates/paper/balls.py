@@ -19,10 +19,11 @@ from taskspace.certificates.paper.rates import (
     loss_rates,
 )
 from taskspace.certificates.statements.base import Certificate, CertificateKind
-from taskspace.certificates.statements.claims import claim, on_table, table_scope
+from taskspace.certificates.statements.claims import claim, on_table
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["BallCheck", "Balls", "check_balls", "inner_radius", "outer_radius"]
 
@@ -169,7 +170,7 @@ def _inner_certificate(
     trivial = balls.rates.n_neighbours == 0
     provenance = balls.rates.provenance
     kind: CertificateKind = claim(provenance, rigorous=given)
-    scope = "every context of the box" if given else table_scope(provenance)
+    scope = "every context of the box" if given else PROVENANCE_WORDS[provenance].table
     if given:
         why = "L bounds the slope on the continuum, so the balls hold between targets."
     else:
@@ -233,7 +234,7 @@ def _outer_certificate(
             "wherever it is differentiable, so there is no outer ball."
         )
         return Certificate("outer balls", False, "vacuous", why, values)
-    scope = table_scope(balls.rates.provenance)
+    scope = PROVENANCE_WORDS[balls.rates.provenance].table
     why = (
         f"{int(has.sum())} of {len(has)} sources have M > 0; for {int(whole.sum())} of "
         "them no target beyond r is within epsilon, so the ball holds the whole "

@@ -21,11 +21,11 @@ from taskspace.certificates.setting import Setting
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.claims import (
     on_table,
-    table_scope,
 )
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Space
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["certify_geometry", "default_radius"]
 
@@ -100,7 +100,7 @@ def _rates_certificate(
         "smallest": upper.min(),
         "largest_lower": rates.lower.max(initial=-np.inf),
     }
-    scope = table_scope(rates.provenance)
+    scope = PROVENANCE_WORDS[rates.provenance].table
     if not (rates.n_neighbours > 0).any():
         why = "No source has another target within r: enlarge r."
         return Certificate("loss rates", False, "vacuous", why, values, scope)

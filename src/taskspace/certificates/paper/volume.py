@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.paper.balls import SHRINK, Balls
 from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import claim, on_table, table_scope
+from taskspace.certificates.statements.claims import claim, on_table
 from taskspace.cover.bounds.dual import lower_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
-from taskspace.systems.base import Provenance
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
 __all__ = [
     "ball_volume",
@@ -178,7 +178,9 @@ def _upper_bounds(
         if everywhere
         else f"the nodes of the grid{on_table(provenance)}"
     )
-    scope = "every context of the box" if everywhere else table_scope(provenance)
+    scope = (
+        "every context of the box" if everywhere else PROVENANCE_WORDS[provenance].table
+    )
     packed, lattice = packing_count(widths, rho), lattice_count(widths, rho)
     printed = printed_upper_count(widths, rho)
     if everywhere:
@@ -330,7 +332,7 @@ def engine_bounds(
             if bound.value > 0
             else "No bound was found in the time given.",
             {"side": "lower", "value": bound.value, "seconds": bound.seconds},
-            table_scope(provenance),
+            PROVENANCE_WORDS[provenance].table,
             (Bound("lower", bound.value, "nodes", "table"),),
         )
         for bound in lower_bounds(sets, kinds=kinds, time_limit=time_limit)

@@ -11,15 +11,10 @@ from collections.abc import Sequence
 
 from taskspace.certificates.statements.base import Bound, Certificate, CertificateKind
 from taskspace.errors import ContradictionError
-from taskspace.systems.base import Provenance
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
-__all__ = ["ContradictionError", "check_consistent", "claim", "on_table", "table_scope"]
+__all__ = ["ContradictionError", "check_consistent", "claim", "on_table"]
 
-TABLES: dict[Provenance, str] = {
-    "exact": "the table",
-    "sampled": "the estimated table",
-    "given": "the given table",
-}
 # What is on the right holds all that is on its left.
 TARGETS = ("nodes", "box")
 SOURCES = ("candidates", "table", "any")
@@ -36,22 +31,14 @@ def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:
     return "proof" if provenance == "exact" and rigorous else "estimate"
 
 
-def table_scope(provenance: Provenance) -> str:
-    """The table that a statement is about: `"the estimated table"`, for one.
-
-    Args:
-        provenance: where its numbers come from.
-    """
-    return TABLES[provenance]
-
-
 def on_table(provenance: Provenance) -> str:
     """A clause for sentences, `""` where the numbers are exact.
 
     Args:
         provenance: where the table's numbers come from.
     """
-    return "" if provenance == "exact" else f" on {TABLES[provenance]}"
+    scope = PROVENANCE_WORDS[provenance].scope
+    return f" {scope}" if scope else ""
 
 
 def check_consistent(certificates: Sequence[Certificate]) -> None:

@@ -10,7 +10,7 @@ from taskspace.certificates.statements.claims import on_table
 from taskspace.cover import Cover
 from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
-from taskspace.systems.base import Provenance, System
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance, System
 
 __all__ = [
     "BoxFacts",
@@ -153,11 +153,8 @@ def margin_sentence(
     ]
     if is_estimate:
         parts.append("Λ is an estimate, so this is one too.")
-    if provenance == "sampled":
-        parts.append("J is a mean over episodes, so this is an estimate.")
-    elif provenance == "given":
-        parts.append("It rests on the given table, so it is an estimate.")
-    return " ".join([*parts, reason]).strip()
+    parts += [PROVENANCE_WORDS[provenance].caution, reason]
+    return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,11 @@ from rich.table import Table
 from taskspace.cli.options import question_options
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import CoverAnswer
-from taskspace.cover.answer import SCOPES, no_reference_words
+from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
 from taskspace.runs import Experiment
 from taskspace.runs.results import Results, Scores, Spent
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["print_summary"]
 
@@ -36,12 +37,8 @@ def print_summary(
         closing: a line about the run itself.
         cost: what J is, in one sentence.
     """
-    kind = results.provenance
-    numbers = {
-        "exact": "J is exact",
-        "sampled": f"J is a mean of {results.n_episodes} episodes",
-        "given": "J is as given",
-    }[kind]
+    words = PROVENANCE_WORDS[results.provenance]
+    numbers = words.scores.format(n_episodes=results.n_episodes)
     console.print(
         f"\n[bold]{shown(experiment.name)}[/bold]: {results.n_sources:,} sources x "
         f"{results.spent.trainings_per_source} policies x {results.n_targets:,} "
@@ -79,7 +76,7 @@ def _print_covers(
     covers = [answer.cover for answer in answers]
     full = [cover for cover in covers if _is_full(answers[0], cover.coverage)]
     lower = max(cover.lower_bound for cover in covers)
-    scope = SCOPES[results.provenance]
+    scope = PROVENANCE_WORDS[results.provenance].scope
     scope = f" {scope}" if scope else ""
     if full:
         upper = min(cover.size for cover in full)

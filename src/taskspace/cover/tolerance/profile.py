@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.answer import SCOPES
 from taskspace.cover.base import Clock
 from taskspace.cover.methods.greedy import greedy_cover
 from taskspace.cover.methods.minimum import minimum_cover
@@ -23,6 +22,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["Profile", "ProfilePoint", "complexity_profile"]
 
@@ -76,7 +76,7 @@ class Profile(list[ProfilePoint]):
     @property
     def scope(self) -> str:
         """What must be said beside "proven": nothing for exact numbers."""
-        return SCOPES[self.provenance]
+        return PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a tolerance; sizes are missing where there is no cover."""
