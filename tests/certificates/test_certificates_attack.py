@@ -16,6 +16,7 @@ from taskspace.certificates import (
     Boxes,
     Certificate,
     Enclosure,
+    LossBounds,
     MsdEnclosure,
     certify,
     check_consistent,
@@ -52,7 +53,8 @@ def random_table(seed, *, n=7, n_policies=2, provenance="exact", failures=True):
 
 def ask(table, criterion, judge, epsilon=2.0, **options):
     question = ts.Question(criterion, judge, epsilon=epsilon)
-    return certify(table, question, time_limit=0.5, **options)
+    bounds = LossBounds(**options)
+    return certify(table, question, bounds=bounds, time_limit=0.5)
 
 
 def minimum(loss, epsilon):

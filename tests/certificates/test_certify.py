@@ -7,6 +7,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import (
     Certificate,
+    LossBounds,
     MsdEnclosure,
     certified_cover,
     certify,
@@ -107,9 +108,12 @@ def test_a_table_alone_gives_an_estimate(msd):
     last = result["continuum cover"]
     assert last.kind == "estimate"
     assert result.continuum is None
-    given = certify(table, ts.Question(epsilon=0.5), rates=[1e3, 1e3], time_limit=2)[
-        "continuum cover"
-    ]
+    given = certify(
+        table,
+        ts.Question(epsilon=0.5),
+        bounds=LossBounds(rates=[1e3, 1e3]),
+        time_limit=2,
+    )["continuum cover"]
     assert given.kind == "proof"
     assert not given.holds
 
@@ -144,7 +148,9 @@ def test_known_constants_certify_other_systems():
     system, policies = Sawtooth(), Sawtooth.policies(space.points[:, 0])
     table = policy_table(system, policies, space)
     study = ts.Study.of(table, system=system, policies=policies)
-    result = certify(study, ts.Question(epsilon=1.1), rates=2.0, time_limit=2)
+    result = certify(
+        study, ts.Question(epsilon=1.1), bounds=LossBounds(rates=2.0), time_limit=2
+    )
     assert result["continuum cover"].holds
     assert result["continuum cover"].kind == "proof"
     assert "if they hold" in result["continuum cover"].why
@@ -169,7 +175,7 @@ def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
 def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
     space = ts.Grid(pole_length=(0.25, 5.0, 3), cart_mass=(0.5, 10.0, 3))
     matrix = np.full((9, 9), 100.0)
-    options = {"rates": rates, "time_limit": 1}
+    options = {"bounds": LossBounds(rates=rates), "time_limit": 1}
     for criterion in ("regret", "signed"):
         exact, other = (
             certify(
@@ -244,7 +250,7 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     result = certify(
         ts.Study.of(table, system=MSD, policies=policies),
         question,
-        radius=1.0,
+        bounds=LossBounds(radius=1.0),
         time_limit=2,
     )
     assert result["inner balls"].kind == "proof"
@@ -325,7 +331,7 @@ def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates)
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         question,
-        rates=rates,
+        bounds=LossBounds(rates=rates),
         time_limit=2,
     )
     last = result["continuum cover"]
@@ -372,12 +378,15 @@ def test_an_enclosure_of_ones_own_is_used():
     own.basis = "our own bounds"
     question = ts.Question("regret", epsilon=0.5)
     result = certify(
-        ts.Study.of(table, system=MSD), question, enclosure=own, time_limit=20
+        ts.Study.of(table, system=MSD),
+        question,
+        bounds=LossBounds(enclosure=own),
+        time_limit=20,
     )
     assert "our own bounds" in result["continuum cover"].why
     with pytest.raises(InvalidInputError, match="The enclosure must be for 'signed'"):
         certify(
             ts.Study.of(table, system=MSD),
             ts.Question("signed", epsilon=0.5),
-            enclosure=own,
+            bounds=LossBounds(enclosure=own),
         )

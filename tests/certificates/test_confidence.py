@@ -12,6 +12,7 @@ import taskspace as ts
 from taskspace.certificates import (
     BettingTests,
     Distribution,
+    Sampling,
     certify,
     check_on_fresh_episodes,
     distribution_of,
@@ -242,6 +243,19 @@ def test_laws(tmp_path):
         distribution_of(file, space)
 
 
+@pytest.mark.parametrize("option", [{"n_samples": 5}, {"target_share": 0.5}])
+def test_a_number_of_samples_without_a_distribution_is_refused(option):
+    with pytest.raises(InvalidInputError, match="distribution='uniform'"):
+        Sampling(**option)
+    assert Sampling(distribution="uniform", **option).pilot is None
+
+
+def test_a_confidence_that_is_none_is_refused_before_any_work():
+    for wrong in (0.0, 1.0, float("nan")):
+        with pytest.raises(InvalidInputError, match="confidence"):
+            Sampling(confidence=wrong)
+
+
 def test_certify_draws_for_exact_systems_and_plain_functions():
     space = ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
@@ -249,7 +263,10 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     question = ts.Question("regret", epsilon=0.5)
     # A slow machine draws all of them too.
     result = certify(
-        study, question, distribution="uniform", n_samples=700, time_limit=30
+        study,
+        question,
+        sampling=Sampling(distribution="uniform", n_samples=700),
+        time_limit=30,
     )
     share = result.share
     assert share.bound > 0.99  # the continuum is covered for certain here
@@ -257,7 +274,7 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     few = certify(
         study,
         ts.Question("regret", epsilon=0.05),
-        distribution="loguniform",
+        sampling=Sampling(distribution="loguniform"),
         time_limit=4,
     )
     assert few.share.bound < 0.99
@@ -274,8 +291,7 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     found = certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=0.6),
-        distribution="uniform",
-        n_samples=700,
+        sampling=Sampling(distribution="uniform", n_samples=700),
         time_limit=4,
     )
     values = found["share of contexts"].values
@@ -468,7 +484,7 @@ def test_the_winners_curse_is_shown_and_removed():
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         question,
-        max_episodes=2048,
+        sampling=Sampling(max_episodes=2048),
         time_limit=10,
     )
     # Shown: selection believes that lucky sources serve every target ...

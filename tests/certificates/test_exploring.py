@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates import certify
+from taskspace.certificates import Sampling, certify
 from taskspace.certificates.sampled.pilot import explore, least_assignment, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
@@ -115,8 +115,7 @@ def certified(pilot, seed):
     return certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.93),
-        max_episodes=512,
-        pilot=pilot,
+        sampling=Sampling(max_episodes=512, pilot=pilot),
         time_limit=20,
     )["fresh episodes"]
 
@@ -140,7 +139,7 @@ def test_sources_are_numbered_as_in_the_whole_table():
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        pilot=(1, 64),
+        sampling=Sampling(pilot=(1, 64)),
         time_limit=20,
     )
     assert result.fresh.assignment.tolist() == [1, 1]

@@ -11,6 +11,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import (
     Distribution,
+    Sampling,
     certify,
     check_on_fresh_episodes,
     distribution_of,
@@ -104,8 +105,7 @@ def test_failing_contexts_that_become_targets_do_not_flatter_the_share():
         share = certify(
             ts.Study.of(table, system=system, policies=policies),
             ts.Question("floor", epsilon=-1.0),
-            distribution="uniform",
-            n_samples=688,
+            sampling=Sampling(distribution="uniform", n_samples=688),
         ).share
         assert share.bound < 0.95  # the truth, but for 1e-5
         found.append({*share.failures[:, 0]})
@@ -222,9 +222,7 @@ def test_the_pilot_the_judges_and_the_draws_never_meet(monkeypatch):
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        pilot=(2, 64),
-        distribution="uniform",
-        n_samples=50,
+        sampling=Sampling(pilot=(2, 64), distribution="uniform", n_samples=50),
         time_limit=20,
     )
     assert {e for e in seen if e < FIRST_FRESH} == set(range(16, 80))
@@ -259,8 +257,7 @@ def drawn_contexts(monkeypatch, distribution, question=QUESTION, end=2.0):
         certify(
             ts.Study.of(table, system=system, policies=policies),
             question,
-            distribution=distribution,
-            n_samples=30,
+            sampling=Sampling(distribution=distribution, n_samples=30),
             time_limit=5,
         )
     return rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import MsdEnclosure, certify, enclosure_for
+from taskspace.certificates import LossBounds, MsdEnclosure, certify, enclosure_for
 from taskspace.certificates.boxes.enclosures import NoEnclosureError
 from taskspace.certificates.boxes.gate import TableGate
 from taskspace.certificates.setting import make_setting
@@ -70,7 +70,7 @@ def made(system, space=SPACE, trainer=LQR, measures=()):
 
 def gate_of(system, space, table, policies, question):
     setting = make_setting(
-        ts.Study.of(table, system=system, policies=policies), question, None, None, 0
+        ts.Study.of(table, system=system, policies=policies), question, LossBounds(), 0
     )
     assert setting.enclosure is not None
     return TableGate(setting, setting.enclosure)
@@ -108,7 +108,7 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
         certify(
             ts.Study.of(table, system=system, policies=policies),
             QUESTION,
-            enclosure=bounds,
+            bounds=LossBounds(enclosure=bounds),
         )
 
 
@@ -242,7 +242,7 @@ def test_policies_in_another_order_are_refused():
         certify(
             ts.Study.of(table, system=system, policies=policies),
             QUESTION,
-            enclosure=few.subset([0, 1]),
+            bounds=LossBounds(enclosure=few.subset([0, 1])),
         )
 
 

@@ -19,6 +19,8 @@ from taskspace.certificates.engine import certify as certify
 from taskspace.certificates.lipschitz.grid import estimate_rates as estimate_rates
 from taskspace.certificates.lipschitz.grid import margin_rule as margin_rule
 from taskspace.certificates.lipschitz.grid import radius_rule as radius_rule
+from taskspace.certificates.options import LossBounds as LossBounds
+from taskspace.certificates.options import Sampling as Sampling
 from taskspace.certificates.paper.balls import check_balls as check_balls
 from taskspace.certificates.paper.balls import inner_radius as inner_radius
 from taskspace.certificates.paper.balls import outer_radius as outer_radius

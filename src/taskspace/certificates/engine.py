@@ -5,7 +5,6 @@ It knows no system by name: what a system allows comes from its enclosure.
 
 import functools
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -15,10 +14,8 @@ from taskspace.certificates.boxes.certify import certify_continuum
 from taskspace.certificates.boxes.check import (
     ContinuumCover,
 )
-from taskspace.certificates.boxes.enclosures import (
-    Enclosure,
-)
 from taskspace.certificates.boxes.shrink import SLACKS
+from taskspace.certificates.options import LossBounds, Sampling
 from taskspace.certificates.paper.balls import Balls
 from taskspace.certificates.paper.geometry import certify_geometry
 from taskspace.certificates.paper.rates import (
@@ -27,13 +24,9 @@ from taskspace.certificates.paper.rates import (
 from taskspace.certificates.paper.volume import (
     engine_bounds,
 )
-from taskspace.certificates.sampled.betting import check_confidence
 from taskspace.certificates.sampled.certify import certify_fresh, certify_share
 from taskspace.certificates.sampled.episodes import FreshCheck
-from taskspace.certificates.sampled.share import (
-    Distribution,
-    ShareCheck,
-)
+from taskspace.certificates.sampled.share import ShareCheck
 from taskspace.certificates.setting import (
     Setting,
     compile_bounds,
@@ -68,6 +61,7 @@ MAX_LP_PAIRS = 10**6
 # Of the time, to look for the cover of least worst loss among those of a size.
 LEAST_SHARE = 0.05
 N_STEPS = 8
+DEFAULT_SAMPLING, UNKNOWN_BOUNDS = Sampling(), LossBounds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +104,8 @@ def certify(
     study: Study | xr.Dataset,
     question: Question,
     *,
-    radius: float | None = None,
-    rates: ArrayLike | None = None,
-    enclosure: Enclosure | None = None,
-    confidence: float = 0.999,
-    max_episodes: int = 4096,
-    pilot: tuple[int, int] | None = None,
-    distribution: str | Path | Distribution | None = None,
-    n_samples: int | None = None,
-    target_share: float | None = None,
+    sampling: Sampling = DEFAULT_SAMPLING,
+    bounds: LossBounds = UNKNOWN_BOUNDS,
     selection: ArrayLike | None = None,
     time_limit: float = 20.0,
     seed: int = 0,
@@ -133,23 +120,8 @@ def certify(
         study: what is known, or a performance table.
         question: criterion, judge and tolerance. Balls and volume bounds are derived
             for the criterion `signed` only.
-        radius: r of the loss rates; by default a tenth of the diameter, and at least
-            one and a half steps of the grid.
-        rates: Λ, if you know one: Lipschitz constants of every policy's loss in the
-            target, one number or one an axis of the targets (of the system, where
-            one is given). One that the table contradicts is refused.
-        enclosure: bounds on the losses over boxes, if you have your own; otherwise
-            that of the system, if there is one.
-        confidence: of statements from fresh episodes and from draws.
-        max_episodes: fresh episodes for each source that is tried at a target, where
-            the system is played in episodes.
-        pilot: sources and episodes of a pilot, e.g. `(16, 256)`: so many sources are
-            played again in so many other episodes, and the cover that fresh episodes
-            judge is chosen on these. For tables that are noisier than ε.
-        distribution: draw contexts from it and bound the share that is served:
-            `"uniform"`, `"loguniform"`, a CSV file, or a `Distribution`.
-        n_samples: how many contexts to draw.
-        target_share: draw until the bound on the share is above this; 0.99 by default.
+        sampling: how much is sampled, and from what: confidence, episodes, contexts.
+        bounds: what you know of the losses between the targets.
         selection: numbers of the sources to certify; by default they are searched
             for, as few as possible.
         time_limit: seconds for all of it; compiling the kernels, once per
@@ -157,7 +129,6 @@ def certify(
         seed: of the cover engine, and of samples together with all that they judge.
         progress: told what is being done.
     """
-    check_confidence(confidence)
     progress = progress or silent
 
     def tell(step: int, what: str) -> None:
@@ -168,7 +139,7 @@ def certify(
     study = as_study(study)
     if study.experiment is not None and study.all_policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
-    setting = make_setting(study, question, rates, enclosure, seed)
+    setting = make_setting(study, question, bounds, seed)
     compile_bounds(setting)
     clock = Clock(time_limit)
     setting = replace(setting, clock=clock)
@@ -201,36 +172,26 @@ def certify(
     described = None
     if question.criterion == "signed" or small:
         tell(4, "loss rates")
-        described = certify_geometry(setting, radius)
+        described = certify_geometry(setting, bounds.radius)
     tell(5, "continuum")
     continuum, between = certify_continuum(
         setting, cover, tighter if selection is None else None, given
     )
     if described is None:
         tell(5, "loss rates")
-        described = certify_geometry(setting, radius)
+        described = certify_geometry(setting, bounds.radius)
     rates_seen, balls, geometric = described
     found.extend((*geometric, *between))
     fresh, share = None, None
     if isinstance(setting.system, EpisodicSystem) and setting.policies is not None:
         tell(6, "fresh episodes")
-        limit = clock.left if distribution is None else 0.6 * clock.left
-        fresh, again = certify_fresh(
-            setting, cover, confidence, max_episodes, pilot, limit, progress
-        )
+        limit = clock.left if sampling.distribution is None else 0.6 * clock.left
+        fresh, again = certify_fresh(setting, cover, sampling, limit, progress)
         found.append(again)
-    if distribution is not None:
+    if sampling.distribution is not None:
         tell(7, "draws")
         assignment = cover.assignment if fresh is None else fresh.assignment
-        share, drawn = certify_share(
-            setting,
-            assignment,
-            continuum,
-            distribution,
-            confidence,
-            n_samples,
-            target_share,
-        )
+        share, drawn = certify_share(setting, assignment, continuum, sampling)
         found.append(drawn)
     tell(N_STEPS, "")
     check_consistent(found)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from taskspace.certificates.boxes.enclosures import (
     Boxes,
@@ -14,6 +14,7 @@ from taskspace.certificates.boxes.enclosures import (
 from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
 from taskspace.certificates.boxes.enclosures.search import serves_cells
 from taskspace.certificates.lipschitz.constants import RateCheck, refute_rates
+from taskspace.certificates.options import LossBounds
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -82,8 +83,7 @@ class Setting:
 def make_setting(
     study: Study,
     question: Question,
-    rates: ArrayLike | None,
-    enclosure: Enclosure | None,
+    bounds: LossBounds,
     seed: int,
 ) -> Setting:
     """Return a setting, with what the study can add to what the user gives.
@@ -91,10 +91,10 @@ def make_setting(
     Args:
         study: what is known.
         question: what is asked.
-        rates: Lipschitz constants that the user knows.
-        enclosure: bounds over boxes of the user's own.
+        bounds: what the user knows of the losses between the targets.
         seed: of the cover engine.
     """
+    rates, enclosure = bounds.rates, bounds.enclosure
     constants = None
     if rates is not None:
         names = _names(study.system, study.targets)

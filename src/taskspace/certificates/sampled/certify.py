@@ -1,7 +1,6 @@
 """What sampling adds to a table: fresh episodes, and draws from a distribution."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from taskspace.certificates.boxes.check import (
     ContinuumCover,
 )
+from taskspace.certificates.options import Sampling
 from taskspace.certificates.sampled.episodes import FreshCheck, check_on_fresh_episodes
 from taskspace.certificates.sampled.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.pilot import Explored, explore, least_assignment
@@ -37,9 +37,7 @@ __all__ = ["certify_fresh", "certify_share"]
 def certify_fresh(
     setting: Setting,
     cover: Cover,
-    confidence: float,
-    max_episodes: int,
-    pilot: tuple[int, int] | None,
+    sampling: Sampling,
     time_limit: float,
     progress: Progress,
 ) -> tuple[FreshCheck | None, Certificate]:
@@ -48,10 +46,7 @@ def certify_fresh(
     Args:
         setting: with an episodic system and its policies.
         cover: of the table's targets.
-        confidence: of the statement.
-        max_episodes: for each source that is tried at a target.
-        pilot: sources and episodes of a pilot, on which another cover is chosen
-            first; `None` for none.
+        sampling: confidence, episodes and pilot.
         time_limit: seconds.
         progress: told how far it is.
     """
@@ -61,14 +56,14 @@ def certify_fresh(
     clock = Clock(time_limit)
     table, assignment, explored = setting.table, cover.assignment, None
     try:
-        if pilot is not None:
+        if sampling.pilot is not None:
             explored = explore(
                 table,
                 setting.question,
                 system,
                 policies,
-                n_sources=pilot[0],
-                n_episodes=pilot[1],
+                n_sources=sampling.pilot[0],
+                n_episodes=sampling.pilot[1],
                 time_limit=0.5 * clock.left,
                 progress=progress,
             )
@@ -80,8 +75,8 @@ def certify_fresh(
             assignment,
             system,
             policies,
-            confidence=confidence,
-            max_episodes=max_episodes,
+            confidence=sampling.confidence,
+            max_episodes=sampling.max_episodes,
             time_limit=clock.left,
             seed=setting.seed,
             progress=progress,
@@ -126,10 +121,7 @@ def certify_share(
     setting: Setting,
     assignment: NDArray[np.int64],
     continuum: ContinuumCover | None,
-    distribution: str | Path | Distribution,
-    confidence: float,
-    n_samples: int | None,
-    target_share: float | None,
+    sampling: Sampling,
 ) -> tuple[ShareCheck | None, Certificate]:
     """The share of contexts that the selection serves as it is deployed.
 
@@ -137,17 +129,15 @@ def certify_share(
         setting: what there is to certify with.
         assignment: source of each target, −1 for none.
         continuum: a cover of the box; where it serves for certain, it chooses.
-        distribution: how contexts are drawn.
-        confidence: of the statement.
-        n_samples: how many contexts.
-        target_share: draw until the bound is above this.
+        sampling: what contexts are drawn from, and how many.
     """
     system, sources, targets = setting.system, setting.sources, setting.targets
     name = "share of contexts"
     if system is None or setting.policies is None or not sources or not targets:
         why = "Drawing contexts needs the system and the policies, and contexts."
         return None, Certificate(name, False, "vacuous", why)
-    drawn = distribution
+    drawn = sampling.distribution
+    assert drawn is not None
     if not isinstance(drawn, Distribution):
         drawn = distribution_of(drawn, targets)
     nearest = nearest_source(assignment, targets)
@@ -184,9 +174,9 @@ def certify_share(
             play,
             drawn,
             setting.question,
-            confidence=confidence,
-            n_samples=n_samples,
-            target_share=target_share,
+            confidence=sampling.confidence,
+            n_samples=sampling.n_samples,
+            target_share=sampling.target_share,
             seed=seed,
             time_limit=setting.clock.left,
             of_what=play.of_what,

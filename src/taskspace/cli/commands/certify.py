@@ -8,7 +8,7 @@ import xarray as xr
 from rich.table import Table
 
 from taskspace._util import memory as _memory
-from taskspace.certificates import Certificate, CertifyResult
+from taskspace.certificates import Certificate, CertifyResult, LossBounds, Sampling
 from taskspace.certificates import certify as certify_table
 from taskspace.certificates.statements.words import context_words
 from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
@@ -169,14 +169,15 @@ def certify(
         result = certify_table(
             study,
             question,
-            radius=radius,
-            rates=_rates(rate),
-            confidence=confidence,
-            max_episodes=max_episodes,
-            pilot=pilot,
-            distribution=distribution,
-            n_samples=n_samples,
-            target_share=target_share,
+            sampling=Sampling(
+                confidence=confidence,
+                max_episodes=max_episodes,
+                pilot=pilot,
+                distribution=distribution,
+                n_samples=n_samples,
+                target_share=target_share,
+            ),
+            bounds=LossBounds(radius=radius, rates=_rates(rate)),
             selection=selection,
             time_limit=clock.left,
             seed=seed,

@@ -83,8 +83,8 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
     return (
         f"Bounds over boxes are there for {names} with linear gains, but got "
         f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
-        "constant that you know (certify(..., rates=...)), or certify by sampling "
-        "(distribution=...)."
+        "constant that you know (certify(..., bounds=LossBounds(rates=...))), or "
+        "certify by sampling (sampling=Sampling(distribution=...))."
     )
 
 
@@ -140,6 +140,7 @@ def find_enclosure(
             reason = reason or (
                 f"Bounds over boxes of {kind.__name__} are not about {other}, which "
                 "computes J in its own way: hand its own bounds to "
-                "certify(..., enclosure=...), or add them to ENCLOSURES."
+                "certify(..., bounds=LossBounds(enclosure=...)), or add them to "
+                "ENCLOSURES."
             )
     return None, reason
