@@ -4,10 +4,10 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import google_crc32c
 import numpy as np
@@ -156,21 +156,34 @@ def read_sealed(path: Path) -> Any:
         ) from error
 
 
-def plain(value: Any) -> Any:
-    """Plain JSON values; numbers that JSON does not have become None.
+def plain(
+    value: Any,
+    *,
+    nonfinite: Literal["none", "text", "keep"] = "none",
+    without_none: bool = False,
+) -> Any:
+    """Plain values, as JSON and TOML have them: dicts, lists, texts and numbers.
 
     Args:
         value: numbers, strings, NumPy arrays, and lists and dicts of them.
+        nonfinite: what infinities and NaN become, which JSON does not have: None,
+            text such as `"inf"`, or themselves.
+        without_none: leave out entries of dicts that are None, which TOML has not.
     """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            items = {str(key): convert(item) for key, item in value.items()}
+            return {k: v for k, v in items.items() if not (without_none and v is None)}
+        if isinstance(value, np.ndarray | np.generic):
+            return convert(value.tolist())
+        if isinstance(value, list | tuple):
+            return [convert(item) for item in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"none": None, "text": str(value), "keep": value}[nonfinite]
+        return value
+
+    return convert(value)
 
 
 def _sync_directory(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.files import plain
 from taskspace._util.typed import check_fields
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.restrictions import Restrictions, restrict
@@ -104,7 +105,10 @@ class Cover:
     def to_dict(self) -> dict[str, Any]:
         """All fields but the question as plain JSON values."""
         names = [f.name for f in fields(self) if f.name != "question"]
-        return {name: _plain(getattr(self, name)) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        if self.prices is not None:
+            values["prices"] = self.prices.to_dict()
+        return plain(values, nonfinite="keep")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -341,9 +345,3 @@ def _question(values: Any) -> Question | None:
     if not isinstance(values, dict) or values.get("criterion") is None:
         return None
     return Question.from_dict(values)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, PriceProof):
-        return value.to_dict()
-    return value.tolist() if isinstance(value, np.ndarray) else value

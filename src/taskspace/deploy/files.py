@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.files import plain
 from taskspace._util.typed import check_fields
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Status
@@ -102,7 +103,10 @@ def save_library(
         "entries": [entry.to_dict() for entry in library.entries],
         "policies": None
         if stack is None
-        else {"kind": stack.kind, "settings": _settings(stack.settings())},
+        else {
+            "kind": stack.kind,
+            "settings": plain(stack.settings(), nonfinite="text"),
+        },
         "guarantee": library.guarantee.to_dict(),
         "provenance": dict(library.provenance),
         "files": {name: _sha(data) for name, data in sorted(files.items())},
@@ -471,14 +475,6 @@ def write_new(folder: str | Path, files: Mapping[str, bytes]) -> Path:
 
 def _json(record: Mapping[str, Any]) -> str:
     return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON knows them: infinite numbers by name."""
-    return {
-        k: str(float(v)) if isinstance(v, float) and np.isinf(v) else v
-        for k, v in settings.items()
-    }
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, get_args
 
+from taskspace.certificates.statements.base import CertificateKind
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 
 __all__ = ["Entry", "Guarantee", "Outside", "OutsideError", "Selection", "Status"]
 
 Scope = Literal["nodes", "box", "law", "none"]
-Kind = Literal["proof", "confidence", "estimate", "vacuous"]
 Outside = Literal["refuse", "clamp"]
 
 
@@ -59,15 +59,17 @@ class Guarantee:
 
     question: Question | None
     scope: Scope
-    kind: Kind
+    kind: CertificateKind
     statement: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.scope not in get_args(Scope):
             raise UnknownNameError("scope", self.scope, get_args(Scope))
-        if self.kind not in get_args(Kind):
-            raise UnknownNameError("kind of a guarantee", self.kind, get_args(Kind))
+        if self.kind not in get_args(CertificateKind):
+            raise UnknownNameError(
+                "kind of a guarantee", self.kind, get_args(CertificateKind)
+            )
 
     @property
     def speaks(self) -> bool:

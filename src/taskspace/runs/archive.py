@@ -19,7 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace._util import memory as _memory
-from taskspace._util.files import checksum, replacing
+from taskspace._util.files import checksum, plain, replacing
 from taskspace.cover import METHODS
 from taskspace.errors import (
     InvalidInputError,
@@ -32,7 +32,7 @@ from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.table import DIMS
 from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import as_text, check_about
+from taskspace.runs.manifest import check_about
 from taskspace.runs.objects import Code
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
@@ -141,7 +141,10 @@ def write_archive(run: RunStore, path: str | Path, *, policies: str = "auto") ->
         "version": FORMAT_VERSION,
         "attrs": dict(table.attrs),
         "system": run.system,
-        "policies": {"kind": stack.kind, "settings": as_text(stack.settings())},
+        "policies": {
+            "kind": stack.kind,
+            "settings": plain(stack.settings(), nonfinite="text"),
+        },
         "crc32c": {name: checksum(array) for name, array in arrays.items()},
     }
     if "source_kind" in table.coords:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from taskspace._util.files import plain
 from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
@@ -201,12 +202,10 @@ class Experiment:
         ):
             name = values[key]["id"]
             if not is_reference(name) or takes_settings(name, self.code):
-                settings = _plain(built.settings())
                 # TOML has no word for "none": a setting left out means the same.
-                given = {k: v for k, v in settings.items() if v is not None}
-                values[key] = {"id": name, **given}
+                values[key] = {"id": name, **_for_toml(built.settings())}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
-            values[key] = _plain(space.to_dict())
+            values[key] = _for_toml(space.to_dict())
         return Experiment.from_dict(values, code=self.code)
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,7 +221,7 @@ class Experiment:
         }
         if self.select is not None:
             values["select"] = self.select.to_dict()
-        return _plain(values)
+        return _for_toml(values)
 
     def to_toml(self) -> str:
         """The experiment as TOML, which `from_toml` reads back."""
@@ -472,12 +471,6 @@ def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> N
             raise UnknownNameError(f"key of {where}:", key, known)
 
 
-def _plain(value: Any) -> Any:
-    """Tuples and NumPy values as lists and Python numbers; TOML has no None."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+def _for_toml(value: Any) -> Any:
+    """Plain values; TOML has infinities, and no None."""
+    return plain(value, nonfinite="keep", without_none=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from taskspace._util.files import (
     clean_leftovers,
+    plain,
     write_atomically,
     write_sealed,
 )
@@ -36,7 +37,7 @@ from taskspace.runs import chunks
 from taskspace.runs.answers import answer
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.layout import Layout
-from taskspace.runs.manifest import about, as_text, difference, usable_manifest
+from taskspace.runs.manifest import about, difference, usable_manifest
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
@@ -102,10 +103,9 @@ class SelectionJournal:
         how = dict(values.get("select", {}))
         for name in ("budget", "environment_steps", "hours"):
             how.pop(name, None)  # what may be spent can be raised later
-        return as_text(
-            {key: values.get(key) for key in keys}
-            | {"question": self.question.to_dict(), "select": how}
-        )
+        asked = {key: values.get(key) for key in keys}
+        asked |= {"question": self.question.to_dict(), "select": how}
+        return plain(asked, nonfinite="text")
 
     # --- what was there -----------------------------------------------------------
 

@@ -17,7 +17,6 @@ from taskspace.performance.table import DIMS
 __all__ = [
     "FORMAT_VERSION",
     "about",
-    "as_text",
     "check_about",
     "check_manifest",
     "check_ours",
@@ -210,23 +209,8 @@ def _refuse_old(path: Path) -> None:
         )
 
 
-def as_text(value: Any) -> Any:
-    """Infinite numbers as text, which JSON has.
-
-    Args:
-        value: numbers, and lists and dicts of them.
-    """
-    if isinstance(value, dict):
-        return {key: as_text(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_text(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value
-
-
 def from_text(values: Sequence[float | str]) -> NDArray[np.float64]:
-    """The numbers that `as_text` wrote.
+    """The numbers that `plain(..., nonfinite="text")` wrote.
 
     Args:
         values: numbers and text.

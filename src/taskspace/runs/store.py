@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from taskspace._util.files import (
     checksum,
     clean_leftovers,
+    plain,
     read_sealed,
     write_atomically,
     write_sealed,
@@ -57,7 +58,6 @@ from taskspace.runs.layout import Layout
 from taskspace.runs.manifest import (
     FORMAT_VERSION,
     about,
-    as_text,
     check_manifest,
     check_ours,
     difference,
@@ -152,7 +152,8 @@ class RunStore:
         try:
             text = file.read_text(encoding="utf-8")
             values = Experiment.from_toml(text, code=self.experiment.code)
-            there = as_text({key: values.to_dict().get(key) for key in DATA_KEYS})
+            data = {key: values.to_dict().get(key) for key in DATA_KEYS}
+            there = plain(data, nonfinite="text")
         except (TaskspaceError, TypeError, ValueError, OSError):
             return False
         if what := difference(there, self.manifest()["data"]):
@@ -173,7 +174,7 @@ class RunStore:
         text = self.experiment.to_toml()
         values = self.experiment.to_dict()
         folders = self.experiment.code.folders
-        return as_text(
+        return plain(
             {
                 "format": "taskspace-run",
                 "version": FORMAT_VERSION,
@@ -188,7 +189,8 @@ class RunStore:
                 "modules": [os.path.relpath(folder, self.path) for folder in folders]
                 if self.experiment.names_code
                 else [],
-            }
+            },
+            nonfinite="text",
         )
 
     @classmethod
@@ -298,7 +300,9 @@ class RunStore:
             data = chunks.encode(values, self.layout.chunk(name), name)
             write_atomically(file, data)
             files[file] = checksum(data)
-        self._blocks.seal("evaluate", block, files, top=as_text(done.top.tolist()))
+        self._blocks.seal(
+            "evaluate", block, files, top=plain(done.top, nonfinite="text")
+        )
 
     def _chunk_file(self, name: str, block: int) -> Path:
         index = [str(block)] + ["0"] * (len(DIMS[name]) - 1)
@@ -383,7 +387,7 @@ class RunStore:
             values: best known J at each target.
             kind: where it comes from.
         """
-        record = {"kind": kind, "best_known": as_text(values.tolist())}
+        record = {"kind": kind, "best_known": plain(values, nonfinite="text")}
         write_sealed(self.path / "best_known.json", record)
 
     def _read_best_known(self) -> tuple[NDArray[np.float64], str]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.files import plain
+
 __all__ = ["Objective", "matrix_words", "quadratic_objective"]
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -57,10 +59,7 @@ class Objective:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite horizon is the text `"inf"`."""
         values = {k: v for k, v in asdict(self).items() if v not in (None, (), "")}
-        values = {k: _plain(v) for k, v in values.items()}
-        if self.horizon is not None and np.isinf(self.horizon):
-            values["horizon"] = "inf"
-        return values
+        return plain(values, nonfinite="text")
 
 
 def matrix_words(matrix: NDArray[np.float64]) -> str:
@@ -127,11 +126,6 @@ def quadratic_objective(
         "continuous" if continuous else "discrete",
         float(horizon),
     )
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists, also inside."""
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _rows(matrix: NDArray[np.float64]) -> Matrix:

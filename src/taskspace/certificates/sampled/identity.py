@@ -77,7 +77,7 @@ def describe_selection(
     sources = np.unique(assignment[assignment >= 0]).tolist()
     return {
         "question": question.to_dict(),
-        "system": [system.id, _plain(system.settings())],
+        "system": [system.id, _comparable(system.settings())],
         "assignment": np.asarray(assignment, np.int64),
         "sources": sources,
         "policies": [policies[s : s + 1] for s in sources],
@@ -85,7 +85,7 @@ def describe_selection(
     }
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without code, which cannot be compared; the losses tell what it does."""
     kept = {}
     for name, value in settings.items():

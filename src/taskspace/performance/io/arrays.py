@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.cells import label
+from taskspace.performance.io.cells import as_python, label
 from taskspace.performance.io.columns import Choices
 from taskspace.performance.io.limits import check_cells
 from taskspace.performance.io.parts import Parts
@@ -161,11 +161,7 @@ def sealed_contents(
         arrays: the arrays that have a meaning.
         attrs: notes and names.
     """
-    return {**arrays, **{key: _plain(attrs.get(key)) for key in SEALED}}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return {**arrays, **{key: as_python(attrs.get(key)) for key in SEALED}}
 
 
 def _checked(

@@ -16,6 +16,7 @@ from taskspace.spaces import Points
 __all__ = [
     "Frame",
     "as_frame",
+    "as_python",
     "is_blank",
     "is_empty",
     "is_number",
@@ -126,7 +127,7 @@ class Frame:
         if not math.isnan(value):
             return value
         name = f" ({self.names[place]!r})" if self.names[place] else ""
-        holds = "is empty" if is_blank(cell) else f"holds {repr(_plain(cell))[:60]}"
+        holds = "is empty" if is_blank(cell) else f"holds {repr(as_python(cell))[:60]}"
         if self.names[place].startswith(("source_", "target_")):
             advice = "A context is known, or the row has to go."
         elif is_empty(cell):
@@ -183,7 +184,7 @@ def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
     n_index = len(names)
     columns += [frame.iloc[:, i] for i in range(frame.shape[1])]
     names += [_column_name(name, frame.columns.names) for name in frame.columns]
-    rows = [f"row {_plain(label)!r}" for label in frame.index]
+    rows = [f"row {as_python(label)!r}" for label in frame.index]
     cells: list[Any] = [
         column.to_numpy()
         if column.dtype.kind in "fiub"
@@ -269,5 +270,10 @@ def label(cell: Any) -> str:
     return str(cell).strip()
 
 
-def _plain(cell: Any) -> Any:
+def as_python(cell: Any) -> Any:
+    """A NumPy number as Python's, anything else as it is.
+
+    Args:
+        cell: any cell.
+    """
     return cell.item() if isinstance(cell, np.generic) else cell
