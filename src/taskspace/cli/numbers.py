@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io.cells import number_of
+from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 
 __all__ = ["load_numbers", "place_of", "source_places"]
@@ -76,8 +76,9 @@ def load_numbers(
             place = place_of(frame.columns[0][row].strip(), names, size, kind)
         value = number_of(cell)
         if not math.isfinite(value):
+            text = "nothing" if is_blank(cell) else repr(label(cell))
             raise InvalidInputError(
-                f"{path} must hold finite numbers, but {frame.rows[row]} has {cell!r}."
+                f"{path} must hold finite numbers, but {frame.rows[row]} has {text}."
             )
         if not math.isnan(found[place]):
             raise InvalidInputError(

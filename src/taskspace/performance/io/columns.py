@@ -21,6 +21,7 @@ __all__ = [
     "Choices",
     "Missing",
     "is_note",
+    "may_hold_names",
     "means_something",
     "note_on",
     "target_columns",
@@ -33,6 +34,8 @@ TARGET = "target:"
 """`target:seed` is a target called `seed`, whatever its name would mean otherwise."""
 
 SPECIAL = ("source", "policy", "home", "provenance", "n_episodes")
+
+NAMED = ("source", "policy", "target", "context", "name")
 
 Missing = Literal["error", "not served"]
 
@@ -109,6 +112,15 @@ def means_something(name: str) -> bool:
         or _is_note_name(name)
         or is_number(name)
     )
+
+
+def may_hold_names(name: str) -> bool:
+    """Whether cells of a column of this name are told apart by how they are written.
+
+    Args:
+        name: name of a column.
+    """
+    return name in (*NAMED, "provenance") or _is_note_name(name)
 
 
 def is_note(frame: Frame, place: int) -> bool:

@@ -7,9 +7,12 @@ the other reading would mean, and a table that both readings fit is left to the 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.performance.io.cells import is_blank, is_empty, is_number, number_of
 
@@ -22,6 +25,7 @@ __all__ = [
     "squeezed",
 ]
 
+Cells = Sequence[Any] | NDArray[np.float64]
 Verdict = Literal["names", "numbers", "unsure"]
 
 SPECIAL_HEADINGS = ("source", "policy", "target", "performance", "home")
@@ -53,14 +57,19 @@ def squeezed(name: str) -> str:
 
 
 def judge_first_row(
-    first: Sequence[str], below: Sequence[Sequence[str]], *, may_be_empty: bool
+    first: Sequence[str],
+    below: Sequence[Cells],
+    *,
+    may_be_empty: bool,
+    texts_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
 ) -> Verdict:
     """Whether the first row of a text file holds names of columns.
 
     Args:
         first: its cells.
-        below: the other rows.
+        below: the cells below each of them; those below the first one are text.
         may_be_empty: whether cells of the matrix may be empty.
+        texts_of: reads some columns below as they are written.
     """
     cells = [cell.strip() for cell in first]
     if any(_is_special(cell) for cell in cells):
@@ -70,21 +79,21 @@ def judge_first_row(
     numbers = [cell for cell in rest if is_number(cell)]
     if words and not numbers:
         return "names"
-    if not numbers or not below:
+    if not numbers or not len(below[0]):
         return "numbers"
     # A word above a column of numbers is its name.
-    if any(_are_numbers([row[j] for row in below]) for j in words):
+    if any(_are_numbers(below[j]) for j in words):
         return "names"
     # Two columns cannot have the same name.
     if len(set(numbers)) < len(numbers):
         return "numbers"
     if all(SAVED_BY_NUMPY.fullmatch(cell) for cell in numbers):
         return "numbers"
-    column = [row[0] for row in below]
+    column = list(below[0])
     if len(cells) == 1 or is_number(cells[0]):
         if not _are_numbers(column):
             return "unsure"
-        return "unsure" if _may_be_names(cells, below) else "numbers"
+        return "unsure" if _may_be_names(cells, texts_of) else "numbers"
     if is_blank(cells[0]):
         # pandas writes an index without a name so. Otherwise the cell is missing.
         return "names" if not may_be_empty or _is_index_of_pandas(column) else "unsure"
@@ -101,14 +110,19 @@ def _is_word(cell: str) -> bool:
     return not is_number(cell) and not is_empty(cell)
 
 
-def _are_numbers(column: Sequence[Any]) -> bool:
+def _are_numbers(column: Cells) -> bool:
     """Whether a column holds numbers and nothing else but empty cells."""
+    if isinstance(column, np.ndarray):
+        return not np.isnan(column).all()
     return any(map(is_number, column)) and not any(
         not is_number(cell) and not is_empty(cell) for cell in column
     )
 
 
-def _may_be_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def _may_be_names(
+    cells: Sequence[str],
+    texts_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
+) -> bool:
     """Whether numbers that stand alone in the first row look like names.
 
     They do if they are in order, whole, or shorter than the numbers of every column.
@@ -117,9 +131,15 @@ def _may_be_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     if _are_in_order(values) or all(cell.lstrip("+-").isdigit() for cell in cells):
         return True
     longest = max(map(_decimals, cells))
-    return all(
-        any(_decimals(row[j]) > longest for row in below) for j in range(len(cells))
-    )
+    # One column mostly settles it, so the first turns read few of them.
+    start = 0
+    while start < len(cells):
+        end = min(2 * start + 1, len(cells))
+        for column in texts_of(range(start, end)):
+            if not any(_decimals(cell) > longest for cell in column):
+                return False
+        start = end
+    return True
 
 
 def _are_in_order(values: Sequence[float]) -> bool:
