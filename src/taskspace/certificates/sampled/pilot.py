@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover import minimum_cover
+from taskspace.cover import minimum_cover, smallest_epsilon
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table, source_space, target_space
@@ -167,17 +167,8 @@ def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]
         return losses.argmin(0)
     inner = losses[:, can]
     cover = minimum_cover(PackedSets.from_bool(inner <= question.epsilon))
-    values = np.unique(inner[inner <= question.epsilon])
-    low, high = 0, len(values) - 1  # a cover of this size exists at values[high]
-    while low < high:
-        middle = (low + high) // 2
-        served = inner <= values[middle]
-        tighter = (
-            minimum_cover(PackedSets.from_bool(served)) if served.any(0).all() else None
-        )
-        if tighter is not None and tighter.size <= cover.size:
-            cover, high = tighter, middle
-        else:
-            low = middle + 1
+    within = np.where(inner <= question.epsilon, inner, np.inf)
+    least = smallest_epsilon(within, cover.size).upper
+    cover = minimum_cover(PackedSets.from_bool(inner <= min(least, question.epsilon)))
     selected = np.sort(np.asarray(cover.sources, np.int64))
     return selected[losses[selected].argmin(0)]
