@@ -71,7 +71,7 @@ def main(n_boxes: int = 4096) -> None:
                     system,
                     LinearGain(np.repeat(gain, n_sources, 0)),
                     np.repeat(source, n_sources, 0),
-                    criterion="ratio",
+                    ts.Question("ratio", epsilon=0.0),
                     order=order,
                 )
                 bounds.bounds(boxes[:2])

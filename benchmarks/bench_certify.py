@@ -34,7 +34,7 @@ def main() -> None:
         contexts = system.contexts(space)
         policies = trainer.train(system, contexts, seed=0).policies
         bounds = MsdEnclosure(
-            system, policies, contexts, criterion="regret", judge="worst"
+            system, policies, contexts, ts.Question("regret", epsilon=0.0)
         )
         edges = box_edges(system, space)
         list(serves_cells(bounds, tuple(e[:2] for e in edges), EPSILON))  # compile

@@ -99,7 +99,7 @@ def certified_library():
     contexts = system.contexts(space)
     policies = trainer.train(system, contexts, seed=0).policies
     enclosure = MsdEnclosure(
-        system, policies, contexts, criterion="regret", judge="worst"
+        system, policies, contexts, ts.Question("regret", epsilon=0.0)
     )
     cover = ts.certified_cover(enclosure, system, space, EPSILON, time_limit=120.0)
     start = time.perf_counter()

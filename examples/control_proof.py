@@ -49,7 +49,9 @@ def main(n: int = 4, epsilon: float = 0.1, time_limit: float = 120.0) -> None:
     # Any gains can be certified; these are python-control's own.
     gains = np.array([control.lqr(crane(*row), Q, R)[0] for row in contexts])
     policies = ts.policies.LinearGain(gains[:, None])
-    bounds = enclosure_for(family, policies, contexts, "ratio", "worst")
+    bounds = enclosure_for(
+        family, policies, contexts, ts.Question("ratio", epsilon=0.0)
+    )
     cover = certified_cover(bounds, family, space, epsilon, time_limit=time_limit)
     print(cover.certificate.why)
     print(f"{cover.size} of {space.size} gains; {len(cover.boxes)} boxes")

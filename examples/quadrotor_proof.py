@@ -76,7 +76,9 @@ def main(
     known = {a: np.arange(*counts[i : i + 2]) for i, a in enumerate(PLACES)}
     gains, _ = system.optimal_gain(sources)
     policies = ts.policies.LinearGain(gains[:, None])
-    bounds = LinearEnclosure(system, policies, sources, criterion="ratio")
+    bounds = LinearEnclosure(
+        system, policies, sources, ts.Question("ratio", epsilon=0.0)
+    )
     bounds.bounds(Boxes.points(sources[:1]), [0])  # compiled, or found in the cache
     # Roll and pitch cost most: a bound from below needs more points there.
     points = Boxes.points(grid(low, 1.0, 2, 6, 6, 2))

@@ -58,7 +58,9 @@ def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
     contexts = car.contexts(space)
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     study = ts.evaluate(car, trainer, space, seed=0)
-    bounds = enclosure_for(car, study.policies, contexts, "ratio", "worst")
+    bounds = enclosure_for(
+        car, study.policies, contexts, ts.Question("ratio", epsilon=0.0)
+    )
     bounds.bounds(ts.certificates.Boxes.points(contexts[:1]))
     start = time.perf_counter()
     cover = certified_cover(

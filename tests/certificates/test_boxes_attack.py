@@ -11,6 +11,7 @@ import pytest
 
 from taskspace.certificates.boxes.enclosures import Boxes, LinearEnclosure
 from taskspace.policies import LinearGain
+from taskspace.questions import Question
 from taskspace.systems import LinearFamily
 from tests.certificates.exact import cost, loss, optimal_cost
 from tests.certificates.plants import PLANTS, axes
@@ -137,7 +138,7 @@ def test_no_context_refutes_a_bound(name, criterion):
     system, low, high, policies, sources = setting(name, rng)
     for order, width in ((1, 0.05), (2, 0.2), (2, 1e-6)):
         enclosure = LinearEnclosure(
-            system, policies, sources, criterion=criterion, order=order
+            system, policies, sources, Question(criterion, epsilon=0.0), order=order
         )
         boxes = some_boxes(rng, low, high, 3, width)
         bounds = enclosure.bounds(boxes)
@@ -156,7 +157,7 @@ def test_no_context_refutes_a_bound_long(name, criterion):
         for width in WIDTHS:
             system, low, high, policies, sources = setting(name, rng, 3)
             enclosure = LinearEnclosure(
-                system, policies, sources, criterion=criterion, order=order
+                system, policies, sources, Question(criterion, epsilon=0.0), order=order
             )
             boxes = some_boxes(rng, low, high, N_BOXES, width)
             bounds = enclosure.bounds(boxes)
@@ -186,7 +187,9 @@ def test_bounds_of_half_the_box_are_refuted(name, criterion):
     """Half of every sensitivity: the attack finds it in most boxes."""
     rng = np.random.default_rng(3)
     system, low, high, policies, sources = setting(name, rng)
-    enclosure = LinearEnclosure(system, policies, sources, criterion=criterion)
+    enclosure = LinearEnclosure(
+        system, policies, sources, Question(criterion, epsilon=0.0)
+    )
     boxes = some_boxes(rng, low, high, 6, 0.02)
     quarter = 0.25 * (boxes.high - boxes.low)
     half = Boxes(boxes.low + quarter, boxes.high - quarter)
@@ -219,9 +222,9 @@ def test_a_plant_without_its_remainder_is_refuted():
     rng = np.random.default_rng(0)
     refuted = {}
     for name, family in (("exact", exact), ("linear", linear)):
-        bounds = LinearEnclosure(family, policies, sources, criterion="floor").bounds(
-            boxes
-        )
+        bounds = LinearEnclosure(
+            family, policies, sources, Question("floor", epsilon=0.0)
+        ).bounds(boxes)
         refuted[name] = attack(
             exact, "floor", *bounds, policies, sources, boxes, rng, n=20, climbs=0
         )
@@ -246,7 +249,9 @@ def test_vertices_do_not_suffice():
     zero = LinearGain(np.array([[[[4.0]]]]))
     for low, high in ((1.0, 3.0), (1.9, 2.1), (1.2, 1.5)):
         box = Boxes(np.array([[low]]), np.array([[high]]))
-        enclosure = LinearEnclosure(family, zero, np.array([[2.0]]), criterion="regret")
+        enclosure = LinearEnclosure(
+            family, zero, np.array([[2.0]]), Question("regret", epsilon=0.0)
+        )
         bounds = enclosure.bounds(box)
         for s in np.linspace(low, high, 9):
             true = cost(family, np.array([[4.0]]), [s]) - optimal_cost(family, [s])
@@ -261,7 +266,9 @@ def test_plain_floating_point_is_refuted():
     gains, _ = system.optimal_gain(sources)
     policies = LinearGain(gains[:, None])
     plain = -system.home_performance(policies, sources)[:, 0]
-    enclosure = LinearEnclosure(system, policies, sources, criterion="floor")
+    enclosure = LinearEnclosure(
+        system, policies, sources, Question("floor", epsilon=0.0)
+    )
     boxes = Boxes.points(sources)
     low_bound, high_bound = (np.diagonal(x) for x in enclosure.bounds(boxes))
     true = [cost(system, gains[i], sources[i]) for i in range(20)]

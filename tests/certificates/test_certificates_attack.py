@@ -322,7 +322,9 @@ def attack_enclosures(n_boxes, seed):
     outside, n = 0, 0
     with mpmath.workdps(50):
         bounds = {
-            name: MsdEnclosure(MSD, policies, contexts, criterion=name).bounds(boxes)
+            name: MsdEnclosure(
+                MSD, policies, contexts, ts.Question(name, epsilon=0.0)
+            ).bounds(boxes)
             for name in CRITERIA
         }
         for i in range(n_boxes):
@@ -367,7 +369,7 @@ def test_enclosures_hold_in_50_digits_on_many_boxes(seed):
 class Distance(Enclosure):
     """An enclosure in any number of axes: the distance to a source's centre."""
 
-    kind, basis, criterion, judge = "proof", "distance", "floor", "worst"
+    kind, basis, question = "proof", "distance", ts.Question("floor", epsilon=0.0)
 
     def __init__(self, centres):
         self.centres = centres

@@ -292,7 +292,9 @@ def test_sentences_speak_of_the_targets_that_are_served():
 def test_bounds_say_which_sources_they_range_over():
     table, policies = table_of(SPACE, SPACE)
     question = ts.Question("regret", epsilon=0.5)
-    bounds = MsdEnclosure(MSD, policies, MSD.contexts(SPACE), criterion="regret")
+    bounds = MsdEnclosure(
+        MSD, policies, MSD.contexts(SPACE), ts.Question("regret", epsilon=0.0)
+    )
     # The candidates are a cover that is larger than needed: no fewer of them do.
     whole = certified_cover(bounds, MSD, SPACE, 0.3, time_limit=4)
     found = certified_cover(
@@ -374,7 +376,7 @@ def test_a_time_limit_bounds_the_whole_of_it():
 def test_an_enclosure_of_ones_own_is_used():
     table, policies = table_of(SPACE, SPACE)
     contexts = MSD.contexts(SPACE)
-    own = MsdEnclosure(MSD, policies, contexts, criterion="regret")
+    own = MsdEnclosure(MSD, policies, contexts, ts.Question("regret", epsilon=0.0))
     own.basis = "our own bounds"
     question = ts.Question("regret", epsilon=0.5)
     result = certify(

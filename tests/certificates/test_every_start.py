@@ -109,7 +109,9 @@ def test_units_of_the_states_do_not_matter(time):
     assert np.abs(mean[0] - mean[1]).max() > 0.1
     boxes = Boxes(np.array([[1.0, 1.0]]), np.array([[1.05, 1.04]]))
     bounds = [
-        LinearEnclosure(f, g, contexts, criterion="every_start").bounds(boxes)
+        LinearEnclosure(f, g, contexts, ts.Question("every_start", epsilon=0.0)).bounds(
+            boxes
+        )
         for f, g in ((plant, gains), (other, moved))
     ]
     np.testing.assert_allclose(bounds[0], bounds[1], rtol=1e-4, atol=1e-6)
@@ -124,9 +126,9 @@ def test_no_initial_state_exceeds_a_proven_bound():
     corner = np.exp(rng.uniform(np.log(low), np.log(high), (4, 2)))
     boxes = Boxes(corner, 1.02 * corner)
     high_of = {
-        criterion: LinearEnclosure(system, gains, sources, criterion=criterion).bounds(
-            boxes
-        )[1]
+        criterion: LinearEnclosure(
+            system, gains, sources, ts.Question(criterion, epsilon=0.0)
+        ).bounds(boxes)[1]
         for criterion in ("every_start", "ratio")
     }
     exceeded = dict.fromkeys(high_of, 0)
@@ -152,9 +154,9 @@ def test_scalar_boxes_are_those_of_ratio():
         np.array([[0.5, 0.9], [0.6, 1.0]]), np.array([[0.52, 1.0], [0.61, 1.0]])
     )
     found = {
-        criterion: enclosure_for(system, gains, sources, criterion, "worst").bounds(
-            boxes
-        )
+        criterion: enclosure_for(
+            system, gains, sources, ts.Question(criterion, epsilon=0.0)
+        ).bounds(boxes)
         for criterion in ("every_start", "ratio")
     }
     for one, two in zip(found["every_start"], found["ratio"], strict=True):
@@ -166,9 +168,9 @@ def test_points_are_enclosed_tightly():
     system = MassSpringDamper()
     contexts = system.contexts(SPACE)
     gains = stack(system, contexts)
-    low, high = enclosure_for(system, gains, contexts, "every_start", "worst").bounds(
-        Boxes.points(contexts)
-    )
+    low, high = enclosure_for(
+        system, gains, contexts, ts.Question("every_start", epsilon=0.0)
+    ).bounds(Boxes.points(contexts))
     table = -system.scores("every_start", gains, contexts)[:, 0]
     assert (low <= table + 1e-9).all()
     assert (table <= high + 1e-9).all()

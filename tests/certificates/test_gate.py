@@ -100,10 +100,12 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
     assert result.continuum is None
     contexts = system.contexts(SPACE)
     with pytest.raises(NoEnclosureError, match=r"are not about Worn\.performance"):
-        enclosure_for(system, policies, contexts, "regret", "worst")
+        enclosure_for(system, policies, contexts, ts.Question("regret", epsilon=0.0))
     assert "MassSpringDamper are not about Worn" in result["continuum cover"].why
     # Bounds by hand, of the wrong plant: the table contradicts them.
-    bounds = MsdEnclosure(MassSpringDamper(), policies, contexts, criterion="regret")
+    bounds = MsdEnclosure(
+        MassSpringDamper(), policies, contexts, ts.Question("regret", epsilon=0.0)
+    )
     with pytest.raises(ContradictionError, match=r"source 0 is inf by the table, and"):
         certify(
             ts.Study.of(table, system=system, policies=policies),
@@ -236,7 +238,9 @@ def test_policies_in_another_order_are_refused():
             QUESTION,
             time_limit=5,
         )
-    few = enclosure_for(system, policies, system.contexts(SPACE), "regret", "worst")
+    few = enclosure_for(
+        system, policies, system.contexts(SPACE), ts.Question("regret", epsilon=0.0)
+    )
     assert few is not None
     with pytest.raises(InvalidInputError, match="25 sources of the table"):
         certify(

@@ -123,7 +123,8 @@ def test_what_cannot_be_followed_is_refused(name):
         check_trace(trace_matrices(plant), plant, np.array([[0.7], [1.3]]))
     assert "AffineFamily" in str(caught.value)
     # certify falls back to what it can do without.
-    given = (LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), "regret", "worst")
+    question = ts.Question("regret", epsilon=0.0)
+    given = (LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), question)
     with pytest.raises(NoEnclosureError, match=word):
         enclosure_for(plant, *given)
     assert word in no_enclosure_reason(plant, *given)
@@ -139,7 +140,10 @@ def test_a_function_with_a_state_is_noticed():
     plant = family(A)
     with pytest.raises(UntraceableError, match="keep a state"):
         LinearEnclosure(
-            plant, LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), criterion="floor"
+            plant,
+            LinearGain(np.ones((1, 1, 1, 2))),
+            np.ones((1, 1)),
+            ts.Question("floor", epsilon=0.0),
         )
 
 
@@ -157,7 +161,9 @@ def test_python_control_plant():
     gains = LinearGain(plant.optimal_gain(np.ones((1, 1)))[0][:, None])
     boxes = Boxes(np.array([[0.5]]), np.array([[0.6]]))
     bounds = [
-        LinearEnclosure(x, gains, np.ones((1, 1)), criterion="ratio").bounds(boxes)
+        LinearEnclosure(
+            x, gains, np.ones((1, 1)), ts.Question("ratio", epsilon=0.0)
+        ).bounds(boxes)
         for x in (plant, direct)
     ]
     np.testing.assert_array_equal(*bounds)
@@ -189,7 +195,9 @@ def test_stated_coefficients_are_the_same_plant():
     gains = LinearGain(written.optimal_gain(contexts)[0][:, None])
     boxes = Boxes(np.array([[10.0], [20.0]]), np.array([[11.0], [20.0]]))
     bounds = [
-        LinearEnclosure(x, gains, contexts, criterion="ratio").bounds(boxes)
+        LinearEnclosure(x, gains, contexts, ts.Question("ratio", epsilon=0.0)).bounds(
+            boxes
+        )
         for x in (stated, written)
     ]
     np.testing.assert_allclose(*bounds, rtol=1e-6, atol=1e-12)
@@ -208,7 +216,9 @@ def test_an_enclosed_table():
     plant = car(parameters={"1/v": table})
     sources = np.array([[12.0]])
     gains = LinearGain(plant.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(plant, gains, sources, criterion="ratio")
+    enclosure = LinearEnclosure(
+        plant, gains, sources, ts.Question("ratio", epsilon=0.0)
+    )
     assert "if the stated bounds of 1/v hold" in enclosure.basis
     boxes = Boxes(np.array([[11.9], [10.0]]), np.array([[12.1], [10.2]]))
     low, high = enclosure.bounds(boxes)
@@ -220,7 +230,10 @@ def test_an_enclosed_table():
         assert (ratio <= high[0] + 1e-9).all()
     wrong = Enclosed(table.value, lambda low, high: bounds(high, low))
     liar = LinearEnclosure(
-        car(parameters={"1/v": wrong}), gains, sources, criterion="ratio"
+        car(parameters={"1/v": wrong}),
+        gains,
+        sources,
+        ts.Question("ratio", epsilon=0.0),
     )
     with pytest.raises(InvalidInputError, match="must hold its value"):
         liar.bounds(boxes)
@@ -247,10 +260,10 @@ def test_mass_spring_damper_has_two_enclosures(criterion):
     boxes = Boxes(low, low * (1 + width))
     for judge in ("worst", "best"):
         closed = MsdEnclosure(
-            system, policies, sources, criterion=criterion, judge=judge
+            system, policies, sources, ts.Question(criterion, judge, epsilon=0.0)
         ).bounds(boxes)
         general = LinearEnclosure(
-            system, policies, sources, criterion=criterion, judge=judge
+            system, policies, sources, ts.Question(criterion, judge, epsilon=0.0)
         ).bounds(boxes)
         assert (closed[0] <= general[1]).all()
         assert (general[0] <= closed[1]).all()
@@ -285,7 +298,7 @@ def test_scalar_family_against_its_closed_form():
                 system,
                 LinearGain(np.array([[[[k]]]])),
                 np.array([[b, 1.0]]),
-                criterion="ratio",
+                ts.Question("ratio", epsilon=0.0),
             ).bounds(Boxes(np.array([[low, 1.0]]), np.array([[high, 1.0]])))
             for x in np.linspace(low, high, 11):
                 best = (1 + np.sqrt(1 + x * x)) / x**2
@@ -320,7 +333,9 @@ def test_scalar_cover_is_the_exact_one(alpha):
     while reached < ends[1]:
         reached = max(high for low, high in spans if low <= reached)
         exact += 1
-    enclosure = enclosure_for(system, policies, contexts, "ratio", "worst")
+    enclosure = enclosure_for(
+        system, policies, contexts, ts.Question("ratio", epsilon=0.0)
+    )
     assert isinstance(enclosure, LinearEnclosure)
     enclosure.bounds(Boxes.points(contexts[:1]))
     cover = certified_cover(enclosure, system, space, alpha - 1, time_limit=300)
@@ -365,7 +380,7 @@ def test_unstabilisable_and_unstable_boxes():
     )
     for criterion in ("regret", "ratio", "floor", "signed"):
         low, high = LinearEnclosure(
-            plant, policies, sources, criterion=criterion
+            plant, policies, sources, ts.Question(criterion, epsilon=0.0)
         ).bounds(boxes)
         assert (high[0, :3] == np.inf).all()
         assert low[0, 2] == np.inf  # certainly unstable on the whole box
@@ -379,7 +394,7 @@ def test_a_gain_that_fails_at_home():
     sources = np.ones((2, 1))
     boxes = Boxes(np.array([[1.0], [2.0]]), np.array([[1.0], [2.1]]))
     low, high = LinearEnclosure(
-        plant, LinearGain(gains), sources, criterion="signed"
+        plant, LinearGain(gains), sources, ts.Question("signed", epsilon=0.0)
     ).bounds(boxes)
     assert (low[0] == -np.inf).all()
     assert (high[0] == 0).all()
@@ -397,7 +412,7 @@ def test_unobservable_states_cost_nothing_but_must_be_stable():
     )
     gains = LinearGain(np.array([[[[0.5, 0.0]]]]))
     low, high = LinearEnclosure(
-        plant, gains, np.ones((1, 1)), criterion="floor"
+        plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0)
     ).bounds(Boxes(np.array([[1.0]]), np.array([[1.01]])))
     true = 1.25 / (2 * 1.5)
     assert low[0, 0] <= true <= high[0, 0] <= 1.01 * true
@@ -407,7 +422,9 @@ def test_pairs_are_the_same_bounds():
     system = Quadrotor()
     sources = np.array([[0.3] * 4, [0.6] * 4])
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(system, policies, sources, criterion="ratio")
+    enclosure = LinearEnclosure(
+        system, policies, sources, ts.Question("ratio", epsilon=0.0)
+    )
     low = np.array([[0.3, 0.3, 0.3, 0.3], [0.5, 0.5, 0.5, 0.6]])
     boxes = Boxes(low, low * 1.02)
     every = enclosure.bounds(boxes)
@@ -426,7 +443,9 @@ def test_pairs_are_the_same_bounds():
 def test_tries_are_the_same_bounds_until_one_serves():
     system, sources = ScalarLqr(), np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(system, policies, sources, criterion="ratio")
+    enclosure = LinearEnclosure(
+        system, policies, sources, ts.Question("ratio", epsilon=0.0)
+    )
     low = np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
     boxes = Boxes(low, low * [1.02, 1.0])
     low, high = (x.T for x in enclosure.bounds(boxes, epsilon=0.01))
@@ -454,7 +473,9 @@ def test_a_check_names_a_source_that_serves_whatever_the_order():
     system = ScalarLqr()
     sources = np.stack([np.geomspace(0.1, 1, 12), np.ones(12)], -1)
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(system, policies, sources, criterion="ratio")
+    enclosure = LinearEnclosure(
+        system, policies, sources, ts.Question("ratio", epsilon=0.0)
+    )
     edges = [np.array([0.1, 1.0]), np.array([1.0])]
     every = np.random.default_rng(0).permutation(12)
     for chosen, holds in ((every, True), ([0, 11], False)):
@@ -498,7 +519,10 @@ def test_units_change_no_bound():
         boxes = Boxes(unit * np.array([[1.0]]), unit * np.array([[1.1]]))
         found.append(
             LinearEnclosure(
-                plant, LinearGain(K[None]), np.array([[1.3 * unit]]), criterion="ratio"
+                plant,
+                LinearGain(K[None]),
+                np.array([[1.3 * unit]]),
+                ts.Question("ratio", epsilon=0.0),
             ).bounds(boxes)
         )
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-11)
@@ -508,14 +532,16 @@ def test_a_finite_horizon_is_refused():
     plant = family(lambda k: [[0, 1], [-k, -1]], horizon=5.0)
     gains = LinearGain(np.ones((1, 1, 1, 2)))
     with pytest.raises(InvalidInputError, match="infinite horizon"):
-        LinearEnclosure(plant, gains, np.ones((1, 1)), criterion="floor")
+        LinearEnclosure(
+            plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0)
+        )
     with pytest.raises(NoEnclosureError, match="infinite horizon"):
-        enclosure_for(plant, gains, np.ones((1, 1)), "floor", "worst")
+        enclosure_for(plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0))
 
 
 def test_who_has_no_bounds_hears_why():
     gains, sources = LinearGain(np.ones((1, 1, 1, 1))), np.ones((1, 1))
-    rest = (sources, "floor", "worst")
+    rest = (sources, ts.Question("floor", epsilon=0.0))
     scalar = ScalarLqr()
     toy = ts.systems.FunctionSystem(lambda x, policy: 0.0, [axis("x")])
     for system, policies, word in (
@@ -533,7 +559,7 @@ def test_a_division_by_zero_inside_a_box_decides_nothing():
         plant,
         LinearGain(np.ones((1, 1, 1, 2))),
         np.array([[2.0]]),
-        criterion="floor",
+        ts.Question("floor", epsilon=0.0),
     )
     low, high = enclosure.bounds(Boxes(np.array([[0.4]]), np.array([[0.65]])))
     assert low[0, 0] == -np.inf
@@ -553,7 +579,9 @@ def test_a_cover_of_the_continuum_for_a_plant_of_ones_own():
     contexts = plant.contexts(space)
     policies = ts.trainers.Lqr(n_policies=1, noise=0.0)
     policies = policies.train(plant, contexts, seed=0).policies
-    enclosure = enclosure_for(plant, policies, contexts, "ratio", "worst")
+    enclosure = enclosure_for(
+        plant, policies, contexts, ts.Question("ratio", epsilon=0.0)
+    )
     assert isinstance(enclosure, LinearEnclosure)
     enclosure.bounds(Boxes.points(contexts[:1]))  # compiled before the clock runs
     cover = certified_cover(enclosure, plant, space, 0.05, time_limit=300, n_cells=8)

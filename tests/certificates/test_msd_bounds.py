@@ -40,7 +40,7 @@ def test_bounds_hold_at_thousands_of_contexts(criterion, judge):
     rng = np.random.default_rng(1)
     policies = msd_family(SPACE, n_policies=3, noise=0.4)
     enclosure = MsdEnclosure(
-        MSD, policies, MSD.contexts(SPACE), criterion=criterion, judge=judge
+        MSD, policies, MSD.contexts(SPACE), ts.Question(criterion, judge, epsilon=0.0)
     )
     boxes = random_boxes(rng)
     low, high = enclosure.bounds(boxes)
@@ -195,7 +195,7 @@ def test_unstable_loops_are_never_certified():
     high = np.array([[1.5, 2, 1], [2.2, 2, 1], [3.0, 2, 1], [2.0, 1, 1]])
     for criterion in ("regret", "ratio", "floor", "signed"):
         enclosure = MsdEnclosure(
-            MSD, policies, contexts, criterion=criterion, judge="worst"
+            MSD, policies, contexts, ts.Question(criterion, epsilon=0.0)
         )
         at_least, at_most = enclosure.bounds(Boxes(low, high))
         assert at_least[0, 0] == at_most[0, 0] == np.inf
@@ -208,7 +208,7 @@ def test_a_policy_that_fails_at_home_loses_nothing_under_signed():
     # As in the criterion: no gap to another failure, −inf to anything better.
     policies = LinearGain(np.array([[[[-2.0, 0.5]]]]))
     enclosure = MsdEnclosure(
-        MSD, policies, np.array([[1.0, 1.0, 1.0]]), criterion="signed", judge="worst"
+        MSD, policies, np.array([[1.0, 1.0, 1.0]]), ts.Question("signed", epsilon=0.0)
     )
     _, high = enclosure.bounds(Boxes(np.array([[1.0, 1, 1]]), np.array([[4.0, 2, 1]])))
     assert high[0, 0] == 0
@@ -235,8 +235,7 @@ def test_inputs_that_could_overflow_are_refused():
             MassSpringDamper(horizon=5.0),
             msd_family(SPACE),
             MSD.contexts(SPACE),
-            criterion="regret",
-            judge="worst",
+            ts.Question("regret", epsilon=0.0),
         )
     enclosure = msd_enclosure(SPACE)
     with pytest.raises(InvalidInputError, match="k <= 1e\\+15"):

@@ -34,7 +34,9 @@ def msd_family(space, *, n_policies=1, noise=0.0, seed=0):
 def msd_enclosure(space, criterion="regret", judge="worst", **options):
     policies = msd_family(space, **options)
     contexts = MSD.contexts(space)
-    return MsdEnclosure(MSD, policies, contexts, criterion=criterion, judge=judge)
+    return MsdEnclosure(
+        MSD, policies, contexts, ts.Question(criterion, judge, epsilon=0.0)
+    )
 
 
 def msd_loss(space, policies, contexts, criterion, judge):

@@ -21,7 +21,7 @@ EPSILON = 0.5
 def certified():
     system, table, policies, space = msd()
     enclosure = MsdEnclosure(
-        system, policies, system.contexts(space), criterion="regret", judge="worst"
+        system, policies, system.contexts(space), ts.Question("regret", epsilon=0.0)
     )
     question = ts.Question("regret", epsilon=0.35 * EPSILON)
     sources = ts.greedy_cover(question.sets(table)).sources
@@ -148,7 +148,7 @@ def test_a_cover_is_not_taken_for_other_policies(certified):
 def test_numbers_of_a_subset_are_not_taken_for_those_of_the_table():
     system, table, policies, space = msd()
     enclosure = MsdEnclosure(
-        system, policies, system.contexts(space), criterion="ratio", judge="worst"
+        system, policies, system.contexts(space), ts.Question("ratio", epsilon=0.0)
     )
     few = ts.minimum_cover(ts.Question("ratio", epsilon=0.02).sets(table)).sources
     axes = [axis.name for axis in system.axes]
@@ -200,7 +200,7 @@ def test_plants_with_equal_settings_are_told_apart_by_their_matrices():
     table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
     enclosure = LinearEnclosure(
-        system, policies, system.contexts(space), criterion="ratio"
+        system, policies, system.contexts(space), ts.Question("ratio", epsilon=0.0)
     )
     cover = certify_cover(enclosure, [2], box_edges(system, space, 8), 0.5, axes=["a"])
     assert cover.certificate.holds

@@ -275,7 +275,7 @@ def test_a_hidden_spike_is_never_proven_away(name):
     with pytest.raises(UntraceableError, match="cannot be followed"):
         trace_matrices(plant)
     with pytest.raises(NoEnclosureError, match="cannot be followed"):
-        enclosure_for(plant, GAIN, np.array([[1.0]]), "floor", "worst")
+        enclosure_for(plant, GAIN, np.array([[1.0]]), ts.Question("floor", epsilon=0.0))
 
 
 def counter():
@@ -302,7 +302,9 @@ def decimal(c):
 @pytest.mark.parametrize("growth", [counter(), caller, decimal])
 def test_what_cannot_be_seen_is_stated_as_an_assumption(growth):
     """A state, the caller, a type test in compiled code: the certificate says so."""
-    bounds = enclosure_for(family(growth), GAIN, np.array([[1.0]]), "floor", "worst")
+    bounds = enclosure_for(
+        family(growth), GAIN, np.array([[1.0]]), ts.Question("floor", epsilon=0.0)
+    )
     assert "depend on the context alone" in bounds.assumption
     cover = certify_cover(bounds, [0], [np.array([0.0, 4.0])], 9.0, axes=["c"])
     assert cover.certificate.holds
@@ -314,7 +316,12 @@ def test_what_cannot_be_seen_is_stated_as_an_assumption(growth):
             with pytest.raises(UntraceableError, match="formula"):
                 bounds.bounds(Boxes(np.array([[low]]), np.array([[high]])))
         with pytest.raises(NoEnclosureError, match="formula"):
-            enclosure_for(family(growth), GAIN, np.array([[5.0]]), "floor", "worst")
+            enclosure_for(
+                family(growth),
+                GAIN,
+                np.array([[5.0]]),
+                ts.Question("floor", epsilon=0.0),
+            )
 
 
 def test_coefficients_without_code_need_no_assumption():
@@ -326,7 +333,7 @@ def test_coefficients_without_code_need_no_assumption():
             system,
             GAIN,
             np.array([[1.0] * len(system.axes)]),
-            criterion="floor",
+            ts.Question("floor", epsilon=0.0),
         )
         assert bounds.assumption == ""
 
@@ -346,9 +353,11 @@ def test_contexts_are_drawn_anew_for_every_certificate_and_every_size():
     drawn = []
     for gain in (2.4, 2.5):
         bounds = LinearEnclosure(
-            family(hidden), LinearGain(np.full((1, 1, 1, 1), gain)), np.ones((1, 1)),
-            criterion="floor",
-        )  # fmt: skip
+            family(hidden),
+            LinearGain(np.full((1, 1, 1, 1), gain)),
+            np.ones((1, 1)),
+            ts.Question("floor", epsilon=0.0),
+        )
         before = set(bounds._compared)
         with contextlib.suppress(UntraceableError):
             bounds.bounds(box)

@@ -99,14 +99,18 @@ def make_setting(
     if rates is not None:
         names = _names(study.system, study.targets)
         constants = check_rates(rates, names) if names else None
-    if enclosure is not None and (enclosure.criterion, enclosure.judge) != (
+    if enclosure is not None and (
+        enclosure.question.criterion,
+        enclosure.question.judge,
+    ) != (
         question.criterion,
         question.judge,
     ):
         raise InvalidInputError(
             f"The enclosure must be for {question.criterion!r} and the "
-            f"{question.judge} policy, but is for {enclosure.criterion!r} and the "
-            f"{enclosure.judge} policy."
+            f"{question.judge} policy, but is for "
+            f"{enclosure.question.criterion!r} and the "
+            f"{enclosure.question.judge} policy."
         )
     if enclosure is not None and enclosure.n_sources != study.n_sources:
         raise InvalidInputError(
@@ -119,8 +123,7 @@ def make_setting(
             study.system,
             study.all_policies,
             contexts,
-            question.criterion,
-            question.judge,
+            question,
         )
     return Setting(study, question, constants, enclosure, Clock(), seed)
 

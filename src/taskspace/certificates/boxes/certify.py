@@ -72,8 +72,7 @@ def certify_continuum(
                 system,
                 setting.policies,
                 system.contexts(setting.sources),
-                setting.question.criterion,
-                setting.question.judge,
+                setting.question,
             )
         return None, [_margin(setting, cover, given, reason)]
     gate = TableGate(setting, enclosure)
@@ -207,8 +206,7 @@ def _lipschitz(setting: Setting, given: RateCheck | None) -> Enclosure | None:
         system,
         policies,
         contexts,
-        criterion=question.criterion,
-        judge=question.judge,
+        question,
         rates=setting.rates,
         kind=claim(system.provenance),
         basis="the Lipschitz constants that were given, if they hold "

@@ -200,7 +200,7 @@ def certify_cover(
     Returns:
         The boxes with their status, and the certificate.
     """
-    enclosure.question(epsilon)  # refuses a tolerance without meaning
+    enclosure.question.at(epsilon)  # refuses a tolerance without meaning
     clock = Clock(time_limit)
     chosen = np.asarray(sources, np.int64).reshape(-1)
     work = Boxes.from_edges(edges)
@@ -313,7 +313,7 @@ def _continuum_certificate(
 ) -> tuple[Certificate, BoxFacts]:
     holds = bool((status == CERTIFIED).all())
     share = boxes.share
-    question = enclosure.question(epsilon)
+    question = enclosure.question.at(epsilon)
     values: dict[str, Any] = {
         **question.to_dict(),
         "size": len(chosen),

@@ -76,7 +76,7 @@ def certified_cover(
         `lower_bound` holds for all sources of the enclosure,
         `lower_bound_candidates` for those among which this search chose.
     """
-    enclosure.question(epsilon)  # refuses a tolerance without meaning
+    enclosure.question.at(epsilon)  # refuses a tolerance without meaning
     clock = Clock(time_limit)
     if enclosure.n_sources == 0:
         raise InvalidInputError("There must be at least one source, but got none.")

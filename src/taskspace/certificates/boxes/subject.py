@@ -106,7 +106,7 @@ def subject_of(
     contexts = np.concatenate([[low, high, low / 2 + high / 2], drawn])
     chosen = tuple(int(source) for source in sources)
     return Subject(
-        enclosure.question(epsilon),
+        enclosure.question.at(epsilon),
         enclosure.n_sources,
         chosen,
         tuple(_digest(policies[source : source + 1]) for source in chosen),

@@ -24,6 +24,7 @@ from taskspace.certificates.statements.claims import (
 )
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
 from taskspace.spaces import Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
@@ -137,7 +138,9 @@ def _exact_rates(
     if system is None or sources is None or targets is None:
         return None, None
     contexts = system.contexts(sources)
-    enclosure, _ = find_enclosure(system, setting.policies, contexts, "signed", "worst")
+    enclosure, _ = find_enclosure(
+        system, setting.policies, contexts, Question("signed", epsilon=0.0)
+    )
     if enclosure is None:
         return None, None
     live = [i for i, axis in enumerate(system.axes) if axis.name in sources.names]

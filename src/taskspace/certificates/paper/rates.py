@@ -27,6 +27,7 @@ from taskspace.performance import (
 )
 from taskspace.performance.table import provenance_of
 from taskspace.policies import Policy
+from taskspace.questions import Question
 from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import Provenance, System
 
@@ -166,7 +167,9 @@ def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.f
         One slope a source; infinite where a policy is unstable at home.
     """
     contexts = system.contexts(space)
-    enclosure, _ = find_enclosure(system, policies, contexts, "signed", "worst")
+    enclosure, _ = find_enclosure(
+        system, policies, contexts, Question("signed", epsilon=0.0)
+    )
     live = [i for i, axis in enumerate(system.axes) if axis.name in space.names]
     slopes = None if enclosure is None else enclosure.home_slopes(live)
     if slopes is None:
@@ -201,10 +204,10 @@ def rate_bounds(
         One bound a source, infinite where a policy may be unstable on the ball;
         None if the enclosure has no bounds on slopes, or time is up.
     """
-    if enclosure.criterion not in ("signed", "floor"):
+    if enclosure.question.criterion not in ("signed", "floor"):
         raise InvalidInputError(
             "Loss rates are slopes of J: the enclosure must be for 'signed' or "
-            f"'floor', but is for {enclosure.criterion!r}."
+            f"'floor', but is for {enclosure.question.criterion!r}."
         )
     if not radius > 0:
         raise InvalidInputError(f"radius > 0 must hold, but got radius={radius}.")

@@ -21,6 +21,7 @@ from taskspace.certificates.boxes.enclosures.linear import (
 from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
 from taskspace.policies import Policy
+from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.msd import MassSpringDamper
@@ -38,8 +39,8 @@ __all__ = [
     "no_enclosure_reason",
 ]
 
-Factory = Callable[[System, Policy, NDArray[np.float64], str, str], Enclosure | None]
-"""Of system, policies, full context rows of the sources, criterion and judge."""
+Factory = Callable[[System, Policy, NDArray[np.float64], Question], Enclosure | None]
+"""Of system, policies, full context rows of the sources, and question."""
 
 ENCLOSURES: list[tuple[type[System], Factory]] = [
     (MassSpringDamper, msd_enclosure),
@@ -55,8 +56,7 @@ def enclosure_for(
     system: System | None,
     policies: Policy | None,
     sources: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
 ) -> Enclosure:
     """Bounds over boxes for a system; `NoEnclosureError` says why there are none.
 
@@ -64,10 +64,9 @@ def enclosure_for(
         system: the tasks.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here.
     """
-    enclosure, reason = find_enclosure(system, policies, sources, criterion, judge)
+    enclosure, reason = find_enclosure(system, policies, sources, question)
     if enclosure is None:
         raise NoEnclosureError(reason or _nobody(system, policies))
     return enclosure
@@ -92,8 +91,7 @@ def no_enclosure_reason(
     system: System | None,
     policies: Policy | None,
     sources: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
 ) -> str:
     """Why there are no bounds over boxes, empty where nobody has anything to say.
 
@@ -101,18 +99,16 @@ def no_enclosure_reason(
         system: the tasks.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here.
     """
-    return find_enclosure(system, policies, sources, criterion, judge)[1]
+    return find_enclosure(system, policies, sources, question)[1]
 
 
 def find_enclosure(
     system: System | None,
     policies: Policy | None,
     sources: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
 ) -> tuple[Enclosure | None, str]:
     """Bounds over boxes for a system, or None and why.
 
@@ -120,8 +116,7 @@ def find_enclosure(
         system: the tasks.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here.
     """
     reason = ""
     if system is None or policies is None:
@@ -129,7 +124,7 @@ def find_enclosure(
     for kind, make in ENCLOSURES:
         if isinstance(system, kind):
             try:
-                found = make(system, policies, sources, criterion, judge)
+                found = make(system, policies, sources, question)
             except NoEnclosureError as error:
                 reason = str(error)
                 continue

@@ -168,10 +168,8 @@ class Enclosure(ABC):
     """What the bounds rest on, for the certificate's `why`."""
     assumption: str = ""
     """What must hold beside that and cannot be checked; `basis` says it too."""
-    criterion: str
-    """What the losses are, see `taskspace.criteria.CRITERIA`."""
-    judge: str
-    """Which policy of a family counts: `"worst"` or `"best"`."""
+    question: Question
+    """What the losses are, and which policy of a family counts."""
     system: System | None = None
     """Whose losses are bounded, if it is known."""
     policies: Policy | None = None
@@ -211,14 +209,6 @@ class Enclosure(ABC):
             epsilon: if given, bounds need only be good enough to decide
                 `loss <= epsilon`, which may save time.
         """
-
-    def question(self, epsilon: float) -> Question:
-        """The question that its bounds answer at a tolerance.
-
-        Args:
-            epsilon: tolerance.
-        """
-        return Question(self.criterion, self.judge, epsilon=epsilon)
 
     def pair_bounds(
         self,

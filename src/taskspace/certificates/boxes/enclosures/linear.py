@@ -55,8 +55,7 @@ def linear_enclosure(
     system: System,
     policies: Policy,
     sources: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
 ) -> Enclosure | None:
     """Bounds for a linear family and linear gains; None for others.
 
@@ -66,15 +65,12 @@ def linear_enclosure(
         system: the tasks.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here.
     """
     if not isinstance(system, LinearSystem) or not isinstance(policies, LinearGain):
         return None
     try:
-        return LinearEnclosure(
-            system, policies, sources, criterion=criterion, judge=judge
-        )
+        return LinearEnclosure(system, policies, sources, question)
     except UntraceableError as error:
         raise NoEnclosureError(str(error)) from error
 
@@ -94,8 +90,7 @@ class LinearEnclosure(Enclosure):
         system: a linear family with an infinite horizon.
         policies: a stack of gains with leading dims `(source, policy)`.
         sources: full context rows of the sources, which `signed` compares with.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
+        question: criterion and judge; its tolerance does not matter here.
         order: degree of the polynomials with which costs are compared, 1 or 2. The
             second is dearer a box, by 1.5 to 2.5 times, and needs far fewer of them.
     """
@@ -105,13 +100,11 @@ class LinearEnclosure(Enclosure):
         system: LinearSystem,
         policies: Policy,
         sources: NDArray[np.float64],
+        question: Question,
         *,
-        criterion: str,
-        judge: str = "worst",
         order: int = 2,
     ):
-        question = Question(criterion, judge, epsilon=0.0)
-        self.criterion, self.judge = question.criterion, question.judge
+        self.question = question
         check_exact(system)
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
@@ -155,7 +148,7 @@ class LinearEnclosure(Enclosure):
         self._compare(np.asarray(sources, np.float64))
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
-        if criterion == "signed":
+        if question.criterion == "signed":
             n = self.n_policies
             single = self._gains.reshape(-1, 1, *self._gains.shape[2:])
             low, high = self._run(
@@ -202,7 +195,7 @@ class LinearEnclosure(Enclosure):
             np.arange(len(boxes) + 1) * n,
             np.tile(rows, len(boxes)),
             (self._gains, self._home),
-            KINDS[self.criterion],
+            KINDS[self.question.criterion],
             epsilon,
         )
         return low.reshape(-1, n).T, high.reshape(-1, n).T
@@ -226,7 +219,7 @@ class LinearEnclosure(Enclosure):
             np.concatenate([[0], np.cumsum(counts)]),
             np.asarray(sources, np.int64)[order],
             (self._gains, self._home),
-            KINDS[self.criterion],
+            KINDS[self.question.criterion],
             epsilon,
         )
         low, high = np.empty(len(order)), np.empty(len(order))
@@ -243,7 +236,7 @@ class LinearEnclosure(Enclosure):
             np.concatenate([[0], np.cumsum(there.sum(1))]),
             np.asarray(tries[there], np.int64),
             (self._gains, self._home),
-            KINDS[self.criterion],
+            KINDS[self.question.criterion],
             epsilon,
             one_suffices=True,
         )
@@ -277,7 +270,7 @@ class LinearEnclosure(Enclosure):
         program, arrays, tables, n_p = self._program(boxes)
         options = (
             kind,
-            self.judge == "worst",
+            self.question.judge == "worst",
             self._system.is_continuous,
             self._sigma,
         )
@@ -307,7 +300,9 @@ class LinearEnclosure(Enclosure):
     def _seed(self, sources: NDArray[np.float64]) -> int:
         """A number that depends on all that the bounds are about."""
         trace = self._trace
-        digest = hashlib.sha256(f"{self.criterion} {self.judge} {self.order}".encode())
+        digest = hashlib.sha256(
+            f"{self.question.criterion} {self.question.judge} {self.order}".encode()
+        )
         for array in (
             *(trace.op, trace.left, trace.right, trace.value),
             *(trace.A, trace.B, trace.Q, trace.R),

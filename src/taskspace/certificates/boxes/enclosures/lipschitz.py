@@ -47,9 +47,8 @@ class LipschitzEnclosure(Enclosure):
         system: evaluates the losses at the centres.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`; `regret` and `ratio` need a
-            system that knows its optimum.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here. `regret` and
+            `ratio` need a system that knows its optimum.
         rates: Λ, two-point Lipschitz constants of every policy's loss along each
             axis of the system; or one number, for the Euclidean norm.
         kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated. It
@@ -62,22 +61,20 @@ class LipschitzEnclosure(Enclosure):
         system: System,
         policies: Policy,
         sources: NDArray[np.float64],
+        question: Question,
         *,
-        criterion: str,
-        judge: str = "worst",
         rates: ArrayLike,
         kind: CertificateKind,
         basis: str,
     ):
-        question = Question(criterion, judge, epsilon=0.0)
-        self._rule = question.rule
-        self.criterion, self.judge = question.criterion, question.judge
+        self.question, self._rule = question, question.rule
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)
         if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:
             raise InvalidInputError(
-                f"criterion={criterion!r} between grid points needs the optimum there, "
-                f"which {system.id} does not know. Use 'signed' or 'floor'."
+                f"criterion={question.criterion!r} between grid points needs the "
+                f"optimum there, which {system.id} does not know. Use 'signed' or "
+                "'floor'."
             )
         self.kind = kind if system.provenance == "exact" else "estimate"
         self.basis = basis
@@ -181,4 +178,4 @@ class LipschitzEnclosure(Enclosure):
             size = size / np.abs(reference)
         known = np.isfinite(losses) & np.isfinite(size)
         slack = np.where(known, EVALUATION_SLACK * size, 0.0).max(1)
-        return losses.max(1) if self.judge == "worst" else losses.min(1), slack
+        return losses.max(1) if self.question.judge == "worst" else losses.min(1), slack

@@ -41,8 +41,7 @@ def msd_enclosure(
     system: System,
     policies: Policy,
     sources: NDArray[np.float64],
-    criterion: str,
-    judge: str,
+    question: Question,
 ) -> Enclosure | None:
     """Bounds for a mass-spring-damper with an infinite horizon; None for others.
 
@@ -50,14 +49,13 @@ def msd_enclosure(
         system: the tasks.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"` or `"best"`.
+        question: criterion and judge; its tolerance does not matter here.
     """
     if not isinstance(system, MassSpringDamper) or np.isfinite(system.horizon):
         return None
-    if criterion not in KINDS:
+    if question.criterion not in KINDS:
         return None  # the bounds of linear families know more criteria
-    return MsdEnclosure(system, policies, sources, criterion=criterion, judge=judge)
+    return MsdEnclosure(system, policies, sources, question)
 
 
 class MsdEnclosure(Enclosure):
@@ -69,8 +67,7 @@ class MsdEnclosure(Enclosure):
         system: with an infinite horizon.
         policies: a stack of gains with leading dims `(source, policy)`.
         sources: full context rows of the sources, which `signed` compares with.
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        judge: `"worst"`: every policy of a source counts; `"best"`: one suffices.
+        question: criterion and judge; its tolerance does not matter here.
     """
 
     def __init__(
@@ -78,9 +75,7 @@ class MsdEnclosure(Enclosure):
         system: MassSpringDamper,
         policies: Policy,
         sources: NDArray[np.float64],
-        *,
-        criterion: str,
-        judge: str = "worst",
+        question: Question,
     ):
         check_exact(system)
         if np.isfinite(system.horizon):
@@ -98,8 +93,7 @@ class MsdEnclosure(Enclosure):
             "optimum of msd-v1, over whole boxes"
         )
         self.basis += f"; {system.objective.caution}"
-        question = Question(criterion, judge, epsilon=0.0)
-        self.criterion, self.judge = question.criterion, question.judge
+        self.question = question
         self.system, self.policies = system, policies
         self._weights = (
             system.position_weight,
@@ -112,12 +106,16 @@ class MsdEnclosure(Enclosure):
         _check_contexts(sources, sources)
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
-        if criterion == "signed":
+        if question.criterion == "signed":
             _fill_home(
                 self._gains, np.ascontiguousarray(sources), self._weights, self._home
             )
         self._contexts = np.ascontiguousarray(sources)
-        self._options = (KINDS[criterion], judge == "worst", self._weights)
+        self._options = (
+            KINDS[question.criterion],
+            question.judge == "worst",
+            self._weights,
+        )
 
     @property
     def n_sources(self) -> int:
