@@ -4,7 +4,7 @@ A table of means over few episodes says which sources are worth playing again, n
 which of them serve: where its noise is as large as ε, a cover of it is a choice among
 lucky numbers. So some sources are played at every target in more episodes, and the
 cover is chosen on these. Three sets of episodes, none of which meets another's choice:
-those of the table, those played here, and the fresh ones that judge (`fresh.py`).
+those of the table, those played here, and the fresh ones that judge (`episodes.py`).
 """
 
 from dataclasses import dataclass
