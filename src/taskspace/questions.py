@@ -24,7 +24,7 @@ from taskspace.performance.table import (
 )
 from taskspace.sets import TargetSets, pack
 
-__all__ = ["Question", "loss", "tolerance_sets"]
+__all__ = ["Question", "as_question", "loss", "tolerance_sets"]
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,20 @@ class Question:
         return cls(values["criterion"], values["judge"], epsilon=values["epsilon"])
 
 
+def as_question(asked: Any) -> Question:
+    """Return a question as it is; refuse anything else in words.
+
+    Args:
+        asked: what a caller gave.
+    """
+    if isinstance(asked, Question):
+        return asked
+    raise InvalidInputError(
+        "This needs a question, e.g. ts.Question('regret', epsilon=0.1), but got "
+        f"{'none' if asked is None else repr(asked)}."
+    )
+
+
 def loss(study: Study | xr.Dataset, question: Question) -> xr.DataArray:
     r"""Return the loss of every source at every target.
 
@@ -263,7 +277,7 @@ def loss(study: Study | xr.Dataset, question: Question) -> xr.DataArray:
         Loss with dims `(source, target)`, +inf where a policy fails, and at targets
         without a reference (see `Question.without_reference`).
     """
-    return question.losses(study)
+    return as_question(question).losses(study)
 
 
 def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets:

@@ -379,7 +379,7 @@ def test_what_does_not_fit_together_is_refused(study):
             make(study)
     with pytest.raises(InvalidInputError, match="needs a question"):
         ts.random_cover(study, seed=0)
-    with pytest.raises(InvalidInputError, match="need a question"):
+    with pytest.raises(InvalidInputError, match="needs a question"):
         ts.complexity_profile(study)
     with pytest.raises(InvalidInputError, match="a question in them already"):
         ts.minimum_cover(REGRET.sets(study), REGRET)
@@ -411,3 +411,20 @@ def test_a_run_whose_code_is_not_trusted_is_not_certified_by_less(tmp_path):
     assert "--trust" in said
     trusted = ts.open(tmp_path / "run", trust=True)
     assert [axis.name for axis in trusted.require_system().axes] == ["length"]
+
+
+@pytest.mark.parametrize("asked", [0.1, None, "regret"])
+def test_what_is_no_question_is_refused_in_words(study, asked):
+    doors = (ts.loss, ts.minimum_cover, ts.complexity_profile, ts.certify)
+    for door in doors:
+        with pytest.raises(InvalidInputError, match="needs a question"):
+            door(study, asked)
+
+
+def test_a_cover_of_another_study_makes_no_library(study):
+    other = ts.study_from(np.zeros((2, 3)))
+    foreign = ts.minimum_cover(other, REGRET)
+    with pytest.raises(InvalidInputError, match="it speaks of 2 and 3"):
+        ts.library(study, foreign)
+    with pytest.raises(InvalidInputError, match="For a file use"):
+        ts.study_from("table.csv")

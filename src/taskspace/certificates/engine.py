@@ -47,7 +47,7 @@ from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.sets import PackedSets, TargetSets
 from taskspace.systems.base import PROVENANCE_WORDS
 from taskspace.systems.episodic import EpisodicSystem
@@ -136,7 +136,7 @@ def certify(
 
     tell(0, "compile")
     _compile_cover()
-    study = as_study(study)
+    study, question = as_study(study), as_question(question)
     if study.experiment is not None and study.all_policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
     setting = make_setting(study, question, bounds, seed)

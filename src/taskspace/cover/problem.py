@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
 
 __all__ = ["grid_shape", "sets_of"]
@@ -18,12 +18,7 @@ def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSet
         question: what is asked of a study; None beside given sets.
     """
     if isinstance(problem, Study):
-        if question is None:
-            raise InvalidInputError(
-                "A cover of a study needs a question, e.g. "
-                "ts.Question('regret', epsilon=0.1), but got none."
-            )
-        return question.sets(question.table_of(problem))
+        return as_question(question).sets(problem)
     if question is not None:
         raise InvalidInputError(
             "Tolerance sets have a question in them already, but got another one: "

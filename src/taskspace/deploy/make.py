@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from taskspace._util.files import plain
 from taskspace.certificates.statements.claims import claim
 from taskspace.certificates.statements.words import caution_sentence
+from taskspace.cover import Cover
 from taskspace.deploy.assign import ASSIGN_RULES, assign
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Outside
@@ -26,7 +27,7 @@ from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study, stack_size
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.policies import Policy
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
@@ -87,7 +88,20 @@ def library(
             "A library must know what its cover answers, e.g. "
             "question=ts.Question('regret', epsilon=0.1), but got none."
         )
-    return _of_targets(study, cover, question, rule, outside)
+    _check_cover(study, cover)
+    return _of_targets(study, cover, as_question(question), rule, outside)
+
+
+def _check_cover(study: Study, cover: Any) -> None:
+    """Refuse a cover of other sources or targets; a list of sources names its own."""
+    if not isinstance(cover, Cover):
+        return
+    sizes = study.n_sources, study.n_targets
+    if sizes != (cover.n_sources, cover.n_targets):
+        raise InvalidInputError(
+            f"The cover must be one of this study, {sizes[0]} sources at {sizes[1]} "
+            f"targets, but it speaks of {cover.n_sources} and {cover.n_targets}."
+        )
 
 
 def hand_library(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from taskspace.errors import InvalidInputError
 from taskspace.performance.io import table_from
 from taskspace.performance.study import Study
 from taskspace.performance.table import DIMS, table_from_matrix
@@ -44,7 +45,14 @@ def study_from(
     elif isinstance(data, pd.DataFrame | xr.DataArray | xr.Dataset):
         table = table_from(data, **options)
     else:
-        table = table_from_matrix(np.asarray(data, np.float64), **options)
+        try:
+            numbers = np.asarray(data, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                "A study is made from a pandas DataFrame, an xarray object or an array "
+                f"of numbers, but got {type(data).__name__}. For a file use ts.open."
+            ) from error
+        table = table_from_matrix(numbers, **options)
     return Study.of(table, system=system, policies=policies)
 
 

@@ -15,7 +15,7 @@ from taskspace._util import memory as _memory
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.sets import PackedSets, TargetSets, pack
 
 __all__ = [
@@ -138,11 +138,7 @@ def losses_of(problem: Study | Any, question: Question | None) -> Losses:
         question: what is asked of a study; None beside a matrix.
     """
     if isinstance(problem, Study):
-        if question is None:
-            raise InvalidInputError(
-                "The losses of a study need a question, e.g. "
-                "ts.Question('regret', epsilon=0.1), but got none."
-            )
+        question = as_question(question)
         return TableLosses(question.table_of(problem), question)
     return MatrixLosses(problem)
 
