@@ -48,6 +48,17 @@ def test_of_the_smallest_covers_the_one_of_least_worst_loss(matrix, epsilon):
     assert found["optimal"]
 
 
+def test_ties_are_not_settled_between_sources_of_other_costs(tmp_path):
+    """Two sources for 0.5 + 1.5 lose nothing more than dearer ones; costs decide."""
+    file, costs = tmp_path / "m.csv", tmp_path / "costs.csv"
+    file.write_text("policy,t1,t2\na,-1.5,-9\nb,-9,-1.5\nc,-1,-9\nd,-9,-1\n")
+    costs.write_text("source,cost\na,0.5\nb,1.5\nc,3\nd,3\n")
+    asked = ("cover", file, "--epsilon", "1", "--method", "minimum")
+    found = answer(*asked, "--costs", costs)
+    assert (found["names"], found["cost"], found["optimal"]) == (["a", "b"], 2.0, True)
+    assert answer(*asked)["names"] == ["c", "d"]  # each for 1: the least loss
+
+
 def smallest(budget, include=(), exclude=()):
     return min(
         REGRET[list(chosen)].min(0).max()

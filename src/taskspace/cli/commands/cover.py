@@ -211,7 +211,8 @@ def cover(
                 seed=seed,
                 progress=search_progress(report, clock.left),
             )
-            if study is not None and question is not None and method == "minimum":
+            plain = method == "minimum" and of_sources is None  # each costs 1
+            if study is not None and question is not None and plain:
                 limit = clock.left / 4
                 found = settle_ties(found, study, question, time_limit=limit, seed=seed)
     answer = CoverAnswer(found)
