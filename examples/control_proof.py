@@ -13,7 +13,7 @@ import numpy as np
 
 import taskspace as ts
 from taskspace.certificates import certified_cover, enclosure_for
-from taskspace.systems.control import control_family
+from taskspace.systems import control_family
 
 GRAVITY, TROLLEY, DAMPING = 9.81, 500.0, 50.0  # m/s², kg, N s/m
 Q, R = np.diag([1.0, 0.1, 10.0, 1.0]), np.eye(1)

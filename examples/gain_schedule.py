@@ -13,8 +13,7 @@ import numpy as np
 
 import taskspace as ts
 from taskspace.export.control import library_schedule
-from taskspace.systems import ContextAxis
-from taskspace.systems.control import control_family
+from taskspace.systems import ContextAxis, control_family
 
 GRAVITY = 9.81
 STATES = ["position", "speed", "angle", "rate"]

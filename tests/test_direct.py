@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
-from taskspace.systems import msd
+from taskspace.systems.linear import msd
 
 
 def both(system, trainer, space, question, targets=None):

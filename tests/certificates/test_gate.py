@@ -14,7 +14,7 @@ from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
 from taskspace.systems.base import System, overridden, reduce_family
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.preiss import Quadrotor, ScalarLqr
+from taskspace.systems.linear.preiss import Quadrotor, ScalarLqr
 from taskspace.systems.tabular import TabularFamily
 
 LQR = ts.trainers.Lqr(n_policies=1, noise=0.0)

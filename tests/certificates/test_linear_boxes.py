@@ -28,7 +28,11 @@ from taskspace.systems import (
     Quadrotor,
     ScalarLqr,
 )
-from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices
+from taskspace.systems.linear.tracing.traced import (
+    UntraceableError,
+    check_trace,
+    trace_matrices,
+)
 
 
 def axis(name: str, default: float = 1.0) -> ContextAxis:
@@ -149,7 +153,7 @@ def test_a_function_with_a_state_is_noticed():
 
 def test_python_control_plant():
     control = pytest.importorskip("control")
-    from taskspace.systems.control import control_family
+    from taskspace.systems import control_family
 
     plant = control_family(
         lambda k: control.ss([[0, 1], [-k, -1]], [[0], [1]], np.eye(2), 0),

@@ -92,7 +92,7 @@ def test_names_of_states():
 
 def test_names_come_from_python_control():
     control = pytest.importorskip("control")
-    family = ts.systems.control.control_family(
+    family = ts.systems.control_family(
         lambda k: control.ss(
             [[0, 1], [-k, -1]], [[0], [1]], np.eye(2), 0,
             states=["angle", "speed"], inputs=["torque"],

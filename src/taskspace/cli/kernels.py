@@ -109,7 +109,7 @@ def box_kernels(system: System | None) -> list[str]:
     Args:
         system: the tasks; None where there is only a table.
     """
-    from taskspace.systems.msd import MassSpringDamper
+    from taskspace.systems.linear.msd import MassSpringDamper
 
     return ["boxes"] if isinstance(system, MassSpringDamper) else []
 
@@ -140,8 +140,8 @@ def _warm_search() -> None:
 def _warm_loops() -> None:
     from taskspace.performance import evaluate
     from taskspace.spaces import Grid
-    from taskspace.systems.msd import MassSpringDamper
-    from taskspace.systems.twofold import twofold_gramian
+    from taskspace.systems.linear.kernels.twofold import twofold_gramian
+    from taskspace.systems.linear.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     space, trainer = Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)), Lqr(n_policies=2)
@@ -155,7 +155,7 @@ def _warm_boxes() -> None:
     from taskspace.performance import evaluate
     from taskspace.questions import Question
     from taskspace.spaces import Grid
-    from taskspace.systems.msd import MassSpringDamper
+    from taskspace.systems.linear.msd import MassSpringDamper
     from taskspace.trainers import Lqr
 
     system, space = MassSpringDamper(), Grid(k=(1.0, 1.5, 2), c=(1.0, 1.5, 2))
@@ -167,7 +167,9 @@ def _warm_boxes() -> None:
 KERNELS: dict[str, Kernels] = {
     "greedy": Kernels(("taskspace.cover.methods.greedy", "_greedy_bits"), _warm_greedy),
     "search": Kernels(("taskspace.cover.methods.local", "_search"), _warm_search),
-    "loops": Kernels(("taskspace.systems.doubling", "some_policies"), _warm_loops),
+    "loops": Kernels(
+        ("taskspace.systems.linear.kernels.doubling", "some_policies"), _warm_loops
+    ),
     "boxes": Kernels(
         ("taskspace.certificates.boxes.enclosures.msd", "_bound_pairs"), _warm_boxes
     ),

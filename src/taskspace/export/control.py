@@ -13,8 +13,8 @@ from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.spaces import Space
-from taskspace.systems.control import import_control
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.control import import_control
 
 if TYPE_CHECKING:
     import control

@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
 from taskspace._util.lazy import Registry, lazy_names
 from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.linear import HOMES as LINEAR
 from taskspace.systems.objective import Objective
 
 if TYPE_CHECKING:
-    from taskspace.systems.affine import AffineFamily, Enclosed
     from taskspace.systems.baselines import Baselines, baseline_performance
     from taskspace.systems.cartpole import CartPole
     from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
     from taskspace.systems.function import FunctionSystem, PythonPolicies
     from taskspace.systems.gymnasium import GymnasiumSystem, gymnasium_system
-    from taskspace.systems.linear import LinearFamily, LinearMatrices, LinearSystem
-    from taskspace.systems.msd import MassSpringDamper
+    from taskspace.systems.linear import (
+        AffineFamily,
+        Enclosed,
+        LinearFamily,
+        LinearMatrices,
+        LinearSystem,
+        MassSpringDamper,
+        Quadrotor,
+        ScalarLqr,
+        control_family,
+    )
     from taskspace.systems.pendulum import Pendulum
-    from taskspace.systems.preiss import Quadrotor, ScalarLqr
     from taskspace.systems.simulated import SimulatedSystem
     from taskspace.systems.tabular import (
         DirectionalityToy,
@@ -30,17 +38,13 @@ if TYPE_CHECKING:
 
 _HERE = "taskspace.systems"
 _HOMES = {
-    "affine": ("AffineFamily", "Enclosed"),
     "baselines": ("Baselines", "baseline_performance"),
     "cartpole": ("CartPole",),
-    "control": (),
     "episodic": ("EpisodicSystem", "fresh_episodes"),
     "function": ("FunctionSystem", "PythonPolicies"),
     "gymnasium": ("GymnasiumSystem", "gymnasium_system"),
-    "linear": ("LinearFamily", "LinearMatrices", "LinearSystem"),
-    "msd": ("MassSpringDamper",),
+    "linear": (),
     "pendulum": ("Pendulum",),
-    "preiss": ("Quadrotor", "ScalarLqr"),
     "simulated": ("SimulatedSystem",),
     "tabular": ("DirectionalityToy", "TabularFamily", "UnreachableState"),
 }
@@ -50,7 +54,8 @@ __getattr__, __dir__ = lazy_names(
         name: f"{_HERE}.{module}"
         for module, names in _HOMES.items()
         for name in (module, *names)
-    },
+    }
+    | LINEAR,
 )
 
 __all__ = [
@@ -78,19 +83,20 @@ __all__ = [
     "TabularFamily",
     "UnreachableState",
     "baseline_performance",
+    "control_family",
     "fresh_episodes",
     "gymnasium_system",
 ]
 
 SYSTEMS: Registry[type[System]] = Registry(
     {
-        "msd-v1": f"{_HERE}.msd:MassSpringDamper",
+        "msd-v1": f"{_HERE}.linear.msd:MassSpringDamper",
         "cartpole-v1": f"{_HERE}.cartpole:CartPole",
         "pendulum-v1": f"{_HERE}.pendulum:Pendulum",
         "directionality-toy-v1": f"{_HERE}.tabular:DirectionalityToy",
         "unreachable-state-v1": f"{_HERE}.tabular:UnreachableState",
-        "scalar-lqr-v1": f"{_HERE}.preiss:ScalarLqr",
-        "quadrotor-v1": f"{_HERE}.preiss:Quadrotor",
+        "scalar-lqr-v1": f"{_HERE}.linear.preiss:ScalarLqr",
+        "quadrotor-v1": f"{_HERE}.linear.preiss:Quadrotor",
     }
 )
 """Built-in systems by id."""

@@ -23,7 +23,7 @@ from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.lyapunov import gramian
+from taskspace.systems.linear.kernels.lyapunov import gramian
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import environment_outcomes, never_alive
 from taskspace.testing.trials import Trial

@@ -24,7 +24,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.msd import MassSpringDamper
+from taskspace.systems.linear.msd import MassSpringDamper
 
 __all__ = [
     "ENCLOSURES",

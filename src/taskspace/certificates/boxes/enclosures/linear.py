@@ -33,7 +33,11 @@ from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices
+from taskspace.systems.linear.tracing.traced import (
+    UntraceableError,
+    check_trace,
+    trace_matrices,
+)
 
 __all__ = ["LinearEnclosure", "linear_enclosure"]
 
@@ -79,7 +83,7 @@ class LinearEnclosure(Enclosure):
     """Bounds on the losses of linear gains over boxes of any linear family.
 
     How the matrices depend on the context is found from the family's own functions
-    (`taskspace.systems.traced`), or stated (`taskspace.systems.AffineFamily`). The
+    (`systems.linear.tracing`), or stated (`taskspace.systems.AffineFamily`). The
     reference of `regret` and `ratio` is the true optimum of each context. Bounds are
     of the functions in real arithmetic and of the gains as stored. What was found from
     code is compared with the family's own numbers at the sources, at every context

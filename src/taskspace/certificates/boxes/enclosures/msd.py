@@ -28,7 +28,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
-from taskspace.systems.msd import MassSpringDamper
+from taskspace.systems.linear.msd import MassSpringDamper
 
 __all__ = ["MsdEnclosure", "msd_enclosure"]
 

@@ -17,7 +17,7 @@ $10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`
 import numpy as np
 from numba import njit
 
-from taskspace.systems.traced import (
+from taskspace.systems.linear.tracing.traced import (
     ADD,
     AXIS,
     CONSTANT,

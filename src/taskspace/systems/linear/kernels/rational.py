@@ -13,35 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.systems.linear.matrices import Loop
+
 __all__ = ["rational_gramian"]
 
 Matrix = list[list[Any]]
 
 
 def rational_gramian(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    q: NDArray[np.float64],
-    r: NDArray[np.float64],
-    gain: NDArray[np.float64],
-    x0: NDArray[np.float64],
-    continuous: bool,
+    loop: Loop, x0: NDArray[np.float64], continuous: bool
 ) -> tuple[NDArray[np.float64], float]:
     """X of u = −Kx with an infinite horizon and its cost, rounded once.
 
     Args:
-        a: A of one context; b, q, r and the gain likewise.
-        b: B.
-        q: Q.
-        r: R.
-        gain: K.
+        loop: the gain and the matrices of its context.
         x0: second moment of the initial state.
         continuous: continuous or discrete time.
 
     Returns:
         X and tr((Q + KᵀRK) X); all infinite where the loop is unstable.
     """
-    A, B, Q, R, K, start = (_fractions(m) for m in (a, b, q, r, gain, x0))
+    A, B, Q, R, K, start = (_fractions(m) for m in (*loop, x0))
     n = len(A)
     F = _plus(A, [[-x for x in row] for row in _times(B, K)])
     weight = _plus(Q, _times(_transposed(K), _times(R, K)))

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from taskspace.systems.lyapunov import gramian
+from taskspace.systems.linear.kernels.lyapunov import gramian
+from taskspace.systems.linear.matrices import LinearMatrices
 
 __all__ = ["riccati_gain", "stabilisable"]
 
@@ -53,6 +54,7 @@ def riccati_gain(
         Gains `(context, n_inputs, n_states)`, and a mask of where they are the best.
         Elsewhere they stabilise if such a gain was found, and are zero if not.
     """
+    problem = LinearMatrices(A, B, Q, R)
     gains = np.zeros((len(A), B.shape[2], A.shape[1]))
     solved = np.zeros(len(A), bool)
     cost = np.full(len(A), np.inf)
@@ -60,10 +62,9 @@ def riccati_gain(
         rows = np.flatnonzero(~solved)
         if not len(rows):
             break
-        problem = A[rows], B[rows], Q[rows], R[rows]
-        found, reached, good = _newton(
-            first_gains(*problem, continuous), *problem, continuous
-        )
+        open_ones = problem.rows(rows)
+        first = first_gains(open_ones, continuous)
+        found, reached, good = _newton(first, open_ones, continuous)
         better = good | (reached < cost[rows])
         rows = rows[better]
         gains[rows], solved[rows] = found[better], good[better]
@@ -98,16 +99,13 @@ def stabilisable(
 
 def _newton(
     K: NDArray[np.float64],
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Descend from stabilising gains: the last gains, tr P, and where it settled."""
     usable = np.asarray(np.isfinite(K).all((1, 2)))
     K = np.where(usable[:, None, None], K, 0.0)
-    P = _cost_matrix(K, A, B, Q, R, continuous)
+    P = _cost_matrix(K, problem, continuous)
     usable &= np.isfinite(P).all((1, 2))
     K = np.where(usable[:, None, None], K, 0.0)
     cost = np.where(usable, np.trace(P, axis1=1, axis2=2), np.inf)
@@ -118,11 +116,11 @@ def _newton(
     for _ in range(NEWTON_STEPS):
         if not len(rows):
             break
-        problem = A[rows], B[rows], Q[rows], R[rows]
-        better = _best_reply(P[rows], problem[0], problem[1], problem[3], continuous)
+        some = problem.rows(rows)
+        better = _best_reply(P[rows], some, continuous)
         finite = np.asarray(np.isfinite(better).all((1, 2)))
         better = np.where(finite[:, None, None], better, K[rows])
-        below = _cost_matrix(better, *problem, continuous)
+        below = _cost_matrix(better, some, continuous)
         change, before = _change(P[rows], below), last[rows]
         slow[rows] += (change > before / 10) & (SMALL / 10 < change) & (change < 1e-2)
         # A step that does not go down is rounding: the descent is at its end.
@@ -148,13 +146,11 @@ def _change(P: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.fl
 
 def _cost_matrix(
     K: NDArray[np.float64],
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
     """P of each gain: the cost from x is xᵀ P x; `inf` where it is unstable."""
+    A, B, Q, R = problem
     weight = Q + _transpose(K) @ R @ K
     weight = (weight + _transpose(weight)) / 2
     return gramian(_transpose(A - B @ K), weight, continuous=continuous)
@@ -162,25 +158,22 @@ def _cost_matrix(
 
 def _best_reply(
     P: NDArray[np.float64],
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
     """The gain that is best if P is the cost ever after; NaN where there is none."""
+    A, B, _, R = problem
     with np.errstate(all="ignore"):
         BP = _transpose(B) @ P
         return _invert(R) @ BP if continuous else _invert(R + BP @ B) @ BP @ A
 
 
 def _doubling(
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
     """Gains from the doubling algorithm: H converges quadratically to P."""
+    A, B, Q, R = problem
     eye = np.eye(A.shape[1])
     with np.errstate(all="ignore"):
         G = B @ _invert(R) @ _transpose(B)
@@ -214,28 +207,23 @@ def _doubling(
             if not len(rows):
                 break
         found[rows] = H
-        return _best_reply(found, A, B, R, continuous)
+        return _best_reply(found, problem, continuous)
 
 
 def _doubling_observed(
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
     """Stabilising gains from a weight on every state, so that no mode is free."""
+    _, _, Q, R = problem
     size = np.abs(Q).max((1, 2))
     weight = np.where(size > 0, size, np.abs(R).max((1, 2)))
-    observed = Q + weight[:, None, None] * np.eye(A.shape[1])
-    return _doubling(A, B, observed, R, continuous)
+    observed = Q + weight[:, None, None] * np.eye(Q.shape[1])
+    return _doubling(problem._replace(Q=observed), continuous)
 
 
 def _schur(
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
+    problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
     """Gains from SciPy's invariant subspaces, one problem at a time."""
@@ -244,11 +232,11 @@ def _schur(
         if continuous
         else scipy.linalg.solve_discrete_are
     )
-    P = np.full_like(A, np.nan)
-    for i in range(len(A)):
+    P = np.full_like(problem.A, np.nan)
+    for i, one in enumerate(zip(*problem, strict=True)):
         with contextlib.suppress(np.linalg.LinAlgError, ValueError):
-            P[i] = solve(A[i], B[i], Q[i], R[i])
-    return _best_reply(P, A, B, R, continuous)
+            P[i] = solve(*one)
+    return _best_reply(P, problem, continuous)
 
 
 def _transpose(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,8 +2,8 @@ r"""The accumulated covariance of one closed loop that the fast kernel left open
 
 Stiff, nearly marginal or badly scaled loops, and coordinates in which most digits
 cancel. The states are scaled by powers of two (which is exact) and the loop is solved
-in twice the precision (`taskspace.systems.twofold`). What that leaves undecided is
-solved in whole numbers (`taskspace.systems.rational`), which decides everything: a loop
+in twice the precision (`kernels.twofold`). What that leaves undecided is
+solved in whole numbers (`kernels.rational`), which decides everything: a loop
 counts as unstable if it is, for A, B and K as given.
 """
 
@@ -11,34 +11,30 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from taskspace.systems.rational import rational_gramian
-from taskspace.systems.twofold import UNDECIDED, UNSTABLE, twofold_gramian
+from taskspace.systems.linear.kernels.rational import rational_gramian
+from taskspace.systems.linear.kernels.twofold import (
+    UNDECIDED,
+    UNSTABLE,
+    twofold_gramian,
+)
+from taskspace.systems.linear.matrices import Loop
 
 __all__ = ["careful_gramian", "excited_and_seen"]
 
 
 def careful_gramian(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    q: NDArray[np.float64],
-    r: NDArray[np.float64],
-    gain: NDArray[np.float64],
-    x0: NDArray[np.float64],
-    continuous: bool,
+    loop: Loop, x0: NDArray[np.float64], continuous: bool
 ) -> tuple[NDArray[np.float64], float]:
     """X of u = −Kx with an infinite horizon and its cost, `inf` where it is unstable.
 
     Args:
-        a: A of one context; b, q, r and the gain likewise.
-        b: B.
-        q: Q.
-        r: R.
-        gain: K.
+        loop: the gain and the matrices of its context.
         x0: second moment of the initial state, symmetric positive semidefinite.
         continuous: continuous or discrete time.
     """
+    a, b, q, r, gain = loop
     unstable = np.full_like(x0, np.inf), np.inf
-    if not all(np.isfinite(m).all() for m in (a, b, q, r, gain, x0)):
+    if not all(np.isfinite(m).all() for m in (*loop, x0)):
         return unstable
     with np.errstate(all="ignore"):
         scale = _state_scales(a - b @ gain)
@@ -57,7 +53,7 @@ def careful_gramian(
     if state == UNSTABLE:
         return unstable
     if state == UNDECIDED or not np.isfinite(x).all():
-        return rational_gramian(a, b, q, r, gain, x0, continuous)
+        return rational_gramian(loop, x0, continuous)
     return x, cost
 
 

@@ -12,7 +12,7 @@ cancellation.
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.systems.lyapunov import closed_loop_cost, gramian
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost, gramian
 
 __all__ = ["worst_start_excess"]
 

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.systems.following import follow
-from taskspace.systems.linear import LinearFamily, LinearSystem
-from taskspace.systems.symbols import (
+from taskspace.systems.linear.base import LinearSystem
+from taskspace.systems.linear.family import LinearFamily
+from taskspace.systems.linear.tracing.following import follow
+from taskspace.systems.linear.tracing.symbols import (
     ADD,
     AXIS,
     CONSTANT,
@@ -97,7 +98,7 @@ class Trace:
         Q: see A.
         R: see A.
         enclosures: for each `ENCLOSED` parameter, its value at a context and bounds
-            on a box, see `taskspace.systems.affine.Enclosed`.
+            on a box, see `taskspace.systems.linear.affine.Enclosed`.
         assumption: what must hold for the program to be the family; empty if it is so.
     """
 

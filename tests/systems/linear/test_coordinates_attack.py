@@ -13,10 +13,11 @@ import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
-from taskspace.systems.doubling import some_policies
-from taskspace.systems.lyapunov import closed_loop_cost
-from taskspace.systems.rational import rational_gramian
-from taskspace.systems.twofold import DONE, UNSTABLE, twofold_gramian
+from taskspace.systems.linear.kernels.doubling import some_policies
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.linear.kernels.rational import rational_gramian
+from taskspace.systems.linear.kernels.twofold import DONE, UNSTABLE, twofold_gramian
+from taskspace.systems.linear.matrices import Loop
 
 ONE = np.eye(1)
 
@@ -136,7 +137,7 @@ def test_random_coordinates(condition, continuous):
         )[0, 0]
         verdicts.append(np.isfinite(found))
         assert np.isfinite(found) == (truth < mp.inf)
-        X, last = rational_gramian(a, b, q, r, k, x0, continuous)
+        X, last = rational_gramian(Loop(a, b, q, r, k), x0, continuous)
         assert np.isfinite(X).all() == np.isfinite(last) == np.isfinite(found)
         if np.isfinite(found):
             assert abs(found / truth - 1) < 1e-10
@@ -173,7 +174,7 @@ def test_marginal_loops_are_decided_in_whole_numbers():
     for continuous, edge in ((True, 0.0), (False, 1.0)):
         for shift, is_stable in ((0.0, False), (-tiny, True), (tiny, False)):
             a = np.array([[edge + shift, 1e3], [0.0, 0.5 * edge - (edge == 0)]])
-            cost = rational_gramian(a, b, two, ONE, k, two, continuous)[1]
+            cost = rational_gramian(Loop(a, b, two, ONE, k), two, continuous)[1]
             assert np.isfinite(cost) == is_stable
             fast = closed_loop_cost(
                 k[None], a[None], b[None], two[None], ONE[None], two, continuous, np.inf

@@ -1,7 +1,7 @@
 r"""Quadratic cost of linear closed loops, many at a time.
 
-The compiled kernel (`taskspace.systems.doubling`) answers for ordinary pairs and
-leaves the others open; a careful method (`taskspace.systems.careful`) has the last
+The compiled kernel (`kernels.doubling`) answers for ordinary pairs and
+leaves the others open; a careful method (`kernels.careful`) has the last
 word on each of those. Which of the two it is depends on the pair alone.
 """
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
-from taskspace.systems.careful import careful_gramian, excited_and_seen
-from taskspace.systems.doubling import some_policies
+from taskspace.systems.linear.kernels.careful import careful_gramian, excited_and_seen
+from taskspace.systems.linear.kernels.doubling import some_policies
+from taskspace.systems.linear.matrices import Loop
 
 __all__ = ["closed_loop_cost", "gramian"]
 
@@ -55,25 +56,19 @@ def closed_loop_cost(
 
     over_rows(kernel, len(gains))
     for p, t in np.argwhere(np.isnan(cost)):
-        pair = a[t], b[t], q[t], r[t], gains[p]
+        pair = Loop(a[t], b[t], q[t], r[t], gains[p])
         if np.isinf(horizon):
-            cost[p, t] = careful_gramian(*pair, x0, continuous)[1]
+            cost[p, t] = careful_gramian(pair, x0, continuous)[1]
         else:
-            cost[p, t] = _overflowed_cost(*pair, x0, continuous, horizon)
+            cost[p, t] = _overflowed_cost(pair, x0, continuous, horizon)
     return cost
 
 
 def _overflowed_cost(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    q: NDArray[np.float64],
-    r: NDArray[np.float64],
-    gain: NDArray[np.float64],
-    x0: NDArray[np.float64],
-    continuous: bool,
-    horizon: float,
+    pair: Loop, x0: NDArray[np.float64], continuous: bool, horizon: float
 ) -> float:
     """Cost of a pair with a finite horizon in which a number overflowed."""
+    a, b, q, r, gain = pair
     loop = a.copy()  # rounded as in the kernel, input by input
     for column, row in zip(b.T, gain, strict=True):
         loop -= np.outer(column, row)
@@ -144,7 +139,6 @@ def gramian(
     over_rows(kernel, n_loops)
     out[np.isinf(cost)] = np.inf
     for i in np.flatnonzero(np.isnan(cost)):
-        out[i], _ = careful_gramian(
-            loops[i], b[i], q[i], r[i], gain[0], x0[i], continuous
-        )
+        one = Loop(loops[i], b[i], q[i], r[i], gain[0])
+        out[i], _ = careful_gramian(one, x0[i], continuous)
     return out

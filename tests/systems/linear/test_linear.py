@@ -15,7 +15,7 @@ from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
 from taskspace.systems.base import REDUCED, reduce_family
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.riccati import riccati_gain
+from taskspace.systems.linear.kernels.riccati import riccati_gain
 from tests.helpers import four_states
 
 

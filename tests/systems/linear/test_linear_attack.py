@@ -10,9 +10,9 @@ import scipy.linalg
 from taskspace.policies import LinearGain
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear import LinearFamily
-from taskspace.systems.lyapunov import closed_loop_cost, gramian
-from taskspace.systems.msd import MassSpringDamper
-from taskspace.systems.riccati import riccati_gain
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost, gramian
+from taskspace.systems.linear.kernels.riccati import riccati_gain
+from taskspace.systems.linear.msd import MassSpringDamper
 
 DIGITS = 100  # units may differ by 2^60 between states
 ACCURATE = 1e-10  # what closed_loop_cost promises; certificates allow for 1e-9

@@ -13,16 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.following import follow
-from taskspace.systems.linear import (
-    LinearMatrices,
-    LinearSystem,
-    check_horizon,
-    check_names,
-    weight_matrix,
-)
-from taskspace.systems.symbols import AXIS, ENCLOSED, Symbol, Tape
-from taskspace.systems.traced import (
+from taskspace.systems.linear.base import weight_matrix
+from taskspace.systems.linear.family import StatedFamily
+from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.tracing.following import follow
+from taskspace.systems.linear.tracing.symbols import AXIS, ENCLOSED, Symbol, Tape
+from taskspace.systems.linear.tracing.traced import (
     ASSUMPTION,
     Trace,
     call_with_symbols,
@@ -68,7 +64,7 @@ class Enclosed:
 
 
 @dataclass(frozen=True, eq=False)
-class AffineFamily(LinearSystem):
+class AffineFamily(StatedFamily):
     """A linear family given by the coefficients of its matrices.
 
     Each matrix is a sum of terms: a product of parameters times a constant matrix. The
@@ -119,14 +115,10 @@ class AffineFamily(LinearSystem):
     id: ClassVar[str] = "affine-family"
 
     def __post_init__(self):
-        if self.time not in ("continuous", "discrete"):
-            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
-        check_horizon(self.horizon, continuous=self.is_continuous)
         known = [axis.name for axis in self.axes] + list(self.parameters)
         shapes = {}
         for symbol in "ABQR":
-            terms = self._terms(symbol)
-            for names, matrix in terms:
+            for names, matrix in self._terms(symbol):
                 for name in names:
                     if name not in known:
                         raise UnknownNameError(f"parameter of {symbol}", name, known)
@@ -136,47 +128,12 @@ class AffineFamily(LinearSystem):
                         f"All terms of {symbol} must be matrices of one shape, but "
                         f"there are {shapes[symbol]} and {matrix.shape}."
                     )
-        n, m = shapes["B"]
-        for symbol, size in (("A", (n, n)), ("Q", (n, n)), ("R", (m, m))):
-            if shapes[symbol] != size:
-                raise InvalidInputError(
-                    f"{symbol} must have shape {size} to fit B of shape {(n, m)}, but "
-                    f"has {shapes[symbol]}."
-                )
-        check_names("state", self.state_names, n)
-        check_names("input", self.input_names, m)
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The names of the states; x1, x2, … unless given."""
-        return super().states if self.state_names is None else tuple(self.state_names)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; u1, u2, … unless given."""
-        return super().inputs if self.input_names is None else tuple(self.input_names)
+        self._check(shapes)
 
     @property
     def varying_weights(self) -> tuple[str, ...]:
         """Which of Q and R have terms with a parameter."""
         return tuple(x for x in "QR" if any(names for names, _ in self._terms(x)))
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether `time` is `"continuous"`."""
-        return self.time == "continuous"
-
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """The context axes given by the user."""
-        return tuple(self.context_axes)
-
-    @property
-    def initial_covariance(self) -> NDArray[np.float64]:
-        """X₀; the identity unless given."""
-        if self.x0_covariance is None:
-            return np.eye(self._terms("A")[0][1].shape[0])
-        return weight_matrix("x0_covariance", self.x0_covariance)
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
         """A, B, Q and R at each context row."""
@@ -193,10 +150,6 @@ class AffineFamily(LinearSystem):
                 stack = np.array([weight_matrix(symbol, x, definite) for x in stack])
             stacks.append(stack)
         return LinearMatrices(*stacks)
-
-    def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
-        return {"name": self.name, "time": self.time, "horizon": self.horizon}
 
     def stated_trace(self) -> Trace:
         """The dependence on the context, as stated."""

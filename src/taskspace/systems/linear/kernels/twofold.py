@@ -1,6 +1,6 @@
 r"""Closed loops in twice the working precision, one at a time, compiled.
 
-The doubling of `taskspace.systems.doubling` with numbers of about 32 digits: pairs of
+The doubling of `kernels.doubling` with numbers of about 32 digits: pairs of
 floats whose sum is meant (Dekker 1971). For loops whose coordinates, time scales or
 distance to the boundary of stability cost more digits than a float has. The closed loop
 A − BK and the weight Q + KᵀRK are formed in this precision too, so what counts is the

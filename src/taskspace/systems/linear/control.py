@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.linear import LinearFamily
+from taskspace.systems.linear.family import LinearFamily
 
 if TYPE_CHECKING:
     import control

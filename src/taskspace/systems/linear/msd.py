@@ -12,7 +12,8 @@ from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import REDUCED, ContextAxis, Provenance
-from taskspace.systems.linear import LinearMatrices, LinearSystem, check_horizon
+from taskspace.systems.linear.base import LinearSystem, check_horizon
+from taskspace.systems.linear.matrices import LinearMatrices
 
 __all__ = ["MassSpringDamper"]
 

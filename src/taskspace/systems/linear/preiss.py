@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.linear import LinearMatrices, LinearSystem, check_horizon
+from taskspace.systems.linear.base import LinearSystem, check_horizon
+from taskspace.systems.linear.matrices import LinearMatrices
 
 __all__ = ["Quadrotor", "ScalarLqr"]
 

@@ -1,35 +1,26 @@
 r"""Linear families: $\dot x = A(\theta) x + B(\theta) u$ with a quadratic cost."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
-from taskspace.systems.base import ContextAxis, Provenance, System
-from taskspace.systems.lyapunov import closed_loop_cost
-from taskspace.systems.objective import Objective, quadratic_objective
-from taskspace.systems.riccati import riccati_gain, stabilisable
-from taskspace.systems.starts import worst_start_excess
+from taskspace.systems.base import Provenance, System
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
+from taskspace.systems.linear.kernels.starts import worst_start_excess
+from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.objective import quadratic_objective
+from taskspace.systems.objective import Objective
 
-__all__ = ["LinearFamily", "LinearMatrices", "LinearSystem"]
+__all__ = ["LinearSystem", "check_horizon", "weight_matrix"]
 
 MOST_STEPS = 2**53
 """More steps than float64 can count; nothing that is stable lasts so long."""
-MatrixOfContext = Callable[..., ArrayLike]
-
-
-class LinearMatrices(NamedTuple):
-    """The matrices of a linear family at some contexts, each `(context, …, …)`."""
-
-    A: NDArray[np.float64]
-    B: NDArray[np.float64]
-    Q: NDArray[np.float64]
-    R: NDArray[np.float64]
 
 
 class LinearSystem(System):
@@ -215,154 +206,6 @@ class LinearSystem(System):
                 if not stabilisable(a, b, continuous=self.is_continuous):
                     best[row] = -np.inf
         return best
-
-
-@dataclass(frozen=True, eq=False)
-class LinearFamily(LinearSystem):
-    """A linear family of one's own: functions of the context that give matrices.
-
-    Args:
-        context_axes: the parameters that the functions take, by name.
-        A: function of the context giving A, as nested lists or an array.
-        B: function of the context giving B.
-        Q: state weight, symmetric and positive semidefinite, or a function.
-        R: input weight, symmetric and positive definite, or a function.
-        x0_covariance: second moment of the initial state; the identity if left out.
-        time: `"continuous"` or `"discrete"`.
-        horizon: time or number of steps; infinite by default.
-        name: what to call it in reports.
-        state_names: names of the states, in their order, with a unit in brackets if
-            you like (`"speed [m/s]"`); x1, x2, … if left out.
-        input_names: names of the inputs, likewise; u1, u2, … if left out.
-
-    Example:
-        >>> pendulum = LinearFamily(
-        ...     context_axes=[ContextAxis("length", 1.0, "m", low=0.0, low_open=True)],
-        ...     A=lambda length: [[0, 1], [9.81 / length, 0]],
-        ...     B=lambda length: [[0], [1]],
-        ...     Q=np.eye(2),
-        ...     R=[[1.0]],
-        ... )
-        >>> gain, solved = pendulum.optimal_gain(np.array([[0.5], [2.0]]))
-        >>> gain.shape, bool(solved.all())
-        ((2, 1, 2), True)
-    """
-
-    context_axes: Sequence[ContextAxis]
-    A: MatrixOfContext
-    B: MatrixOfContext
-    Q: MatrixOfContext | ArrayLike
-    R: MatrixOfContext | ArrayLike
-    x0_covariance: ArrayLike | None = None
-    time: Literal["continuous", "discrete"] = "continuous"
-    horizon: float = np.inf
-    name: str = "linear family"
-    state_names: Sequence[str] | None = None
-    input_names: Sequence[str] | None = None
-    id: ClassVar[str] = "linear-family"
-
-    def __post_init__(self):
-        if self.time not in ("continuous", "discrete"):
-            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
-        check_horizon(self.horizon, continuous=self.is_continuous)
-        default = np.array([[axis.default for axis in self.axes]])
-        A, B, Q, R = self.matrices(default)
-        n, m = B.shape[1:]
-        for symbol, matrix, size in (
-            ("A", A, (n, n)),
-            ("Q", Q, (n, n)),
-            ("R", R, (m, m)),
-            ("x0_covariance", self.initial_covariance[None], (n, n)),
-        ):
-            if matrix.shape[1:] != size:
-                raise InvalidInputError(
-                    f"{symbol} must have shape {size} to fit B of shape {(n, m)}, "
-                    f"but has {matrix.shape[1:]}."
-                )
-        check_names("state", self.state_names, n)
-        check_names("input", self.input_names, m)
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The names of the states; x1, x2, … unless given."""
-        return super().states if self.state_names is None else tuple(self.state_names)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; u1, u2, … unless given."""
-        return super().inputs if self.input_names is None else tuple(self.input_names)
-
-    @property
-    def varying_weights(self) -> tuple[str, ...]:
-        """Which of Q and R are functions."""
-        return tuple(symbol for symbol in "QR" if callable(getattr(self, symbol)))
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether `time` is `"continuous"`."""
-        return self.time == "continuous"
-
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """The context axes given by the user."""
-        return tuple(self.context_axes)
-
-    @property
-    def initial_covariance(self) -> NDArray[np.float64]:
-        """X₀; the identity unless given."""
-        if self.x0_covariance is None:
-            return np.eye(self._matrix("A", [axis.default for axis in self.axes])[1])
-        return weight_matrix("x0_covariance", self.x0_covariance)
-
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
-        rows = contexts.tolist()
-        A = np.stack([self._matrix("A", row)[0] for row in rows])
-        B = np.stack([self._matrix("B", row)[0] for row in rows])
-        weights = []
-        for symbol, definite in (("Q", False), ("R", True)):
-            given = getattr(self, symbol)
-            if callable(given):
-                checked = [
-                    weight_matrix(symbol, self._matrix(symbol, row)[0], definite)
-                    for row in rows
-                ]
-                weights.append(np.stack(checked))
-            else:
-                fixed = weight_matrix(symbol, given, definite)
-                weights.append(np.broadcast_to(fixed, (len(rows), *fixed.shape)))
-        return LinearMatrices(A, B, *map(np.ascontiguousarray, weights))
-
-    def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
-        return {"name": self.name, "time": self.time, "horizon": self.horizon}
-
-    def _matrix(self, symbol: str, row: list[float]) -> tuple[NDArray[Any], int]:
-        context = dict(zip((axis.name for axis in self.axes), row, strict=True))
-        matrix = np.array(getattr(self, symbol)(**context), dtype=np.float64)
-        if matrix.ndim != 2 or not np.isfinite(matrix).all():
-            raise InvalidInputError(
-                f"{symbol}(context) must give a finite matrix, but at {context} it "
-                f"gave {matrix.tolist()}."
-            )
-        return matrix, matrix.shape[0]
-
-
-def check_names(what: str, names: Sequence[str] | None, n: int) -> None:
-    """Refuse names of states or inputs that are not as many, or not different.
-
-    Args:
-        what: `"state"` or `"input"`.
-        names: the names, None for the default ones.
-        n: how many there must be.
-    """
-    if names is None:
-        return
-    if isinstance(names, str) or len(names) != n or len(set(names)) < n:
-        raise InvalidInputError(
-            f"{what}_names must be {n} different names, one per {what}, but got "
-            f"{names!r}."
-        )
 
 
 def weight_matrix(

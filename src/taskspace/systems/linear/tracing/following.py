@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from taskspace.systems.symbols import (
+from taskspace.systems.linear.tracing.symbols import (
     Symbol,
     SymbolArray,
     first_symbol,

@@ -6,8 +6,7 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.export.control import gain_schedule
-from taskspace.systems import ContextAxis
-from taskspace.systems.control import control_family
+from taskspace.systems import ContextAxis, control_family
 
 ct = pytest.importorskip("control", reason="needs the extra 'control'")
 

@@ -26,7 +26,11 @@ from taskspace.certificates.boxes.enclosures import (
 )
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
-from taskspace.systems.traced import UntraceableError, check_trace, trace_matrices
+from taskspace.systems.linear.tracing.traced import (
+    UntraceableError,
+    check_trace,
+    trace_matrices,
+)
 
 WIDTH = 5e-6
 TABLE = {5: 3.0}

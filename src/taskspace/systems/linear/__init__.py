@@ -1,0 +1,46 @@
+"""Linear plants with a quadratic cost: families, kernels, tracing.
+
+`base.py` has the interface; a family is one file beside it. `kernels/` computes costs
+and best gains of many loops at once, `tracing/` finds how matrices depend on the
+context.
+"""
+
+from typing import TYPE_CHECKING
+
+from taskspace._util.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from taskspace.systems.linear.affine import AffineFamily, Enclosed
+    from taskspace.systems.linear.base import LinearSystem
+    from taskspace.systems.linear.control import control_family
+    from taskspace.systems.linear.family import LinearFamily
+    from taskspace.systems.linear.matrices import LinearMatrices
+    from taskspace.systems.linear.msd import MassSpringDamper
+    from taskspace.systems.linear.preiss import Quadrotor, ScalarLqr
+
+_HERE = "taskspace.systems.linear"
+HOMES = {
+    "AffineFamily": f"{_HERE}.affine",
+    "Enclosed": f"{_HERE}.affine",
+    "LinearFamily": f"{_HERE}.family",
+    "LinearMatrices": f"{_HERE}.matrices",
+    "LinearSystem": f"{_HERE}.base",
+    "MassSpringDamper": f"{_HERE}.msd",
+    "Quadrotor": f"{_HERE}.preiss",
+    "ScalarLqr": f"{_HERE}.preiss",
+    "control_family": f"{_HERE}.control",
+}
+"""The module of each public name; it is loaded on first use."""
+__getattr__, __dir__ = lazy_names(_HERE, HOMES)
+
+__all__ = [
+    "AffineFamily",
+    "Enclosed",
+    "LinearFamily",
+    "LinearMatrices",
+    "LinearSystem",
+    "MassSpringDamper",
+    "Quadrotor",
+    "ScalarLqr",
+    "control_family",
+]

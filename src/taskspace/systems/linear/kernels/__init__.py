@@ -1,0 +1,1 @@
+"""Costs and best gains of many linear loops at once."""
