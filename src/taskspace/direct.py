@@ -63,6 +63,7 @@ def direct_sets(
         >>> direct_sets(ts.systems.MassSpringDamper(), trainer, space, question)
         RunSets(25 sources, 25 targets, 56 runs)
     """
+    question.check_exact("A set without a table")
     contexts = system.contexts(sources)
     at = system.contexts(sources if targets is None else targets)
     names = REDUCTIONS[question.judge]

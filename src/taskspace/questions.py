@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from taskspace.criteria import JUDGES, Criterion, criterion_named
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import (
     REDUCTIONS,
@@ -23,18 +24,23 @@ from taskspace.performance.table import (
     row_blocks,
 )
 from taskspace.sets import TargetSets, pack
+from taskspace.sets.erosion import Windows, windows_of
 
 __all__ = ["Question", "as_question", "loss", "tolerance_sets"]
 
 
 @dataclass(frozen=True)
 class Question:
-    """Criterion, judge and tolerance; they travel together, always.
+    """Criterion, judge, tolerance and error; they travel together, always.
 
     Args:
         criterion: name of a criterion, see `taskspace.criteria.CRITERIA`.
         judge: which policy of a family counts, `"worst"` or `"best"`.
         epsilon: tolerance, in the unit of the criterion.
+        error: how far the true context may lie from the measured one, by axis: a
+            number in its unit, or a percentage as text. A source then serves a target
+            that is measured if it serves every target within the error of it. Kept
+            as `ErrorBounds`, or None where nothing errs.
 
     Example:
         >>> question = Question("regret", epsilon=0.2)
@@ -47,6 +53,7 @@ class Question:
     criterion: str = "regret"
     judge: str = "worst"
     epsilon: float = field(kw_only=True)
+    error: Any = field(default=None, kw_only=True)
 
     def __post_init__(self):
         if self.judge not in JUDGES:
@@ -59,6 +66,7 @@ class Question:
             )
         object.__setattr__(self, "epsilon", float(self.epsilon))
         self.rule.check_epsilon(self.epsilon)
+        object.__setattr__(self, "error", ErrorBounds.of(self.error))
 
     @property
     def rule(self) -> Criterion:
@@ -70,13 +78,20 @@ class Question:
         """The question as one clause, for tables, figures and certificates."""
         return (
             f"{self.rule.sentence(self.epsilon)} by the {self.judge} policy of each "
-            "source"
+            f"source{self._error_words}"
         )
 
     @property
     def label(self) -> str:
         """The question in a few words, for the title of a picture."""
-        return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy"
+        measured = f", {self.error.words}" if self.error else ""
+        return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy{measured}"
+
+    @property
+    def _error_words(self) -> str:
+        if self.error is None:
+            return ""
+        return f", where contexts are measured with {self.error.words}"
 
     def at(self, epsilon: float) -> Self:
         """Return the same question with another tolerance.
@@ -86,9 +101,30 @@ class Question:
         """
         return replace(self, epsilon=epsilon)
 
+    def measured_with(self, error: Any) -> Self:
+        """Return the same question with another error of the measured context.
+
+        Args:
+            error: as in `Question`; None where contexts are known exactly.
+        """
+        return replace(self, error=error)
+
+    def check_exact(self, what: str) -> None:
+        """Refuse an error of the measured context in words.
+
+        Args:
+            what: what knows no such error.
+        """
+        if self.error is not None:
+            raise InvalidInputError(
+                f"{what} must have contexts that are known exactly, but the question "
+                f"states the error {self.error.words}. Leave it out here, and ask for "
+                "covers and libraries with it."
+            )
+
     def as_regret(self) -> "Question":
         """Return the question about regret by the same judge, at tolerance 0."""
-        return Question("regret", self.judge, epsilon=0.0)
+        return Question("regret", self.judge, epsilon=0.0, error=self.error)
 
     # --- what it makes of a study -------------------------------------------------
 
@@ -108,7 +144,7 @@ class Question:
         """
         table = self.table_of(study)
         losses = np.empty((table.sizes["source"], table.sizes["target"]))
-        for rows, block in self.blocks(table):
+        for rows, block in self.blocks(study):
             losses[rows] = block
         return xr.DataArray(
             losses,
@@ -127,15 +163,18 @@ class Question:
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield the rows of `losses`, a stretch of sources at a time.
 
+        With an error these are the losses of measured targets: the largest of those
+        within the error.
+
         Args:
             study: what is known, or a performance table, in memory or in a store.
 
         Yields:
             The stretch, and its losses with dims `(source, target)`.
         """
-        table = self.table_of(study)
+        table, windows = self.table_of(study), self._windows(study)
         for rows in row_blocks(table):
-            yield rows, self.rows(table, rows)
+            yield rows, self._measured_rows(table, rows, windows)
 
     def rows(self, study: Study | xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of one stretch of sources.
@@ -144,7 +183,29 @@ class Question:
             study: what is known, or a performance table.
             rows: the sources.
         """
-        table, rule = self.table_of(study), self.rule
+        return self._measured_rows(self.table_of(study), rows, self._windows(study))
+
+    def _windows(self, study: Study | xr.Dataset) -> Windows | None:
+        """Return the targets within the error of each, None where nothing errs."""
+        if self.error is None:
+            return None
+        targets = as_study(study).targets
+        if targets is None:
+            raise InvalidInputError(
+                "An error is about contexts that are measured, but the targets of this "
+                "table have names only. Give their contexts, or leave the error out."
+            )
+        return windows_of(self.error, targets)
+
+    def _measured_rows(
+        self, table: xr.Dataset, rows: slice, windows: Windows | None
+    ) -> NDArray[np.float64]:
+        losses = self._true_rows(table, rows)
+        return losses if windows is None else windows.worst(losses)
+
+    def _true_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
+        """Return the losses at the targets themselves, of one stretch of sources."""
+        rule = self.rule
         if rule.reference == "home":
             # The reduction over the family must know each policy's own score, so the
             # table keeps the gap itself, reduced: J(home) − J(target).
@@ -162,11 +223,17 @@ class Question:
         Args:
             study: what is known, or a performance table, in memory or in a store.
         """
-        table = self.table_of(study)
-        blocks = (block <= self.epsilon for _, block in self.blocks(table))
+        table, windows = self.table_of(study), self._windows(study)
+
+        def served(rows: slice) -> NDArray[np.bool_]:
+            within = self._true_rows(table, rows) <= self.epsilon
+            return within if windows is None else windows.erode(within)
 
         def losses(source: int) -> NDArray[np.float64]:
-            return self.rows(table, slice(source, source + 1))[0]
+            rows = slice(source, source + 1)
+            return self._measured_rows(table, rows, windows)[0]
+
+        blocks = (served(rows) for rows in row_blocks(table))
 
         n_targets = table.sizes["target"]
         return pack(blocks, n_targets=n_targets, losses=losses, question=self)
@@ -183,12 +250,12 @@ class Question:
         Returns:
             Loss of each target, +inf where none serves it.
         """
-        table = self.table_of(study)
+        table, windows = self.table_of(study), self._windows(study)
         losses = np.full(len(assignment), np.inf)
         for source in np.unique(assignment[assignment >= 0]):
             served = assignment == source
             rows = slice(int(source), int(source) + 1)
-            losses[served] = self.rows(table, rows)[0, served]
+            losses[served] = self._measured_rows(table, rows, windows)[0, served]
         return losses
 
     def assigned_errors(
@@ -232,11 +299,14 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which `from_dict` reads."""
-        return {
+        values: dict[str, Any] = {
             "criterion": self.criterion,
             "judge": self.judge,
             "epsilon": self.epsilon,
         }
+        if self.error is not None:
+            values["error"] = self.error.to_dict()
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -245,7 +315,12 @@ class Question:
         Args:
             values: plain values; other keys are ignored.
         """
-        return cls(values["criterion"], values["judge"], epsilon=values["epsilon"])
+        return cls(
+            values["criterion"],
+            values["judge"],
+            epsilon=values["epsilon"],
+            error=values.get("error"),
+        )
 
 
 def as_question(asked: Any) -> Question:

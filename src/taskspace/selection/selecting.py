@@ -85,6 +85,7 @@ def select(
         cover_time_limit: seconds for the cover of what is trained.
         progress: told after each training how many targets are covered.
     """
+    question.check_exact("A selection")
     tried = space if targets is None else targets
     anywhere = candidates == BOX
     space = candidate_space(space, candidates, seed)

@@ -1,0 +1,222 @@
+r"""Contexts that are measured: how far the true one may lie from the measured one.
+
+A measured context m stands for every true context θ of the range with
+$|\theta_i - m_i| \le \eta_i$ (absolute) or $\eta_i |m_i|$ (relative), axis by axis.
+A source serves a measured context if it serves every such θ.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+
+__all__ = ["AxisError", "ErrorBounds"]
+
+# Units in the last place by which ends of a window are widened: a node whose distance
+# is the error up to rounding is within it, whatever the unit.
+ULPS = 8.0
+
+
+@final
+@dataclass(frozen=True)
+class AxisError:
+    """The error of one axis: an amount in its unit, or a percentage of what is read.
+
+    Args:
+        amount: in the unit of the axis, or in percent; at least 0.
+        is_relative: whether it is a percentage, which must stay below 100.
+    """
+
+    amount: float
+    is_relative: bool = False
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> Self:
+        """Return the error that a number or a text such as `"5%"` means.
+
+        Args:
+            name: of the axis, for messages.
+            value: a number, in the unit of the axis; or a text, a number or a
+                percentage.
+        """
+        if isinstance(value, cls):
+            return value
+        text = value.strip() if isinstance(value, str) else ""
+        is_relative = text.endswith("%")
+        try:
+            if isinstance(value, bool):
+                raise TypeError("a truth value")
+            amount = float(text.removesuffix("%") if text else value)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"The error of {name} must be a number in its unit or a percentage "
+                f"such as '5%', but got {value!r}."
+            ) from error
+        if not 0 <= amount < (100 if is_relative else math.inf):
+            limit = " below 100 %" if is_relative else ""
+            raise InvalidInputError(
+                f"The error of {name} must be finite and at least 0{limit}, but got "
+                f"{value!r}."
+            )
+        return cls(amount, is_relative)
+
+    @property
+    def plain(self) -> float | str:
+        """The error as `of` reads it."""
+        return f"{self.amount!r}%" if self.is_relative else self.amount
+
+    @property
+    def words(self) -> str:
+        """The error as people write it."""
+        return f"± {self.amount:g}{' %' if self.is_relative else ''}"
+
+    def reach(
+        self, measured: NDArray[np.float64], *, rounded: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return how far the true value may lie from measured ones.
+
+        Args:
+            measured: values that were read.
+            rounded: 1 for at least so far, −1 for at most so far.
+        """
+        size = np.abs(measured)
+        reach = self.amount / 100 * size if self.is_relative else self.amount
+        slack = ULPS * np.finfo(float).eps * (size + reach)
+        return np.maximum(0.0, reach + rounded * slack)
+
+
+@final
+@dataclass(frozen=True)
+class ErrorBounds:
+    """How far the true context may lie from the measured one, on each axis.
+
+    Args:
+        axes: name and error of each axis that errs; the others are read exactly.
+
+    Example:
+        >>> error = ErrorBounds.of({"speed": "5%", "mass": 20.0})
+        >>> error.words
+        'speed ± 5 %, mass ± 20'
+        >>> ErrorBounds.of({"speed": 0}) is None
+        True
+    """
+
+    axes: tuple[tuple[str, AxisError], ...]
+
+    @classmethod
+    def of(cls, error: Any) -> "ErrorBounds | None":
+        """Return the error that a mapping states; None where nothing errs.
+
+        Args:
+            error: a number or a percentage per axis, an `ErrorBounds`, or None.
+        """
+        if error is None or isinstance(error, cls):
+            return error
+        if not isinstance(error, Mapping):
+            raise InvalidInputError(
+                "error must give a number or a percentage per axis, e.g. "
+                f"{{'speed': '5%', 'mass': 20.0}}, but got {error!r}."
+            )
+        axes = [(str(name), AxisError.of(name, error[name])) for name in error]
+        axes = [(name, axis) for name, axis in axes if axis.amount > 0]
+        return cls(tuple(axes)) if axes else None
+
+    @classmethod
+    def parse(cls, text: str) -> "ErrorBounds | None":
+        """Return the error that a text such as `speed=5%,mass=20` states.
+
+        Args:
+            text: one `axis=number` or `axis=percent%` per axis, with commas between.
+        """
+        parts = [part.partition("=") for part in text.split(",") if part.strip()]
+        names = [name.strip() for name, _, _ in parts]
+        if not all(name.strip() and value.strip() for name, _, value in parts):
+            raise InvalidInputError(
+                f"An error must be written as axis=5%,axis=20, but got {text!r}."
+            )
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"Every axis must be named once, but got {text!r}.")
+        values = [value.strip() for _, _, value in parts]
+        return cls.of(dict(zip(names, values, strict=True)))
+
+    @property
+    def words(self) -> str:
+        """The error as people write it."""
+        return ", ".join(f"{name} {axis.words}" for name, axis in self.axes)
+
+    def to_dict(self) -> dict[str, float | str]:
+        """Return plain values, which `of` reads."""
+        return {name: axis.plain for name, axis in self.axes}
+
+    def times(self, factor: float) -> "ErrorBounds | None":
+        """Return the error with every amount multiplied; None for 0.
+
+        Args:
+            factor: at least 0.
+        """
+        return ErrorBounds.of(
+            {n: AxisError(factor * a.amount, a.is_relative) for n, a in self.axes}
+        )
+
+    def columns(self, names: Sequence[str]) -> list[AxisError | None]:
+        """Return the error of each column, None where it is read exactly.
+
+        Args:
+            names: of the columns; every axis that errs must be among them.
+        """
+        known = dict(self.axes)
+        for name in known:
+            if name not in names:
+                raise UnknownNameError("context axis with an error", name, names)
+        return [known.get(name) for name in names]
+
+    def dilate(
+        self,
+        names: Sequence[str],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return boxes that hold every true context of measured boxes.
+
+        Both ends of a window grow with what is measured, because a relative error is
+        below 100 %; so the ends of a box give those of all its contexts.
+
+        Args:
+            names: of the columns.
+            low: lower corners of boxes of measured contexts, `(box, axis)`.
+            high: upper corners; equal to `low` for single contexts.
+        """
+        low, high = low.copy(), high.copy()
+        for column, axis in enumerate(self.columns(names)):
+            if axis is not None:
+                low[:, column] -= axis.reach(low[:, column])
+                high[:, column] += axis.reach(high[:, column])
+        return low, high
+
+    def core(
+        self,
+        names: Sequence[str],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return ends such that what meets them is within reach of the whole box.
+
+        A box [p, q] holds a true context of *every* measured context of `[low, high]`
+        if p ≤ the second and q ≥ the first value returned, on every axis.
+
+        Args:
+            names: of the columns.
+            low: lower corners of boxes of measured contexts, `(box, axis)`.
+            high: upper corners.
+        """
+        first, last = high.copy(), low.copy()
+        for column, axis in enumerate(self.columns(names)):
+            if axis is not None:
+                first[:, column] -= axis.reach(first[:, column], rounded=-1.0)
+                last[:, column] += axis.reach(last[:, column], rounded=-1.0)
+        return first, last
