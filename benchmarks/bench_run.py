@@ -19,7 +19,7 @@ from rich.table import Table
 CODE = """
 import json, resource, sys, time
 began = time.perf_counter()
-from taskspace.cli.commands.run import draw
+from taskspace.show.figures.run import draw_run
 from taskspace.runs import load_experiment, run_experiment
 marks = {"import": time.perf_counter() - began}
 stages = {}
@@ -31,7 +31,7 @@ experiment = load_experiment("msd")
 result = run_experiment(experiment, sys.argv[1], report=report)
 marks |= {stage: last - first for stage, (first, last) in stages.items()}
 start = time.perf_counter()
-draw(result)
+draw_run(result.path, result.results)
 marks["figures"] = time.perf_counter() - start
 marks["total"] = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

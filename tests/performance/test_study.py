@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import taskspace as ts
-from taskspace.cli.inputs import load_study, reading_options
+from taskspace.cli.options import Reading
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.readers import MemoryReader
 from taskspace.runs import RunStore, run_experiment
@@ -203,9 +203,9 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     """The words of a page read the same numbers: for cover, and for verify."""
     file = tmp_path / "my matrix.csv"
     file.write_text(text)
-    subject = Reader(file, reading=reading_options(**options)).subject()
+    subject = Reader(file, reading=Reading(**options).options).subject()
     assert isinstance(subject, Subject)
-    xr.testing.assert_identical(subject.table, load_study(file, **options).table)
+    xr.testing.assert_identical(subject.table, Reading(**options).study(file).table)
     cover = subject.study.cover(ts.Question(epsilon=1.0))
     words = shlex.split(subject.typed)
     printed = taskspace("cover", *words, "--epsilon", 1, "--format", "json")

@@ -130,10 +130,10 @@ def small_run(tmp_path_factory):
 
 def stage_of(path) -> tuple[Any, Any]:
     """The stage of a path, or why there is none; and its table."""
-    from taskspace.cli.inputs import load_study
+    from taskspace.runs.opening import open_study
     from taskspace.show.page.scenes import Stage
 
-    loaded = load_study(path)
+    loaded = open_study(path)
     return Stage.of(loaded), loaded.table
 
 

@@ -1,135 +1,87 @@
-"""Options that several commands share, each with one wording."""
+"""Options that several commands share, each with one wording, and groups of them.
 
+A command takes a dataclass of its own options and the groups `Asking` and `Reading`;
+`grouped` shows the fields of each to the command line as options.
+"""
+
+import functools
+import inspect
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from taskspace._util.memory import size_in_bytes
+from taskspace.cli.reading import (
+    choose_question,
+    missing_cells,
+    split_names,
+    yes_or_no,
+)
 from taskspace.criteria import CRITERIA
+from taskspace.performance.study import Study
 from taskspace.questions import Question
+from taskspace.runs.opening import NOT_GIVEN, open_study
 
 __all__ = [
-    "ContextsOption",
-    "CriterionOption",
+    "Asking",
     "EpsilonOption",
-    "HeaderOption",
-    "IgnoreOption",
-    "JudgeOption",
-    "LowerIsBetterOption",
     "MemoryOption",
-    "MissingOption",
     "OverridesOption",
-    "RowNamesOption",
+    "Reading",
     "SchedulerOption",
     "SeedOption",
-    "TargetsOption",
     "TrustOption",
     "WorkersOption",
     "command_options",
+    "grouped",
+    "option",
     "question_options",
 ]
 
-CriterionOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
-        "experiment, else regret.",
-        show_default=False,
-    ),
-]
-JudgeOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Which policy of each source's family counts: worst, best. If left out, "
-        "that of the run's experiment, else worst.",
-        show_default=False,
-    ),
-]
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """Return an option whose default is not shown, as most of ours.
+
+    Args:
+        text: the help.
+        *names: `--name`; that of the field if left out.
+        **settings: see `typer.Option`.
+    """
+    return typer.Option(*names, help=text, show_default=False, **settings)
+
+
 EpsilonOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Tolerance; that of the run's experiment if left out.",
-        show_default=False,
-    ),
+    float | None, option("Tolerance; that of the run's experiment if left out.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
-LowerIsBetterOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--lower-is-better/--higher-is-better",
-        help="The matrix holds costs, or scores.",
-        show_default=False,
-    ),
-]
-ContextsOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A CSV, TSV or Parquet file with the contexts of a matrix, one a target.",
-        show_default=False,
-    ),
-]
-TargetsOption = Annotated[
-    str | None,
-    typer.Option(help="Targets of a matrix, by name: a,b,c.", show_default=False),
-]
-IgnoreOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns of a matrix that are no targets: seed,algo.", show_default=False
-    ),
-]
-MissingOption = Annotated[
-    str, typer.Option(help="Empty cells of a matrix: error, not-served.")
-]
-HeaderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Whether the first row of a matrix file holds names.",
-        metavar="yes|no",
-        show_default=False,
-    ),
-]
-RowNamesOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Whether the first column of a matrix file holds names.",
-        metavar="yes|no",
-        show_default=False,
-    ),
-]
 OverridesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Replace a value, e.g. --set trainer.noise=0.2 or --set space.n=20.",
         "--set",
-        help="Replace a value, e.g. --set trainer.noise=0.2 or --set space.n=20.",
         metavar="KEY=VALUE",
-        show_default=False,
     ),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        help="Processes; 0 works in this one. By default what suits the work.",
-        show_default=False,
-    ),
+    option("Processes; 0 works in this one. By default what suits the work."),
 ]
 SchedulerOption = Annotated[
     str | None,
-    typer.Option(
-        help="Address of a Dask scheduler, or local to start one here.",
-        metavar="ADDRESS",
-        show_default=False,
+    option(
+        "Address of a Dask scheduler, or local to start one here.", metavar="ADDRESS"
     ),
 ]
 MemoryOption = Annotated[
     int | None,
-    typer.Option(
-        help="Memory that may be used, e.g. 4G; by default all that there is.",
+    option(
+        "Memory that may be used, e.g. 4G; by default all that there is.",
         metavar="SIZE",
         parser=size_in_bytes,
-        show_default=False,
     ),
 ]
 TrustOption = Annotated[
@@ -141,8 +93,167 @@ TrustOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Asking:
+    """By which criterion a command asks, and which policy of a family counts."""
+
+    criterion: Annotated[
+        str | None,
+        option(
+            f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
+            "experiment, else regret."
+        ),
+    ] = None
+    judge: Annotated[
+        str | None,
+        option(
+            "Which policy of each source's family counts: worst, best. If left out, "
+            "that of the run's experiment, else worst."
+        ),
+    ] = None
+
+    def question(
+        self, path: Path, epsilon: float | None, *, any_epsilon: bool = False
+    ) -> Question:
+        """Return what is asked; what is left out is as in the run's experiment.
+
+        Args:
+            path: a run, an archive, or any other file.
+            epsilon: `--epsilon`, None if left out.
+            any_epsilon: the command finds tolerances by itself, so none is needed.
+        """
+        return choose_question(
+            path, self.criterion, self.judge, epsilon, any_epsilon=any_epsilon
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a matrix file is read, and whether code that a run names is trusted."""
+
+    lower_is_better: Annotated[
+        bool | None,
+        option(
+            "The matrix holds costs, or scores.", "--lower-is-better/--higher-is-better"
+        ),
+    ] = None
+    contexts: Annotated[
+        Path | None,
+        option(
+            "A CSV, TSV or Parquet file with the contexts of a matrix, one per target."
+        ),
+    ] = None
+    targets: Annotated[str | None, option("Targets of a matrix, by name: a,b,c.")] = (
+        None
+    )
+    ignore: Annotated[
+        str | None, option("Columns of a matrix that are no targets: seed,algo.")
+    ] = None
+    missing: Annotated[
+        str, typer.Option(help="Empty cells of a matrix: error, not-served.")
+    ] = "error"
+    header: Annotated[
+        str | None,
+        option("Whether the first row of a matrix file holds names.", metavar="yes|no"),
+    ] = None
+    row_names: Annotated[
+        str | None,
+        option(
+            "Whether the first column of a matrix file holds names.", metavar="yes|no"
+        ),
+    ] = None
+    trust: TrustOption = False
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Reading":
+        """Return how the matrix of a saved cover was read.
+
+        Args:
+            record: what `record` returned.
+        """
+        return cls(**{f.name: record[f.name] for f in fields(cls) if f.name in record})
+
+    def study(self, path: Path) -> Study:
+        """Open a run directory, an archive or a matrix file.
+
+        Args:
+            path: what the command names.
+        """
+        return open_study(path, trust=self.trust, **self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How a matrix file is read, as `taskspace.open` takes it; no defaults."""
+        options = {
+            "lower_is_better": self.lower_is_better,
+            "contexts": None if self.contexts is None else str(self.contexts),
+            "targets": None if self.targets is None else split_names(self.targets),
+            "ignore": split_names(self.ignore or ""),
+            "missing": missing_cells(self.missing),
+            "header": yes_or_no(self.header, "--header"),
+            "row_names": yes_or_no(self.row_names, "--row-names"),
+        }
+        return {k: v for k, v in options.items() if v not in NOT_GIVEN}
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The words of the command line, by name, for files and further commands."""
+        words = {name: value for name, value in vars(self).items() if name != "trust"}
+        return words | {"contexts": self.contexts and str(self.contexts)}
+
+    @property
+    def again(self) -> dict[str, Any]:
+        """What a further command must be told to read the same; None is left out."""
+        said = {k: v for k, v in self.record.items() if v not in (None, "error")}
+        if said.get("lower_is_better") is False:
+            said["higher_is_better"] = not said.pop("lower_is_better")
+        return said
+
+
+def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command whose groups of options the command line sees one by one.
+
+    Args:
+        command: a function whose arguments are options, or dataclasses of options.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, type[Any]] = {
+        name: hint
+        for name, hint in hints.items()
+        if isinstance(hint, type) and is_dataclass(hint)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name]))
+            continue
+        kinds = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=field.default,
+                annotation=kinds[field.name],
+            )
+            for field in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def called(**values: Any) -> Any:
+        for name, group in groups.items():
+            own = [field.name for field in fields(group)]
+            values[name] = group(**{field: values.pop(field) for field in own})
+        return command(**values)
+
+    # Options with defaults follow those without, as Python wants it.
+    parameters.sort(key=lambda p: p.default is not inspect.Parameter.empty)
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in parameters}
+    return called
+
+
 def question_options(question: Question) -> str:
-    """The options that ask a question again, for the next command to try.
+    """Return the options that ask a question again, for the next command to try.
 
     Args:
         question: what was asked.
@@ -154,19 +265,19 @@ def question_options(question: Question) -> str:
     )
 
 
-def command_options(path: Path, question: Question | None, **given: Any) -> str:
-    """A path and the options that ask the same of it again, as a shell takes them.
+def command_options(path: Path, question: Question | None, **values: Any) -> str:
+    """Return a path and the options that ask the same of it again, as a shell does.
 
     Args:
         path: the run or file.
         question: what was asked, None for a set-cover file.
-        **given: the other options by their names in Python; None and False are left
+        **values: the other options by their names in Python; None and False are left
             out, and True is a flag.
     """
     words = [shlex.quote(str(path))]
     if question is not None:
         words.append(question_options(question))
-    for name, value in given.items():
+    for name, value in values.items():
         if value is None or value is False:
             continue
         words.append(f"--{name.replace('_', '-')}")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cli.inputs import load_study
 from taskspace.errors import TaskspaceError
 from taskspace.runs import load_experiment, run_experiment
+from taskspace.runs.opening import open_study
 from taskspace.show.page import build_page, collect, render
 from tests.show.page.test_browser import VIEW, expected
 from tests.show.page.test_serve import get, served, wait_for
@@ -174,7 +174,7 @@ def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table)
         from pathlib import Path
 
         data = Path(__file__).parents[3] / "examples" / "data" / "cartpole.npz"
-        table = load_study(data).table
+        table = open_study(data).table
     else:
         table = ts.table_from_matrix(exact_tables()[name])
     browser.show(build_page(table, time_limit=1.0), tmp_path)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cli.inputs import load_study
 from taskspace.runs import (
     RunStore,
     load_experiment,
@@ -19,6 +18,7 @@ from taskspace.runs import (
     run_selection,
 )
 from taskspace.runs import execute as execute_module
+from taskspace.runs.opening import open_study
 from taskspace.show.page.serve import Live, make_server
 from taskspace.show.page.subject import Reader
 
@@ -141,7 +141,7 @@ def test_any_source_at_any_tolerance(server, msd_run):
     import base64
 
     live, address = server
-    table = load_study(msd_run).table
+    table = open_study(msd_run).table
     losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
     layer = next(one for one in live.page.layers if one.key == "regret.worst")
     rng = np.random.default_rng(0)
@@ -179,7 +179,7 @@ def test_the_page_asks_for_rows_that_it_lacks(server, browser):
         ".map(c => c.textContent)"
     )
     losses = ts.loss(
-        load_study(live.reader.path).table, ts.Question("regret", "worst", epsilon=0.0)
+        open_study(live.reader.path).table, ts.Question("regret", "worst", epsilon=0.0)
     ).values
     epsilon = browser.run("return taskspace.panels[0].view.epsilon")
     assert int(rows[-1]) == (losses[source] <= epsilon).sum()
@@ -249,7 +249,7 @@ def test_a_run_in_progress_shows_its_rows_so_far(browser, tmp_path, monkeypatch)
         assert dots == 12
         assert get(f"{address}api/play?source=11&target=30&judge=worst")[0] == 200
         assert get(f"{address}api/play?source=12&target=30&judge=worst")[0] == 400
-        table = load_study(path).table
+        table = open_study(path).table
         losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
         served_now = browser.run("return taskspace.panels[0].answer.served")
         epsilon = browser.run("return taskspace.panels[0].view.epsilon")

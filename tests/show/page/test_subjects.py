@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.cli import app
-from taskspace.cli.inputs import load_study
 from taskspace.deploy import Status
 from taskspace.deploy.regions.choose import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
+from taskspace.runs.opening import open_study
 from taskspace.show.figures.history import save_selection, selection_plot
 from taskspace.show.page import Reader, Subject, render
 from taskspace.show.page.certified import certify_all
@@ -133,7 +133,7 @@ def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
 def test_what_cannot_be_certified_between_contexts(tmp_path):
     file = tmp_path / "scores.csv"
     ts.write_matrix(ts.table_from_matrix(np.eye(4) * 10), file)
-    loaded = load_study(file)
+    loaded = open_study(file)
     found = certify_all(loaded, [ts.Question(epsilon=3.0)], time_limit=2.0)
     assert found[0].continuum is None
 
@@ -198,7 +198,7 @@ def test_explored_selections_go_on(selection):
 def test_history_beside_the_oracle(run, selection, browser, tmp_path):
     """What was compared with travels from the result to the figure and the page."""
     path, result = selection
-    table = load_study(run).table
+    table = open_study(run).table
     question = ts.Question("regret", epsilon=0.3)
     experiment = load_experiment(str(path / "selection.toml"))
     compared = run_selection(experiment, path, question=question, full_table=table)

@@ -1,7 +1,8 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import xarray as xr
@@ -9,15 +10,17 @@ from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace.certificates import Certificate, CertifyResult, LossBounds, Sampling
-from taskspace.certificates import certify as certify_table
+from taskspace.certificates import certify as certify_study
 from taskspace.certificates.statements.words import context_words
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.kernels import box_kernels, compile_kernels
-from taskspace.cli.numbers import source_places
 from taskspace.cli.options import (
+    Asking,
     EpsilonOption,
     MemoryOption,
+    Reading,
     SeedOption,
+    grouped,
+    option,
 )
 from taskspace.cli.output import (
     Format,
@@ -30,11 +33,13 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
+from taskspace.cli.reading import source_places
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.systems.base import System
+from taskspace.performance.study import Study
+from taskspace.progress import Progress
 
 SHOWN_SOURCES = 12
 NOT_PROVEN = 3  # exit code
@@ -46,96 +51,115 @@ MARKS = {
 }
 
 
-@grouped
-def certify(
-    path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")],
-    epsilon: EpsilonOption = None,
-    asking: Asking = NO_ASKING,
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace certify` may be told beside the question and the reading."""
+
+    path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")]
+    epsilon: EpsilonOption = None
     radius: Annotated[
         float | None,
-        typer.Option(
-            help="Radius r of the loss rates; a tenth of the diameter by default.",
-            show_default=False,
-        ),
-    ] = None,
+        option("Radius r of the loss rates; a tenth of the diameter by default."),
+    ] = None
     rate: Annotated[
         list[float] | None,
-        typer.Option(
-            help="A Lipschitz constant of the loss that you know: once, or once for "
-            "each axis.",
-            show_default=False,
+        option(
+            "A Lipschitz constant of the loss that you know: once, or once for each "
+            "axis."
         ),
-    ] = None,
+    ] = None
     confidence: Annotated[
-        float,
-        typer.Option(help="Of statements from fresh episodes and from draws."),
-    ] = 0.999,
+        float, typer.Option(help="Of statements from fresh episodes and from draws.")
+    ] = 0.999
     max_episodes: Annotated[
         int,
         typer.Option(
             help="Fresh episodes for each source that is tried at a target, where the "
             "system is played in episodes."
         ),
-    ] = 4096,
+    ] = 4096
     pilot: Annotated[
         tuple[int, int] | None,
-        typer.Option(
-            help="A pilot first: so many SOURCES are played again in so many "
-            "other EPISODES, and the cover that fresh episodes judge is chosen on "
-            "these, e.g. --pilot 16 256.",
+        option(
+            "A pilot first: so many SOURCES are played again in so many other "
+            "EPISODES, and the cover that fresh episodes judge is chosen on these, "
+            "e.g. --pilot 16 256.",
             metavar="SOURCES EPISODES",
-            show_default=False,
         ),
-    ] = None,
+    ] = None
     distribution: Annotated[
         str | None,
-        typer.Option(
-            help="Draw contexts and bound the share that is served: uniform, "
-            "loguniform, or a CSV file of contexts.",
-            show_default=False,
+        option(
+            "Draw contexts and bound the share that is served: uniform, loguniform, "
+            "or a CSV file of contexts."
         ),
-    ] = None,
+    ] = None
     n_samples: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "How many contexts to draw; which ones depends on what is judged.",
             "--samples",
-            help="How many contexts to draw; which ones depends on what is judged.",
-            show_default=False,
         ),
-    ] = None,
+    ] = None
     target_share: Annotated[
         float | None,
-        typer.Option(
-            help="Draw until the bound on the share is above this (0.99 without "
-            "--samples).",
-            show_default=False,
+        option(
+            "Draw until the bound on the share is above this (0.99 without --samples)."
         ),
-    ] = None,
+    ] = None
     sources: Annotated[
         str | None,
-        typer.Option(
-            help="Certify these sources, by number or name, e.g. 3,17,40; by default "
-            "few are searched for.",
-            show_default=False,
+        option(
+            "Certify these sources, by number or name, e.g. 3,17,40; by default few "
+            "are searched for."
         ),
-    ] = None,
+    ] = None
     cover: Annotated[
         Path | None,
-        typer.Option(
-            help="Certify the sources of a cover that `taskspace cover --save` wrote.",
-            show_default=False,
-        ),
-    ] = None,
+        option("Certify the sources of a cover that `taskspace cover --save` wrote."),
+    ] = None
     time_limit: Annotated[
         float, typer.Option(help="Seconds for the whole command.")
-    ] = 20.0,
-    seed: SeedOption = 0,
+    ] = 20.0
+    seed: SeedOption = 0
     figures: Annotated[
         Path | None,
         typer.Option(help="Write figures and their data into this directory."),
-    ] = None,
-    memory: MemoryOption = None,
-    reading: Reading = PLAIN,
+    ] = None
+    memory: MemoryOption = None
+
+    @property
+    def sampling(self) -> Sampling:
+        """How episodes are played and contexts drawn."""
+        counts = {"--samples": self.n_samples, "--target-share": self.target_share}
+        for name, value in counts.items():
+            if self.distribution is None and value is not None:
+                raise InvalidInputError(
+                    f"{name} says how often to draw contexts; say from what: "
+                    "--distribution uniform."
+                )
+        return Sampling(
+            confidence=self.confidence,
+            max_episodes=self.max_episodes,
+            pilot=self.pilot,
+            distribution=self.distribution,
+            n_samples=self.n_samples,
+            target_share=self.target_share,
+        )
+
+    @property
+    def bounds(self) -> LossBounds:
+        """What is known of the loss between the targets."""
+        rates = self.rate or None
+        alone = rates[0] if rates and len(rates) == 1 else rates
+        return LossBounds(radius=self.radius, rates=alone)
+
+
+@grouped
+def certify(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
@@ -148,75 +172,65 @@ def certify(
     Exit code 3 where the last line is no proof and no confidence that holds: neither
     was reached, or there are only estimates.
     """
-    clock = Clock(time_limit, began=began())
-    if distribution is None and (n_samples is not None or target_share is not None):
-        option = "--samples" if n_samples is not None else "--target-share"
-        raise InvalidInputError(
-            f"{option} says how often to draw contexts; say from what: "
-            "--distribution uniform."
-        )
-    _memory.limit(memory)
-    question = asking.question(path, epsilon)
+    clock = Clock(options.time_limit, began=began())
+    sampling = options.sampling
+    _memory.limit(options.memory)
+    question = asking.question(options.path, options.epsilon)
     with progress_console.status("load"):
-        study = reading.study(path)
-    selection = selected(sources, cover, study.table)
+        study = reading.study(options.path)
+    selection = selected(options.sources, options.cover, study.table)
     left = clock.left
-    needed = ["greedy", "search", *box_kernels(study.system)]
     with stage_progress() as report:
-        if compile_kernels(report, needed):
+        if compile_kernels(report, ["greedy", "search", *box_kernels(study.system)]):
             clock = Clock(left)
     with stage_progress() as report:
-        result = certify_table(
+        result = certify_study(
             study,
             question,
-            sampling=Sampling(
-                confidence=confidence,
-                max_episodes=max_episodes,
-                pilot=pilot,
-                distribution=distribution,
-                n_samples=n_samples,
-                target_share=target_share,
-            ),
-            bounds=LossBounds(radius=radius, rates=_rates(rate)),
+            sampling=sampling,
+            bounds=options.bounds,
             selection=selection,
             time_limit=clock.left,
-            seed=seed,
+            seed=options.seed,
             progress=report,
         )
-        written = []
-        if figures is not None:
-            from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
-                save_certificate_figures,
-            )
-
-            report("draw", 0, 1)
-            written = save_certificate_figures(result, study, figures)
-            report("draw", 1, 1)
+        figures = _draw(result, study, options.figures, report)
     if output == Format.JSON:
+        system = study.system
         print_json(
             {
-                "path": str(path),
+                "path": str(options.path),
                 **question.to_dict(),
-                "objective": _objective(study.system),
+                "objective": None if system is None else system.objective.to_dict(),
                 "certificates": [c.to_dict() for c in result.certificates],
-                "figures": [str(file) for file in written],
+                "figures": [str(file) for file in figures],
                 "notes": study.notes,
             }
         )
     else:
-        for note in study.notes:
-            console.print(f"Note: {shown(note)}")
-        if cost := study.table.attrs.get("cost"):
-            console.print(shown(str(cost)))
-        _show(result)
-        for file in written:
-            console.print(f"Figure {shown(file)}")
+        _show(result, study, figures)
     if not is_proven(result.certificates[-1]):
         raise typer.Exit(NOT_PROVEN)
 
 
+def _draw(
+    result: CertifyResult, study: Study, folder: Path | None, report: Progress
+) -> list[Path]:
+    """The figures that were asked for."""
+    if folder is None:
+        return []
+    from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
+        save_certificate_figures,
+    )
+
+    report("draw", 0, 1)
+    files = save_certificate_figures(result, study, folder)
+    report("draw", 1, 1)
+    return files
+
+
 def is_proven(certificate: Certificate) -> bool:
-    """Whether a statement holds, by a proof or with a stated confidence.
+    """Return whether a statement holds, by a proof or with a stated confidence.
 
     Args:
         certificate: the statement.
@@ -227,7 +241,7 @@ def is_proven(certificate: Certificate) -> bool:
 def selected(
     sources: str | None, cover: Path | None, table: xr.Dataset
 ) -> list[int] | None:
-    """The sources that the options name, None where they name none.
+    """Return the sources that the options name, None where they name none.
 
     Args:
         sources: numbers or names, with commas between.
@@ -254,17 +268,12 @@ def selected(
     return saved.sources.tolist()
 
 
-def _objective(system: System | None) -> dict[str, Any] | None:
-    return None if system is None else system.objective.to_dict()
-
-
-def _rates(given: list[float] | None) -> float | list[float] | None:
-    if not given:
-        return None
-    return given[0] if len(given) == 1 else given
-
-
-def _show(result: CertifyResult) -> None:
+def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
+    """The certificates for people, the strongest last."""
+    for note in study.notes:
+        console.print(f"Note: {shown(note)}")
+    if cost := study.table.attrs.get("cost"):
+        console.print(shown(str(cost)))
     console.print(f"Asked: {result.question.statement}.")
     bounds = Table(title="How many sources?", title_justify="left")
     for name in ("bound", "side", "value", "kind", "of", "why"):
@@ -300,6 +309,8 @@ def _show(result: CertifyResult) -> None:
         more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
         words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
         console.print(f"Sources that serve: {shown('; '.join(words))}{more}.")
+    for file in figures:
+        console.print(f"Figure {shown(file)}")
 
 
 def _numbers(item: Certificate) -> str:

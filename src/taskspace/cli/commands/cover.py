@@ -1,28 +1,23 @@
 """`taskspace cover`: the fewest sources that serve all targets."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import write_atomically
-from taskspace.cli.asked import has_questions
-from taskspace.cli.budget import (
-    cover_at,
-    smallest,
-    smallest_record,
-)
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
-from taskspace.cli.inputs import is_set_cover, load_set_cover
 from taskspace.cli.kernels import compile_kernels, method_kernels
-from taskspace.cli.numbers import load_numbers, source_places
 from taskspace.cli.options import (
+    Asking,
     MemoryOption,
+    Reading,
     SeedOption,
     command_options,
+    grouped,
+    option,
 )
 from taskspace.cli.output import (
     Format,
@@ -36,260 +31,270 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
+from taskspace.cli.reading import (
+    has_questions,
+    is_set_cover,
+    read_problem,
+    source_places,
+)
 from taskspace.cli.render.cover import assignment_csv, show_cover
-from taskspace.cover import METHODS, Cover, CoverAnswer, find_cover, settle_ties
-from taskspace.cover.answer import source_names, target_names
+from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
+from taskspace.cover.ask import CoverProblem, cover_within, smallest_tolerance
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
+from taskspace.questions import Question
 
 
-@grouped
-def cover(
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace cover` may be told beside the question and the reading."""
+
     path: Annotated[
         Path,
         typer.Argument(
             help="A run or a matrix file (with --epsilon or --budget), or a "
             "set-cover file."
         ),
-    ],
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Tolerance; not for set-cover files.", show_default=False),
-    ] = None,
-    asking: Asking = NO_ASKING,
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy",
+    ]
+    epsilon: Annotated[float | None, option("Tolerance; not for set-cover files.")] = (
+        None
+    )
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy"
     time_limit: Annotated[
         float, typer.Option(help="Seconds until a search ends, loading included.")
-    ] = 60.0,
-    seed: SeedOption = 0,
-    memory: MemoryOption = None,
+    ] = 60.0
+    seed: SeedOption = 0
+    memory: MemoryOption = None
     unicost: Annotated[
         bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
-    ] = False,
+    ] = False
     budget: Annotated[
         int | None,
-        typer.Option(
-            help="Sources at most: as many targets as they serve within --epsilon, or "
-            "without it the smallest ε within which they serve all.",
-            show_default=False,
+        option(
+            "Sources at most: as many targets as they serve within --epsilon, or "
+            "without it the smallest ε within which they serve all."
         ),
-    ] = None,
+    ] = None
     include: Annotated[
-        str | None,
-        typer.Option(
-            help="Sources that must be in, by name or number: a,b,3.",
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        str | None,
-        typer.Option(help="Sources that must not be in, likewise.", show_default=False),
-    ] = None,
+        str | None, option("Sources that must be in, by name or number: a,b,3.")
+    ] = None
+    exclude: Annotated[str | None, option("Sources that must not be in, likewise.")] = (
+        None
+    )
     share: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the targets that is enough, for greedy.", show_default=False
-        ),
-    ] = None,
+        float | None, option("Share of the targets that is enough, for greedy.")
+    ] = None
     weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with the weight of each target, for greedy.",
-            show_default=False,
-        ),
-    ] = None,
+        Path | None, option("A file with the weight of each target, for greedy.")
+    ] = None
     costs: Annotated[
         Path | None,
-        typer.Option(
-            help="A file with the cost of each source, for greedy, local, minimum.",
-            show_default=False,
-        ),
-    ] = None,
+        option("A file with the cost of each source, for greedy, local, minimum."),
+    ] = None
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw who serves whom here: .png, .pdf or .svg.", show_default=False
-        ),
-    ] = None,
+        Path | None, option("Draw who serves whom here: .png, .pdf or .svg.")
+    ] = None
     save: Annotated[
-        Path | None,
-        typer.Option(help="Write the cover here, for `taskspace verify`."),
-    ] = None,
+        Path | None, typer.Option(help="Write the cover here, for `taskspace verify`.")
+    ] = None
     assignment: Annotated[
-        Path | None,
-        typer.Option(help="Write who serves whom here, as CSV."),
-    ] = None,
+        Path | None, typer.Option(help="Write who serves whom here, as CSV.")
+    ] = None
     require_full: Annotated[
         bool,
         typer.Option(
-            "--require-full",
-            help="Exit with code 3 unless every target is served.",
+            "--require-full", help="Exit with code 3 unless every target is served."
         ),
-    ] = False,
-    reading: Reading = PLAIN,
+    ] = False
+
+    @cached_property
+    def seeks_epsilon(self) -> bool:
+        """Whether the smallest tolerance of a budget is asked for."""
+        bounded = self.budget is not None and self.epsilon is None
+        return bounded and not is_set_cover(self.path)
+
+    def limits(self, problem: CoverProblem) -> dict[str, Any]:
+        """Return the sources that must be in or out, by number."""
+        names, n = problem.source_names, problem.n_sources
+        return {
+            "include": source_places(self.include, names, n),
+            "exclude": source_places(self.exclude, names, n),
+        }
+
+
+@grouped
+def cover(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Choose the fewest sources whose policies serve every target within ε.
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
-    clock = Clock(time_limit, began=began())
-    _memory.limit(memory)
-    for file in (save, assignment):
-        writable(file)
-    figure_file(plot)
-    question = None
-    seeks_epsilon = budget is not None and epsilon is None and not is_set_cover(path)
-    if epsilon is not None or seeks_epsilon or has_questions(path):
-        question = asking.question(path, epsilon, any_epsilon=seeks_epsilon)
-    _check_options(
-        seeks_epsilon, method, {"share": share, "weights": weights, "costs": costs}
-    )
-    if plot is not None and question is None:
-        raise InvalidInputError("--plot needs a run or a matrix, not a set-cover file.")
+    clock = Clock(options.time_limit, began=began())
+    _memory.limit(options.memory)
+    question = _question(options, asking)
     with stage_progress() as report:
         report("load", 0, 1)
-        study, table, shape, notes, least = None, None, None, [], None
-        if question is None:
-            problem = load_set_cover(path, unicost=unicost)
-            sets, of_sources = problem.sets, problem.costs
-        else:
-            study = reading.study(path)
-            table = question.table_of(study)
-            shape, notes = study.shape, study.notes
-            sets, of_sources = None, None
+        problem = _read(options, question, reading)
         report("load", 1, 1)
         left = clock.left
-        kernels = method_kernels(["minimum" if seeks_epsilon else method])
-        if compile_kernels(report, kernels):
+        method = "minimum" if options.seeks_epsilon else options.method
+        if compile_kernels(report, method_kernels([method])):
             clock = Clock(left)
-        of_targets = None
-        names = None
-        if table is not None:
-            names, n_sources = source_names(table), table.sizes["source"]
-        else:
-            assert sets is not None
-            n_sources = sets.n_sources
-        limits: dict[str, Any] = {
-            "include": source_places(include, names, n_sources),
-            "exclude": source_places(exclude, names, n_sources),
-        }
-        if seeks_epsilon:
-            assert question is not None
-            assert table is not None
-            assert budget is not None
-            least = smallest(
-                table,
-                question,
-                budget,
-                **limits,
-                time_limit=clock.left,
-                seed=seed,
-                report=report,
-            )
-            question = question.at(least.upper)
-            found = cover_at(least, question, table, **limits)
-        else:
-            if question is not None and table is not None:
-                sets = question.sets(table)
-            assert sets is not None
-            if costs is not None:
-                of_sources = load_numbers(costs, names, sets.n_sources, "source")
-            if weights is not None:
-                labels = target_names(table) if table is not None else None
-                of_targets = load_numbers(weights, labels, sets.n_targets, "target")
-            found = find_cover(
-                sets,
-                method=method,
-                shape=shape,
-                costs=of_sources,
-                share=share,
-                target_weights=of_targets,
-                budget=budget,
-                **limits,
-                time_limit=clock.left,
-                seed=seed,
-                progress=search_progress(report, clock.left),
-            )
-            plain = method == "minimum" and of_sources is None  # each costs 1
-            if study is not None and question is not None and plain:
-                limit = clock.left / 4
-                found = settle_ties(found, study, question, time_limit=limit, seed=seed)
-    answer = CoverAnswer(found)
-    if study is not None:
-        answer = CoverAnswer.of(found, study)
-    if save is not None:
-        found.save(
-            save,
-            question={
-                "path": str(path),
-                **(question.to_dict() if question else {"epsilon": None}),
-                **reading.record,
-                "unicost": unicost,
-                "costs": None if costs is None else str(costs),
-                "weights": None if weights is None else str(weights),
-            },
-        )
-    if assignment is not None:
-        write_atomically(assignment, assignment_csv(answer, table))
-    if plot is not None and table is not None:
-        from taskspace.show.figures.map import (
-            map as draw_map,  # matplotlib loads slowly
-        )
-
-        draw_map(table, found).savefig(plot, dpi=200)
-    served_weight = None if of_targets is None else _served_share(found, of_targets)
+        found, least = _ask(options, problem, clock, report)
+    answer = problem.answer(found)
+    _write(options, reading, problem, answer)
     if output == Format.JSON:
-        record = answer.record()
-        if least is not None:
-            record["smallest_epsilon"] = smallest_record(least)
-        if served_weight is not None:
-            record["weight_coverage"] = served_weight
-        if notes:
-            record["notes"] = notes
-        print_json(record)
+        print_json(_record(problem, answer, least))
     else:
-        for note in notes:
-            console.print(f"Note: {shown(note)}")
-        if least is not None:
-            console.print(shown(least.say(scope=answer.scope)))
-        if served_weight is not None:
-            console.print(f"{100 * served_weight:.4g} % of the weight is served.")
-        again = None
-        if least is None and budget is None and share is None and weights is None:
-            again = command_options(
-                path,
-                question,
-                **reading.again,
-                unicost=unicost,
-                costs=costs,
-                include=include,
-                exclude=exclude,
-            )
-        show_cover(answer, table, path, save, weighted=weights is not None, again=again)
-        if plot is not None:
-            console.print(f"Figure {shown(plot)}")
-    if require_full and not found.is_full:
+        _show(options, reading, problem, answer, least)
+    if options.require_full and not found.is_full:
         raise typer.Exit(3)
 
 
-def _check_options(seeks_epsilon: bool, method: str, given: dict[str, Any]) -> None:
-    """Refuse options that the question asked would leave without effect."""
-    if not seeks_epsilon:
-        return
-    if method not in ("greedy", "minimum"):
+def _question(options: Options, asking: Asking) -> Question | None:
+    """What is asked, None of a set-cover file; bad options show before any work."""
+    writable(options.save)
+    writable(options.assignment)
+    figure_file(options.plot)
+    question, seeks = None, options.seeks_epsilon
+    if options.epsilon is not None or seeks or has_questions(options.path):
+        question = asking.question(options.path, options.epsilon, any_epsilon=seeks)
+    if options.plot is not None and question is None:
+        raise InvalidInputError("--plot needs a run or a matrix, not a set-cover file.")
+    if not seeks:
+        return question
+    if options.method not in ("greedy", "minimum"):
         raise InvalidInputError(
-            f"The smallest ε is found by minimum covers, so --method {method} "
+            f"The smallest ε is found by minimum covers, so --method {options.method} "
             "needs --epsilon."
         )
-    for name, value in given.items():
-        if value is not None:
+    for name in ("share", "weights", "costs"):
+        if getattr(options, name) is not None:
             raise InvalidInputError(
                 f"--{name} needs --epsilon: the smallest ε is that of all targets, "
                 "each counted alike."
             )
+    return question
 
 
-def _served_share(found: Cover, weights: NDArray[np.float64]) -> float:
-    total = weights.sum()
-    return float(weights[found.assignment >= 0].sum() / total) if total else 1.0
+def _read(
+    options: Options, question: Question | None, reading: Reading
+) -> CoverProblem:
+    """The study and its table, or the sets of a file; costs and weights."""
+    study = None
+    if question is not None:
+        study = reading.study(options.path)
+        question.table_of(study)  # reads it
+    return read_problem(
+        options.path,
+        study,
+        question,
+        costs=options.costs,
+        weights=options.weights,
+        unicost=options.unicost,
+    )
+
+
+def _ask(
+    options: Options, problem: CoverProblem, clock: Clock, report: Progress
+) -> tuple[Cover, SmallestEpsilon | None]:
+    """A cover, and the smallest tolerance of a budget where that is asked for."""
+    limits, seed = options.limits(problem), options.seed
+    if not options.seeks_epsilon:
+        cover = problem.find_cover(
+            options.method,
+            share=options.share,
+            budget=options.budget,
+            time_limit=clock.left,
+            seed=seed,
+            progress=search_progress(report, clock.left),
+            **limits,
+        )
+        return cover, None
+    assert problem.study is not None
+    assert problem.question is not None
+    assert options.budget is not None
+    least = smallest_tolerance(
+        problem.study,
+        problem.question,
+        options.budget,
+        time_limit=clock.left,
+        seed=seed,
+        progress=search_progress(report, clock.left, "ε in [{:.4g}, {:.4g}]"),
+        **limits,
+    )
+    question = problem.question.at(least.upper)
+    return cover_within(least, problem.study, question, **limits), least
+
+
+def _write(
+    options: Options, reading: Reading, problem: CoverProblem, answer: CoverAnswer
+) -> None:
+    """The files that were asked for: the cover, who serves whom, the picture."""
+    if options.save is not None:
+        asked = answer.question.to_dict() if answer.question else {"epsilon": None}
+        record = {
+            "path": str(options.path),
+            **asked,
+            **reading.record,
+            "unicost": options.unicost,
+            "costs": options.costs and str(options.costs),
+            "weights": options.weights and str(options.weights),
+        }
+        answer.cover.save(options.save, question=record)
+    if options.assignment is not None:
+        write_atomically(options.assignment, assignment_csv(answer, problem))
+    if options.plot is not None and problem.study is not None:
+        from taskspace.show.figures.map import map as draw_map  # matplotlib is slow
+
+        draw_map(problem.study, answer.cover).savefig(options.plot, dpi=200)
+
+
+def _record(
+    problem: CoverProblem, answer: CoverAnswer, least: SmallestEpsilon | None
+) -> dict[str, Any]:
+    """The answer as JSON."""
+    record = answer.record()
+    if least is not None:
+        record["smallest_epsilon"] = least.to_dict()
+    if problem.weights is not None:
+        record["weight_coverage"] = problem.served_weight(answer.cover)
+    if problem.notes:
+        record["notes"] = problem.notes
+    return record
+
+
+def _show(
+    options: Options,
+    reading: Reading,
+    problem: CoverProblem,
+    answer: CoverAnswer,
+    least: SmallestEpsilon | None,
+) -> None:
+    """The answer for people, and the next command."""
+    for note in problem.notes:
+        console.print(f"Note: {shown(note)}")
+    if least is not None:
+        console.print(shown(least.say(scope=answer.scope)))
+    weight = problem.served_weight(answer.cover)
+    if weight is not None:
+        console.print(f"{100 * weight:.4g} % of the weight is served.")
+    again = None
+    if options.budget is None and options.share is None and weight is None:
+        again = command_options(
+            options.path,
+            answer.question,
+            **reading.again,
+            unicost=options.unicost,
+            costs=options.costs,
+            include=options.include,
+            exclude=options.exclude,
+        )
+    show_cover(answer, problem, options.path, options.save, again=again)
+    if options.plot is not None:
+        console.print(f"Figure {shown(options.plot)}")

@@ -15,7 +15,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.runs.objects import build_object, is_gymnasium, is_reference
 from taskspace.systems import SYSTEMS, System, gymnasium_system
-from taskspace.testing import check_system
+from taskspace.testing import Check, check_system
 from taskspace.trainers import TRAINERS, Trainer
 
 MARKS = {
@@ -76,24 +76,28 @@ def doctor(
     checks = check_system(
         built, chosen, seed=seed, n_sources=sources, n_targets=targets, context=context
     )
-    n_failed = sum(check.state == "failed" for check in checks)
     if output == Format.JSON:
         print_json([asdict(check) for check in checks])
     else:
-        table = Table("check", "", "what was found")
-        for check in checks:
-            table.add_row(check.check, MARKS[check.state], escape(check.detail))
-        console.print(table)
-        counts = Counter(check.state for check in checks)
-        said = f"{len(checks)} checks: " + ", ".join(
-            f"{counts[state]} {state}" for state in MARKS if counts[state]
-        )
-        if n_failed:
-            console.print(f"[red]![/red] {said}.")
-        else:
-            console.print(f"{said}. Next: taskspace init, taskspace run FILE.toml")
-    if n_failed:
+        _show(checks)
+    if any(check.state == "failed" for check in checks):
         raise typer.Exit(1)
+
+
+def _show(checks: list[Check]) -> None:
+    """The checks for people, and the next command."""
+    table = Table("check", "", "what was found")
+    for check in checks:
+        table.add_row(check.check, MARKS[check.state], escape(check.detail))
+    console.print(table)
+    counts = Counter(check.state for check in checks)
+    said = f"{len(checks)} checks: " + ", ".join(
+        f"{counts[state]} {state}" for state in MARKS if counts[state]
+    )
+    if counts["failed"]:
+        console.print(f"[red]![/red] {said}.")
+    else:
+        console.print(f"{said}. Next: taskspace init, taskspace run FILE.toml")
 
 
 def _system(name: str) -> System:

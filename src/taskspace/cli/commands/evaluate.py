@@ -1,14 +1,14 @@
 """`taskspace evaluate`: a library on trial, beside what one could do instead."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from taskspace.cli.options import SeedOption, TrustOption
+from taskspace.cli.options import SeedOption, TrustOption, grouped, option
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -38,10 +38,13 @@ from taskspace.spaces import Points
 from taskspace.systems import SYSTEMS, System
 
 
-def evaluate(
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace evaluate` may be told."""
+
     folder: Annotated[
         Path, typer.Argument(help="What `taskspace export` wrote.", metavar="LIBRARY")
-    ],
+    ]
     system: Annotated[
         str,
         typer.Argument(
@@ -49,78 +52,73 @@ def evaluate(
             "run or an archive.",
             metavar="SYSTEM",
         ),
-    ],
+    ]
     contexts: Annotated[
         int,
         typer.Option(help="Contexts to draw; corners and nodes are tried beside them."),
-    ] = 1000,
+    ] = 1000
     noise: Annotated[
-        float,
-        typer.Option(help="Of the measured context, share of each axis' width."),
-    ] = 0.0,
+        float, typer.Option(help="Of the measured context, share of each axis' width.")
+    ] = 0.0
     drift: Annotated[
         float,
         typer.Option(help="How far a context moves in an episode, share of the width."),
-    ] = 0.0,
+    ] = 0.0
     run: Annotated[
         Path | None,
-        typer.Option(
-            help="A run or an archive whose policies make uniform and random "
-            "libraries; linear systems need none.",
-            show_default=False,
+        option(
+            "A run or an archive whose policies make uniform and random libraries; "
+            "linear systems need none."
         ),
-    ] = None,
+    ] = None
     networks: Annotated[
         int,
         typer.Option(
             help="Networks that see the context, trained beside a library of networks, "
-            "one a seed; 0 for none."
+            "one per seed; 0 for none."
         ),
-    ] = 3,
+    ] = 3
     network_steps: Annotated[
         int | None,
-        typer.Option(
-            help="Environment steps of each; those of the library if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: SeedOption = 0,
-    trust: TrustOption = False,
-    output: FormatOption = Format.TEXT,
-) -> None:
+        option("Environment steps of each; those of the library if left out."),
+    ] = None
+    seed: SeedOption = 0
+    trust: TrustOption = False
+
+
+@grouped
+def evaluate(options: Options, output: FormatOption = Format.TEXT) -> None:
     """Try a library off its grid, with noise and drift, beside the alternatives.
 
     Says how often the guarantee applied and held, and what one policy, a uniform or
     random library, interpolated gains, one network that sees the context and the
     optimum of each context do.
     """
-    library = load_library(folder)
+    library = load_library(options.folder)
     with progress_console.status("play") as status:
-        tasks, experiment = _system(system, trust)
+        system, experiment = _system(options.system, options.trust)
         pool = None
-        if run is not None:
-            pool, experiment = _pool(run, trust)
-        trained, why = _networks(
-            library, tasks, experiment, networks, network_steps, seed, status.update
-        )
+        if options.run is not None:
+            pool, experiment = _pool(options.run, options.trust)
+        networks, why = _networks(options, library, system, experiment, status.update)
         status.update("play")
         trial = try_library(
             library,
-            tasks,
-            n_contexts=contexts,
-            seed=seed,
-            noise=noise,
-            drift=drift,
+            system,
+            n_contexts=options.contexts,
+            seed=options.seed,
+            noise=options.noise,
+            drift=options.drift,
             pool=pool,
-            networks=trained,
+            networks=networks,
         )
         if why:
             trial = replace(trial, notes=(*trial.notes, why))
     if output == Format.JSON:
         print_json(
             {
-                "library": str(folder),
-                "system": system,
+                "library": str(options.folder),
+                "system": options.system,
                 "guarantee": library.guarantee.to_dict(),
                 **trial.to_dict(),
             }
@@ -148,15 +146,14 @@ def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
 
 
 def _networks(
+    options: Options,
     library: PolicyLibrary,
     system: System,
     experiment: Experiment | None,
-    n: int,
-    steps: int | None,
-    seed: int,
     tell: Callable[[str], None],
 ) -> tuple[list[Any], str]:
     """Networks that see the context, where they can be had; else why not."""
+    n, steps = options.networks, options.network_steps
     if n < 0 or (steps is not None and steps < 1):
         raise InvalidInputError(
             "--networks >= 0 and --network-steps >= 1 must hold, but got "
@@ -179,18 +176,18 @@ def _networks(
     trainer = None if experiment is None else experiment.built_trainer
     recipe = trainer if isinstance(trainer, Ppo) else None
     tell(f"train network 1/{n} ({budget:,} steps)")
-    found = conditioned_networks(
+    networks = conditioned_networks(
         library,
         system,
         n,
         recipe=recipe,
         total_steps=budget,
-        seed=seed,
+        seed=options.seed,
         progress=lambda stage, k, n, note="", /: tell(
             f"train network {min(int(k) + 1, int(n))}/{n} ({budget:,} steps)"
         ),
     )
-    return found, ""
+    return networks, ""
 
 
 def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:

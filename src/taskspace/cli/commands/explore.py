@@ -1,16 +1,14 @@
 """`taskspace explore`: one page that explains, explores and travels."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from taskspace._util.files import inside, write_atomically
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
-from taskspace.cli.options import (
-    SeedOption,
-)
+from taskspace.cli.options import Asking, Reading, SeedOption, grouped, option
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -22,60 +20,69 @@ from taskspace.cli.output import (
 )
 
 
-@grouped
-def explore(
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace explore` may be told beside the question and the reading."""
+
     path: Annotated[
         Path,
         typer.Argument(
             help="A run, a selection, an archive, a matrix file or a library."
         ),
-    ],
+    ]
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The HTML file; by default explore.html in a folder, NAME.html beside "
-            "a file.",
-            show_default=False,
+        option(
+            "The HTML file; by default explore.html in a folder, NAME.html beside a "
+            "file."
         ),
-    ] = None,
+    ] = None
     epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="A tolerance to show first, of --criterion and --judge.",
-            show_default=False,
-        ),
-    ] = None,
-    asking: Asking = NO_ASKING,
+        float | None, option("A tolerance to show first, of --criterion and --judge.")
+    ] = None
     rows: Annotated[
         int, typer.Option(help="Sources in the file beside those of the covers.")
-    ] = 300,
+    ] = 300
     time_limit: Annotated[
         float, typer.Option(help="Seconds for searches beyond greedy.")
-    ] = 4.0,
+    ] = 4.0
     certify: Annotated[
         bool,
         typer.Option(
             "--certify",
             help="Show what is certified between the contexts, for each question.",
         ),
-    ] = False,
+    ] = False
     certify_limit: Annotated[
         float, typer.Option(help="Seconds for the certificates of a question.")
-    ] = 20.0,
-    seed: SeedOption = 0,
+    ] = 20.0
+    seed: SeedOption = 0
     serve: Annotated[
         bool,
         typer.Option(
             "--serve", help="Show it at a local address and follow what changes."
         ),
-    ] = False,
+    ] = False
     host: Annotated[
         str, typer.Option(help="Address to serve at; others than this get a token.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="Port to serve at; 0 takes a free one.")
-    ] = 0,
-    reading: Reading = PLAIN,
+    ] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.")] = 0
+
+    @property
+    def file(self) -> Path:
+        """The page: as named, in a folder, or beside a file."""
+        if self.out is not None:
+            return self.out
+        if self.path.is_dir():
+            return inside(self.path, self.path / "explore.html")
+        return self.path.with_name(f"{self.path.stem}.html")
+
+
+@grouped
+def explore(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Make one HTML file of a run, a matrix or a library: report and explorer in one.
@@ -85,23 +92,25 @@ def explore(
     from taskspace.show.page import Reader, render, run_server
 
     questions = []
-    if epsilon is not None:
-        questions.append(asking.question(path, epsilon))
+    if options.epsilon is not None:
+        questions.append(asking.question(options.path, options.epsilon))
     reader = Reader(
-        path,
+        options.path,
         questions=questions,
         reading=reading.options,
         trust=reading.trust,
-        options={"more_rows": rows, "time_limit": time_limit, "seed": seed},
-        certify=certify_limit if certify else 0.0,
+        options={
+            "more_rows": options.rows,
+            "time_limit": options.time_limit,
+            "seed": options.seed,
+        },
+        certify=options.certify_limit if options.certify else 0.0,
     )
-    if serve:
-        run_server(reader, host=host, port=port, announce=_announce)
+    if options.serve:
+        run_server(reader, host=options.host, port=options.port, announce=_announce)
         return
-    file = out or (path / "explore.html" if path.is_dir() else _beside(path))
+    file = options.file
     writable(file)
-    if out is None and path.is_dir():
-        inside(path, file)
     began = time.perf_counter()
     with stage_progress() as report:
         page = reader.read(progress=report)
@@ -118,7 +127,3 @@ def explore(
 
 def _announce(address: str) -> None:
     console.print(f"Serving at {shown(address)} (Ctrl-C ends it)")
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.html")

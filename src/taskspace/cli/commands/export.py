@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,13 @@ from rich.table import Table
 
 from taskspace.certificates import certify
 from taskspace.cli.commands.certify import NOT_PROVEN, is_proven, selected
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.options import (
+    Asking,
     EpsilonOption,
+    Reading,
     SeedOption,
+    grouped,
+    option,
 )
 from taskspace.cli.output import (
     Format,
@@ -26,7 +30,8 @@ from taskspace.cli.output import (
     progress_console,
     shown,
 )
-from taskspace.cover import METHODS, Cover, find_cover, settle_ties
+from taskspace.cover import METHODS, Cover
+from taskspace.cover.ask import CoverProblem
 from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
@@ -36,15 +41,16 @@ from taskspace.questions import Question
 SHOWN_POLICIES = 12
 
 
-@grouped
-def export(
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace export` may be told beside the question and the reading."""
+
     path: Annotated[
         Path,
         typer.Argument(help="A run, an archive, or a matrix file (without policies)."),
-    ],
-    to: Annotated[Path, typer.Option(help="New folder for the library.")],
-    epsilon: EpsilonOption = None,
-    asking: Asking = NO_ASKING,
+    ]
+    to: Annotated[Path, typer.Option(help="New folder for the library.")]
+    epsilon: EpsilonOption = None
     certified: Annotated[
         bool,
         typer.Option(
@@ -53,45 +59,45 @@ def export(
             "searched for, or of --sources or --cover. Without a proof of the whole "
             "box nothing is written, and the exit code is 3.",
         ),
-    ] = False,
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "minimum",
-    sources: Annotated[
-        str | None,
-        typer.Option(help="Sources chosen by hand, e.g. 3,17.", show_default=False),
-    ] = None,
+    ] = False
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "minimum"
+    sources: Annotated[str | None, option("Sources chosen by hand, e.g. 3,17.")] = None
     cover: Annotated[
-        Path | None,
-        typer.Option(
-            help="A cover that `taskspace cover --save` wrote.", show_default=False
-        ),
-    ] = None,
+        Path | None, option("A cover that `taskspace cover --save` wrote.")
+    ] = None
     rule: Annotated[
         str,
         typer.Option(
             help=f"Which of several policies that serve: {', '.join(ASSIGN_RULES)}."
         ),
-    ] = "performance",
+    ] = "performance"
     outside: Annotated[
         str, typer.Option(help="Outside the range: refuse, or clamp to the nearest.")
-    ] = "refuse",
+    ] = "refuse"
     formats: Annotated[
         str,
         typer.Option(
             "--as", help=f"Exports beside the library: {', '.join(EXPORTERS)}; or none."
         ),
-    ] = "c,tables",
-    precision: Annotated[
-        str, typer.Option(help="Numbers in C: double or float.")
-    ] = "double",
-    name: Annotated[str, typer.Option(help="Prefix of names in C.")] = "library",
+    ] = "c,tables"
+    precision: Annotated[str, typer.Option(help="Numbers in C: double or float.")] = (
+        "double"
+    )
+    name: Annotated[str, typer.Option(help="Prefix of names in C.")] = "library"
     hysteresis: Annotated[
         float, typer.Option(help="Of select_held in C, share of each axis' width.")
-    ] = 0.02,
+    ] = 0.02
     time_limit: Annotated[
         float, typer.Option(help="Seconds to look for few sources.")
-    ] = 20.0,
-    seed: SeedOption = 0,
-    reading: Reading = PLAIN,
+    ] = 20.0
+    seed: SeedOption = 0
+
+
+@grouped
+def export(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write a policy library: which policy in which context, and what is guaranteed.
@@ -99,66 +105,62 @@ def export(
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, look-up tables.
     """
-    question = asking.question(path, epsilon)
-    wanted = _formats(formats)
-    _check_new(to)
+    question = asking.question(options.path, options.epsilon)
+    formats = _formats(options.formats)
+    _check_new(options.to)
     with progress_console.status("load") as status:
-        study = reading.study(path)
+        study = reading.study(options.path)
         if reading.trust and study.experiment is not None:
             study.require_system()
         status.update("choose sources")
-        if certified:
-            numbers = selected(sources, cover, study.table)
-            selection: Any = _certified(study, question, numbers, time_limit, seed)
-        elif sources is not None:
-            selection = _numbers(sources)
-        elif cover is not None:
-            selection = Cover.load(cover)
-        else:
-            selection = find_cover(
-                study,
-                question,
-                method=method,
-                time_limit=time_limit,
-                seed=seed,
-            )
-            if method == "minimum":
-                selection = settle_ties(
-                    selection, study, question, time_limit=time_limit / 4, seed=seed
-                )
+        selection = _selection(options, study, question)
         status.update("write")
         made = library(
             study,
             selection,
             question,
-            rule=rule,
-            outside=outside,  # type: ignore[arg-type]
+            rule=options.rule,
+            outside=options.outside,  # type: ignore[arg-type]
         )
-        command = shlex.join(["taskspace", *sys.argv[1:]])
-        options = {
-            "c": {"name": name, "precision": precision, "hysteresis": hysteresis}
-        }
-        _write(made, to, wanted, command, options)
+        _write(made, options, formats)
     if output == Format.JSON:
-        print_json(
-            {
-                "library": str(to),
-                **question.to_dict(),
-                "size": made.size,
-                "sources": [entry.source for entry in made.entries],
-                "names": [entry.name for entry in made.entries],
-                "regions": made.regions.n_regions,
-                "region_kind": made.regions.kind,
-                "rule": made.rule,
-                "outside": made.outside,
-                "guarantee": made.guarantee.to_dict(),
-                "formats": wanted,
-            }
-        )
+        print_json(_record(made, options.to, question, formats))
         return
     for note in study.notes:
         console.print(f"Note: {shown(note)}")
-    _show(made, to, wanted, path, reading.trust)
+    _show(made, options, formats, reading.trust)
+
+
+def _selection(options: Options, study: Study, question: Question) -> Any:
+    """The sources that are named, saved, certified, or found."""
+    if options.certified:
+        return _certified(options, study, question)
+    if options.sources is not None:
+        return _numbers(options.sources)
+    if options.cover is not None:
+        return Cover.load(options.cover)
+    return CoverProblem(study, question).find_cover(
+        options.method, time_limit=options.time_limit, seed=options.seed
+    )
+
+
+def _record(
+    made: PolicyLibrary, to: Path, question: Question, formats: list[str]
+) -> dict[str, Any]:
+    """The library as JSON."""
+    return {
+        "library": str(to),
+        **question.to_dict(),
+        "size": made.size,
+        "sources": [entry.source for entry in made.entries],
+        "names": [entry.name for entry in made.entries],
+        "regions": made.regions.n_regions,
+        "region_kind": made.regions.kind,
+        "rule": made.rule,
+        "outside": made.outside,
+        "guarantee": made.guarantee.to_dict(),
+        "formats": formats,
+    }
 
 
 def _formats(text: str) -> list[str]:
@@ -187,20 +189,20 @@ def _check_new(to: Path) -> None:
         )
 
 
-def _certified(
-    study: Study,
-    question: Question,
-    numbers: list[int] | None,
-    time_limit: float,
-    seed: int,
-) -> Any:
+def _certified(options: Options, study: Study, question: Question) -> Any:
+    """A cover of the whole box; where none is proven, nothing is written."""
+    numbers = selected(options.sources, options.cover, study.table)
     if study.all_policies is None:
         raise InvalidInputError(
             "--certified needs a run, or an archive with all its policies, whose "
             "system has bounds over boxes; a matrix file has none."
         )
     result = certify(
-        study, question, selection=numbers, time_limit=time_limit, seed=seed
+        study,
+        question,
+        selection=numbers,
+        time_limit=options.time_limit,
+        seed=options.seed,
     )
     if result.continuum is None:
         raise InvalidInputError(
@@ -215,21 +217,21 @@ def _certified(
     return result.continuum
 
 
-def _write(
-    made: PolicyLibrary,
-    to: Path,
-    wanted: list[str],
-    command: str,
-    options: dict[str, dict[str, Any]],
-) -> None:
+def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
     """Everything into a folder beside, which then takes its place: all or nothing."""
+    to, command = options.to, shlex.join(["taskspace", *sys.argv[1:]])
+    own = {
+        "c": {
+            "name": options.name,
+            "precision": options.precision,
+            "hysteresis": options.hysteresis,
+        }
+    }
     draft = to.with_name(f".partial-{os.getpid()}-{to.name}")
     try:
         made.save(draft, command=command)
-        for name in wanted:
-            EXPORTERS[name](
-                made, draft / name, command=command, **options.get(name, {})
-            )
+        for name in formats:
+            EXPORTERS[name](made, draft / name, command=command, **own.get(name, {}))
         if to.exists():
             to.rmdir()
         draft.replace(to)
@@ -238,8 +240,9 @@ def _write(
 
 
 def _show(
-    made: PolicyLibrary, to: Path, wanted: list[str], path: Path, trust: bool
+    made: PolicyLibrary, options: Options, formats: list[str], trust: bool
 ) -> None:
+    """The library for people, and the next command."""
     kind = made.guarantee.kind
     console.print(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
@@ -258,8 +261,9 @@ def _show(
     console.print(view)
     if made.size > SHOWN_POLICIES:
         console.print(f"... and {made.size - SHOWN_POLICIES} more; see policies.csv.")
-    console.print(f"Written {shown(to)}: library{''.join(f', {w}' for w in wanted)}.")
+    things = ", ".join(["library", *formats])
+    console.print(f"Written {shown(options.to)}: {things}.")
     if made.policies is not None:
-        words = ["taskspace", "evaluate", str(to), str(path)]
+        words = ["taskspace", "evaluate", str(options.to), str(options.path)]
         words += ["--trust"] if trust else []
         console.print(f"Next: {shown(shlex.join(words))}")

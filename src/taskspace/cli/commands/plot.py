@@ -1,14 +1,12 @@
 """`taskspace plot`: one figure for a paper."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
-from taskspace.cli.options import (
-    SeedOption,
-)
+from taskspace.cli.options import Asking, Reading, SeedOption, grouped, option
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -18,7 +16,7 @@ from taskspace.cli.output import (
     progress_console,
     shown,
 )
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover import find_cover
 from taskspace.errors import UnknownNameError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -29,42 +27,39 @@ if TYPE_CHECKING:
 KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
 
 
-@grouped
-def plot(
-    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace plot` may be told beside the question and the reading."""
+
+    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")]
     kind: Annotated[
         str, typer.Argument(help=f"What to draw: {', '.join(KINDS)}.", metavar="KIND")
-    ],
+    ]
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="Tolerance; that of the experiment's first question if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    asking: Asking = NO_ASKING,
+        option("Tolerance; that of the experiment's first question if left out."),
+    ] = None
     method: Annotated[
         str, typer.Option(help="Method of the cover that a map shows.")
-    ] = "minimum",
+    ] = "minimum"
     source: Annotated[
         int | None,
-        typer.Option(
-            help="Source of a tolerance figure; one of the widest if left out.",
-            show_default=False,
-        ),
-    ] = None,
+        option("Source of a tolerance figure; one of the widest if left out."),
+    ] = None
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The file: .png, .pdf or .svg; KIND.png if left out.",
-            show_default=False,
-        ),
-    ] = None,
+        Path | None, option("The file: .png, .pdf or .svg; KIND.png if left out.")
+    ] = None
     time_limit: Annotated[
         float, typer.Option(help="Seconds for searches and certificates.")
-    ] = 20.0,
-    seed: SeedOption = 0,
-    reading: Reading = PLAIN,
+    ] = 20.0
+    seed: SeedOption = 0
+
+
+@grouped
+def plot(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Draw one figure for a paper.
@@ -74,74 +69,51 @@ def plot(
     tolerance: the set that one source serves, with its balls (criterion signed);
     boxes: what is certified between the targets; history: of a selection.
     """
+    path, kind = options.path, options.kind
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)
-    file = out or Path(f"{kind}.png")
+    file = options.out or Path(f"{kind}.png")
     figure_file(file)
-    if kind == "history":
-        from taskspace import show  # matplotlib loads slowly
-
-        show.history(path).savefig(file, dpi=200)
-        if output == Format.JSON:
-            print_json({"file": str(file), "kind": kind})
-        else:
-            console.print(f"{shown(file)}: {kind}")
-        return
+    question = None
     with progress_console.status("load") as status:
-        study = reading.study(path)
-        finds = kind == "profile"
-        question = asking.question(path, epsilon, any_epsilon=finds)
-        status.update(f"draw {kind}")
-        figure = _draw(study, kind, question, method, source, time_limit, seed)
+        if kind == "history":
+            from taskspace import show  # matplotlib loads slowly
+
+            figure = show.history(path)
+        else:
+            study = reading.study(path)
+            finds = kind == "profile"
+            question = asking.question(path, options.epsilon, any_epsilon=finds)
+            status.update(f"draw {kind}")
+            figure = _draw(options, study, question)
         figure.savefig(file, dpi=200)
     if output == Format.JSON:
-        print_json({"file": str(file), "kind": kind, **question.to_dict()})
+        asked = {} if question is None else question.to_dict()
+        print_json({"file": str(file), "kind": kind, **asked})
         return
-    console.print(f"{shown(file)}: {kind}, {shown(question.statement)}")
+    said = "" if question is None else f", {question.statement}"
+    console.print(f"{shown(file)}: {kind}{shown(said)}")
 
 
-def _draw(
-    study: Study,
-    kind: str,
-    question: Question,
-    method: str,
-    source: int | None,
-    time_limit: float,
-    seed: int,
-) -> "Figure":
+def _draw(options: Options, study: Study, question: Question) -> "Figure":
     from taskspace import show  # matplotlib loads slowly
 
+    kind = options.kind
+    effort = {"time_limit": options.time_limit, "seed": options.seed}
     if kind == "tolerance":
-        return show.tolerance(study, question, source=source)
+        return show.tolerance(study, question, source=options.source)
     if kind == "boxes":
-        return _boxes(study, question, time_limit, seed)
+        from taskspace.certificates import certify
+
+        return show.boxes(certify(study, question, **effort), study)
     if kind == "coverage":
         methods = (
             ("greedy", "uniform", "random") if study.shape else ("greedy", "random")
         )
-        return show.coverage(study, question, methods=methods, seed=seed)
+        return show.coverage(study, question, methods=methods, seed=options.seed)
     if kind == "profile":
-        return show.profile(study, question, time_limit=time_limit, seed=seed)
-    cover = find_cover(
-        study,
-        question,
-        method=method,
-        time_limit=time_limit,
-        seed=seed,
-    )
+        return show.profile(study, question, **effort)
+    cover = find_cover(study, question, method=options.method, **effort)
     if kind == "transfer":
         return show.transfer(study, question, cover=cover)
     return show.map(study, cover)
-
-
-def _boxes(
-    study: Study,
-    question: Question,
-    time_limit: float,
-    seed: int,
-) -> "Figure":
-    from taskspace import show
-    from taskspace.certificates import certify
-
-    result = certify(study, question, time_limit=time_limit, seed=seed)
-    return show.boxes(result, study)

@@ -1,8 +1,8 @@
 """`taskspace profile`: complexity against the tolerance."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -10,13 +10,15 @@ from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import inside
-from taskspace.cli.budget import smallest, smallest_record
-from taskspace.cli.groups import NO_ASKING, PLAIN, Asking, Reading, grouped
 from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
+    Asking,
     MemoryOption,
+    Reading,
     SeedOption,
     command_options,
+    grouped,
+    option,
 )
 from taskspace.cli.output import (
     Format,
@@ -26,111 +28,125 @@ from taskspace.cli.output import (
     number,
     print_json,
     progress_console,
+    search_progress,
     shown,
     stage_progress,
     writable,
 )
 from taskspace.cover import SmallestEpsilon, complexity_profile
+from taskspace.cover.ask import smallest_tolerance
 from taskspace.cover.base import Clock
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.cover.tolerance.thresholds import default_epsilons, losses_of
 from taskspace.performance.study import Study
+from taskspace.progress import Progress
 from taskspace.questions import Question
 
 SHOWN = 40
 """Rows of the table, at most."""
 
 
-@grouped
-def profile(
-    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")],
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace profile` may be told beside the question and the reading."""
+
+    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")]
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(
-            help="A tolerance; repeat for more. Chosen from the losses if left out.",
-            show_default=False,
-        ),
-    ] = None,
+        option("A tolerance; repeat for more. Chosen from the losses if left out."),
+    ] = None
     n_epsilons: Annotated[
         int, typer.Option("--n", help="How many tolerances to choose.")
-    ] = 20,
-    asking: Asking = NO_ASKING,
-    time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0,
-    seed: SeedOption = 0,
+    ] = 20
+    time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0
+    seed: SeedOption = 0
     budget: Annotated[
         int | None,
-        typer.Option(
-            help="Also the smallest ε within which so many sources serve all.",
-            show_default=False,
-        ),
-    ] = None,
-    memory: MemoryOption = None,
+        option("Also the smallest ε within which so many sources serve all."),
+    ] = None
+    memory: MemoryOption = None
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="Picture to write, without suffix; in a run profile-CRITERION.",
-            show_default=False,
-        ),
-    ] = None,
-    reading: Reading = PLAIN,
+        option("Picture to write, without suffix; in a run profile-CRITERION."),
+    ] = None
+
+
+@grouped
+def profile(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
-    clock = Clock(time_limit, began=began())
-    _memory.limit(memory)
-    writable(plot)
-    first = epsilon[0] if epsilon else None
-    question = asking.question(path, first, any_epsilon=True)
-    for each in epsilon or ():
-        question.at(each)  # a wrong one shows before anything is loaded
+    clock = Clock(options.time_limit, began=began())
+    _memory.limit(options.memory)
+    writable(options.plot)
+    epsilons = options.epsilon or []
+    first = epsilons[0] if epsilons else None
+    question = asking.question(options.path, first, any_epsilon=True)
+    for epsilon in epsilons:
+        question.at(epsilon)  # a wrong one shows before anything is loaded
     with stage_progress() as report:
         report("load", 0, 1)
-        study = reading.study(path)
+        study = reading.study(options.path)
+        question.table_of(study)  # reads it
         report("load", 1, 1)
         left = clock.left
         if compile_kernels(report, ["greedy", "search"]):
             clock = Clock(left)
-        least = None
-        if budget is not None:
-            least = smallest(
-                question.table_of(study),
-                question,
-                budget,
-                time_limit=clock.left / 2,
-                seed=seed,
-                report=report,
-            )
-            chosen = epsilon or default_epsilons(
-                losses_of(study, question),
-                n_epsilons,
-                allow_negative=question.rule.allows_negative_epsilon,
-            )
-            epsilon = [*map(float, chosen), least.upper]
-        points = complexity_profile(
-            study,
-            question,
-            epsilons=epsilon,
-            n_epsilons=n_epsilons,
-            time_limit=clock.left,
-            seed=seed,
-            progress=report,
-        )
+        points, least = _ask(options, study, question, clock, report)
     if output == Format.JSON:
-        records = [asdict(point) for point in points]
-        for record in records:
-            record["provenance"] = points.provenance
-            if least is not None and record["epsilon"] == least.upper:
-                record["smallest_epsilon"] = smallest_record(least)
-        print_json(records)
+        print_json(_record(points, least))
     else:
         middle = points[len(points) // 2]
-        again = command_options(
-            path,
-            question.at(float(f"{middle.epsilon:.4g}")),
-            **reading.again,
-        )
+        asked = question.at(float(f"{middle.epsilon:.4g}"))
+        again = command_options(options.path, asked, **reading.again)
         _print(points, question, again, study, least)
-    _draw(points, question, path, plot)
+    _draw(points, question, options.path, options.plot)
+
+
+def _ask(
+    options: Options, study: Study, question: Question, clock: Clock, report: Progress
+) -> tuple[Profile, SmallestEpsilon | None]:
+    """The profile, and the smallest tolerance of a budget where that is asked for."""
+    least, epsilons = None, options.epsilon
+    if options.budget is not None:
+        limit = clock.left / 2
+        least = smallest_tolerance(
+            study,
+            question,
+            options.budget,
+            time_limit=limit,
+            seed=options.seed,
+            progress=search_progress(report, limit, "ε in [{:.4g}, {:.4g}]"),
+        )
+        chosen = epsilons or default_epsilons(
+            losses_of(study, question),
+            options.n_epsilons,
+            allow_negative=question.rule.allows_negative_epsilon,
+        )
+        epsilons = [*map(float, chosen), least.upper]
+    points = complexity_profile(
+        study,
+        question,
+        epsilons=epsilons,
+        n_epsilons=options.n_epsilons,
+        time_limit=clock.left,
+        seed=options.seed,
+        progress=report,
+    )
+    return points, least
+
+
+def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, Any]]:
+    """The profile as JSON."""
+    records = [asdict(point) for point in points]
+    for record in records:
+        record["provenance"] = points.provenance
+        if least is not None and record["epsilon"] == least.upper:
+            record["smallest_epsilon"] = least.to_dict()
+    return records
 
 
 def _draw(points: Profile, question: Question, path: Path, plot: Path | None) -> None:

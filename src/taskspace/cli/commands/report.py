@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from taskspace._util.files import inside
-from taskspace.cli.inputs import load_study
 from taskspace.cli.output import (
     Format,
     FormatOption,
@@ -19,6 +18,7 @@ from taskspace.cli.render.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.runs.answers import answer
+from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
 
 
@@ -32,7 +32,7 @@ def report(
 ) -> None:
     """Draw the figures of a run again, and print its summary."""
     with stage_progress() as progress:
-        study = load_study(path)
+        study = open_study(path)
         if study.experiment is None:
             raise InvalidInputError(
                 f"{path} is a bare matrix; a report needs a run or an archive of one. "

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from taskspace._util import memory as _memory
-from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
 from taskspace.cli.options import (
     MemoryOption,
@@ -26,17 +25,12 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cli.render.summary import print_summary
-from taskspace.errors import DamagedFileError
 from taskspace.runs import (
     Experiment,
     RunResult,
     load_experiment,
     run_experiment,
 )
-from taskspace.runs.opening import open_study
-
-RECORD = "drawn.json"
-"""What was drawn, and from which results."""
 
 
 def run(
@@ -78,7 +72,7 @@ def run(
             say=progress_console.print,
         )
         report("draw", 0, 1)
-        figures = draw(result)
+        figures = _draw(result)
         report("draw", 1, 1)
     if output == Format.JSON:
         print_json(
@@ -94,6 +88,17 @@ def run(
             }
         )
         return
+    _show(result, loaded, figures)
+
+
+def _draw(result: RunResult) -> list[Path]:
+    from taskspace.show.figures.run import draw_run  # matplotlib takes a while to load
+
+    return draw_run(result.path, result.results)
+
+
+def _show(result: RunResult, experiment: Experiment, figures: list[Path]) -> None:
+    """The run for people: what was kept, what was found, and the next command."""
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
     if result.n_kept:
@@ -106,11 +111,11 @@ def run(
     done = "read from" if result.reused else "in"
     print_summary(
         result.path,
-        loaded,
+        experiment,
         result.results,
         figures,
         f"Run {done} {shown(result.path)} ({result.seconds:.1f} s)",
-        loaded.built_system.objective.statement,
+        experiment.built_system.objective.statement,
     )
 
 
@@ -120,44 +125,3 @@ def _default_directory(experiment: Experiment, changed: bool) -> Path:
         return Path("runs") / experiment.name
     digest = hashlib.sha256(experiment.resolved().to_toml().encode()).hexdigest()
     return Path("runs") / f"{experiment.name}-{digest[:6]}"
-
-
-def draw(result: RunResult) -> list[Path]:
-    """The figures of a run, drawn where they are not there as they were drawn.
-
-    Args:
-        result: what was run.
-    """
-    folder = result.path / "figures"
-    drawn = _drawn(result.path)
-    if drawn is not None:
-        return [file for file in drawn if file.suffix == ".png"]
-    from taskspace.show import save_figures  # matplotlib takes a while to load
-
-    study = open_study(result.path)
-    (folder / RECORD).unlink(missing_ok=True)
-    figures = save_figures(study, result.results, folder)
-    files = {file for figure in figures for file in folder.glob(f"{figure.stem}.*")}
-    record = {
-        "results": _checksum(result.path / "results.json"),
-        "files": {file.name: _checksum(file) for file in sorted(files)},
-    }
-    write_sealed(folder / RECORD, record)
-    return figures
-
-
-def _drawn(path: Path) -> list[Path] | None:
-    """The files of figures of these results, None if one is missing or damaged."""
-    folder = path / "figures"
-    try:
-        record = read_sealed(folder / RECORD)
-        files = {folder / Path(name).name: c for name, c in record["files"].items()}
-        if record["results"] != _checksum(path / "results.json"):
-            return None
-        return list(files) if all(_checksum(f) == c for f, c in files.items()) else None
-    except (DamagedFileError, OSError, AttributeError, KeyError, TypeError):
-        return None
-
-
-def _checksum(file: Path) -> str:
-    return checksum(file.read_bytes())

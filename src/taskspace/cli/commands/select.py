@@ -1,18 +1,19 @@
 """`taskspace select`: train only what the answer needs."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from taskspace.cli.inputs import load_study
 from taskspace.cli.options import (
     OverridesOption,
     SchedulerOption,
     TrustOption,
     WorkersOption,
+    grouped,
+    option,
     question_options,
 )
 from taskspace.cli.output import (
@@ -25,83 +26,81 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
-from taskspace.runs import SelectionRun, load_experiment, run_selection
+from taskspace.questions import Question
+from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
+from taskspace.runs.opening import open_study
 from taskspace.runs.select_spec import SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
 SHOWN_STEPS = 12
 
 
-def select(
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace select` may be told."""
+
     experiment: Annotated[
         str,
         typer.Argument(
             help="A TOML file, or a built-in experiment (msd, ...).",
             metavar="FILE|NAME",
         ),
-    ],
+    ]
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run directory; runs/NAME-select by default.", show_default=False
-        ),
-    ] = None,
-    overrides: OverridesOption = None,
-    selector: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(SELECTORS)}.", show_default=False),
-    ] = None,
+        Path | None, option("Run directory; runs/NAME-select by default.")
+    ] = None
+    overrides: OverridesOption = None
+    selector: Annotated[str | None, option(f"{', '.join(SELECTORS)}.")] = None
     epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="Tolerance; that of the first question if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Trainings, at most.", show_default=False)
-    ] = None,
-    n_parallel: Annotated[
-        int | None,
-        typer.Option(help="Trainings under way at a time.", show_default=False),
-    ] = None,
+        float | None, option("Tolerance; that of the first question if left out.")
+    ] = None
+    budget: Annotated[int | None, option("Trainings, at most.")] = None
+    n_parallel: Annotated[int | None, option("Trainings under way at a time.")] = None
     full_table: Annotated[
         Path | None,
-        typer.Option(
-            help="A run or file with the table of all candidates, to compare with.",
-            show_default=False,
-        ),
-    ] = None,
-    workers: WorkersOption = None,
-    scheduler: SchedulerOption = None,
-    trust: TrustOption = False,
-    output: FormatOption = Format.TEXT,
-) -> None:
+        option("A run or file with the table of all candidates, to compare with."),
+    ] = None
+    workers: WorkersOption = None
+    scheduler: SchedulerOption = None
+    trust: TrustOption = False
+
+    def load(self) -> tuple[Experiment, Question]:
+        """Return the experiment, with what the options replace, and its question."""
+        loaded = load_experiment(
+            self.experiment, self.overrides or (), trust=self.trust
+        )
+        names = ("selector", "budget", "n_parallel")
+        stated = {name: getattr(self, name) for name in names}
+        spec = replace(
+            loaded.select or SelectSpec(),
+            **{name: value for name, value in stated.items() if value is not None},
+        )
+        question = loaded.questions[0]
+        if self.epsilon is not None:
+            question = question.at(self.epsilon)
+        return replace(loaded, select=spec), question
+
+
+@grouped
+def select(options: Options, output: FormatOption = Format.TEXT) -> None:
     """Train one policy after the other, where it helps most, until all is covered.
 
     A target counts as covered by an evaluation only. The sources that were trained are
     an ordinary run; after an interruption the same command goes on with the same
     sequence. A TOML file of your own may name code, which is imported and run.
     """
-    loaded = load_experiment(experiment, overrides or (), trust=trust)
-    spec = loaded.select or SelectSpec()
-    given = {"selector": selector, "budget": budget, "n_parallel": n_parallel}
-    spec = replace(spec, **{k: v for k, v in given.items() if v is not None})
-    loaded = replace(loaded, select=spec)
-    question = loaded.questions[0]
-    if epsilon is not None:
-        question = question.at(epsilon)
-    table = None if full_table is None else load_study(full_table, trust=trust).table
-    path = out or Path("runs") / f"{loaded.name}-select"
+    experiment, question = options.load()
+    table = None
+    if options.full_table is not None:
+        table = open_study(options.full_table, trust=options.trust).table
     with stage_progress() as report:
-        n_targets = loaded.target_space.size
-        report("cover", 0, n_targets, f"{question.statement}")
+        report("cover", 0, experiment.target_space.size, question.statement)
         found = run_selection(
-            loaded,
-            path,
+            experiment,
+            options.out or Path("runs") / f"{experiment.name}-select",
             question=question,
-            workers=workers,
-            scheduler=scheduler,
+            workers=options.workers,
+            scheduler=options.scheduler,
             full_table=table,
             progress=report,
             say=progress_console.print,

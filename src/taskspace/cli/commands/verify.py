@@ -9,81 +9,65 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from taskspace.cli.inputs import load_set_cover, load_study, split_names
-from taskspace.cli.numbers import load_numbers, source_places
+from taskspace.cli.options import Reading, grouped, option
 from taskspace.cli.output import Format, FormatOption, console, print_json, shown
-from taskspace.cover import Cover, verify_cover
-from taskspace.cover.answer import source_names, target_names
-from taskspace.cover.problem import sets_of
+from taskspace.cli.reading import read_problem, source_places, split_names
+from taskspace.cover import Cover, Verification, verify_cover
+from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
 from taskspace.runs.manifest import is_run
-from taskspace.sets import TargetSets
 
 
+@dataclass(frozen=True)
+class Demands:
+    """The question that a saved cover must answer, as far as it is demanded."""
+
+    epsilon: Annotated[float | None, option("Demand this tolerance.")] = None
+    criterion: Annotated[str | None, option("Demand this criterion.")] = None
+    judge: Annotated[str | None, option("Demand this judge.")] = None
+    lower_is_better: Annotated[
+        bool | None,
+        option("Demand costs, or scores.", "--lower-is-better/--higher-is-better"),
+    ] = None
+    include: Annotated[
+        str | None,
+        option('Demand that these sources, and no others, must be in: a,3 or "".'),
+    ] = None
+    exclude: Annotated[
+        str | None,
+        option("Demand that these sources, and no others, must not be in, likewise."),
+    ] = None
+    costs: Annotated[str | None, option('Demand this file of costs, or none: "".')] = (
+        None
+    )
+    weights: Annotated[str | None, option("Demand this file of weights, likewise.")] = (
+        None
+    )
+    targets: Annotated[str | None, option('Demand these targets: a,b, or all: "".')] = (
+        None
+    )
+    ignore: Annotated[
+        str | None, option('Demand that these columns are left out, or none: "".')
+    ] = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What is demanded, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@grouped
 def verify(
     cover: Annotated[
-        Path,
-        typer.Argument(help="A cover saved by taskspace cover --save; or a run."),
+        Path, typer.Argument(help="A cover saved by taskspace cover --save; or a run.")
     ],
+    demands: Demands,
     path: Annotated[
         Path | None,
         typer.Argument(
             help="The run or file that it covers; none for a run.", show_default=False
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Demand this tolerance.", show_default=False),
-    ] = None,
-    criterion: Annotated[
-        str | None, typer.Option(help="Demand this criterion.", show_default=False)
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="Demand this judge.", show_default=False)
-    ] = None,
-    lower_is_better: Annotated[
-        bool | None,
-        typer.Option(
-            "--lower-is-better/--higher-is-better",
-            help="Demand costs, or scores.",
-            show_default=False,
-        ),
-    ] = None,
-    include: Annotated[
-        str | None,
-        typer.Option(
-            help='Demand that these sources, and no others, must be in: a,3 or "".',
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        str | None,
-        typer.Option(
-            help="Demand that these sources, and no others, must not be in, likewise.",
-            show_default=False,
-        ),
-    ] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help='Demand this file of costs, or none: "".', show_default=False
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Demand this file of weights, likewise.", show_default=False),
-    ] = None,
-    targets: Annotated[
-        str | None,
-        typer.Option(help='Demand these targets: a,b, or all: "".', show_default=False),
-    ] = None,
-    ignore: Annotated[
-        str | None,
-        typer.Option(
-            help='Demand that these columns are left out, or none: "".',
-            show_default=False,
         ),
     ] = None,
     output: FormatOption = Format.TEXT,
@@ -94,65 +78,67 @@ def verify(
     verified. Options demand one. Exits with code 1 if a claim does not hold, another
     question was demanded, or a file is damaged.
     """
-    demands: dict[str, Any] = {
-        "epsilon": epsilon,
-        "criterion": criterion,
-        "judge": judge,
-        "lower_is_better": lower_is_better,
-        "include": include,
-        "exclude": exclude,
-        "costs": costs,
-        "weights": weights,
-        "targets": targets,
-        "ignore": ignore,
-    }
-    demands = {name: value for name, value in demands.items() if value is not None}
     if path is None:
-        if demands:
+        for name in demands.stated:
             raise InvalidInputError(
-                f"--{next(iter(demands)).replace('_', '-')} is about a saved cover, "
-                "but only a run is named."
+                f"--{name.replace('_', '-')} is about a saved cover, but only a run is "
+                "named."
             )
         _verify_run(cover, output)
         return
     claim = Cover.load(cover)
-    question = json.loads(cover.read_text()).get("question") or {}
-    read = _read(path, question)
-    asked = _asked(question, claim, read)
-    found = verify_cover(claim, read.sets, read.costs, target_weights=read.weights)
-    failures = [*_unmet(demands, asked, read), *found.failures]
+    record = json.loads(cover.read_text()).get("question") or {}
+    problem = _read(path, record)
+    asked = _asked(record, claim, problem)
+    verification = verify_cover(
+        claim, problem.sets, problem.costs, target_weights=problem.weights
+    )
+    failures = [*_unmet(demands, asked, problem), *verification.failures]
     if output == Format.JSON:
         print_json(
             {
                 "holds": not failures,
                 "question": asked,
                 "failures": failures,
-                "not_checked": list(found.not_checked),
-                "proven": list(found.proven),
-                "notes": read.notes,
+                "not_checked": list(verification.not_checked),
+                "proven": list(verification.proven),
+                "notes": problem.notes,
             }
         )
     else:
-        if failures:
-            console.print("[bold red]The claim does not hold[/bold red]:")
-            for sentence in failures:
-                console.print(f"- {shown(sentence)}")
-        else:
-            console.print(
-                f"[bold]The claim holds[/bold]: {claim.size} sources serve "
-                f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
-                f"{shown(path)}."
-            )
-        console.print(f"Verified for: {shown(_question_words(question, asked))}.")
-        for note in read.notes:
-            console.print(f"Note: {shown(note)}")
-        if not failures:
-            for sentence in found.proven:
-                console.print(f"Proven again: {shown(sentence)}.")
-            for sentence in found.not_checked:
-                console.print(f"Not proven again: {shown(sentence)}.")
+        words = _question_words(asked)
+        _show(claim, verification, failures, words, path, problem.notes)
     if failures:
         raise typer.Exit(1)
+
+
+def _show(
+    claim: Cover,
+    verification: Verification,
+    failures: list[str],
+    words: str,
+    path: Path,
+    notes: list[str],
+) -> None:
+    """What was verified, for people."""
+    if failures:
+        console.print("[bold red]The claim does not hold[/bold red]:")
+        for sentence in failures:
+            console.print(f"- {shown(sentence)}")
+    else:
+        console.print(
+            f"[bold]The claim holds[/bold]: {claim.size} sources serve "
+            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
+            f"{shown(path)}."
+        )
+    console.print(f"Verified for: {shown(words)}.")
+    for note in notes:
+        console.print(f"Note: {shown(note)}")
+    if not failures:
+        for sentence in verification.proven:
+            console.print(f"Proven again: {shown(sentence)}.")
+        for sentence in verification.not_checked:
+            console.print(f"Not proven again: {shown(sentence)}.")
 
 
 def _verify_run(path: Path, output: Format) -> None:
@@ -177,54 +163,21 @@ def _verify_run(path: Path, output: Format) -> None:
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """The data that a question is about.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, None where all are 1.
-        weights: weight of each target, likewise.
-        sources: names of the sources, None where they have none.
-        notes: what a person should know of a matrix.
-    """
-
-    sets: TargetSets
-    costs: NDArray[np.float64] | None
-    weights: NDArray[np.float64] | None
-    sources: list[str] | None
-    notes: list[str]
-
-
-def _read(path: Path, question: dict[str, Any]) -> _Read:
-    """The sets, costs and target weights that the question is about."""
+def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
+    """The problem that the question of a cover file is about."""
     try:
-        costs = weights = of_sources = of_targets = None
-        notes = []
-        if question["epsilon"] is None:
-            problem = load_set_cover(path, unicost=question["unicost"])
-            sets, costs = problem.sets, problem.costs
-        else:
-            contexts = question["contexts"]
-            study = load_study(
-                path,
-                lower_is_better=question["lower_is_better"],
-                contexts=None if contexts is None else Path(contexts),
-                targets=question.get("targets"),
-                ignore=question.get("ignore"),
-                missing=question.get("missing", "error"),
-                header=question.get("header"),
-                row_names=question.get("row_names"),
-            )
-            sets = sets_of(study, Question.from_dict(question))
-            of_sources = source_names(study.table)
-            of_targets = target_names(study.table)
-            notes = study.notes
-        if file := question.get("costs"):
-            costs = load_numbers(Path(file), of_sources, sets.n_sources, "source")
-        if file := question.get("weights"):
-            weights = load_numbers(Path(file), of_targets, sets.n_targets, "target")
-        return _Read(sets, costs, weights, of_sources, notes)
+        study = question = None
+        if record["epsilon"] is not None:
+            study = Reading.from_record(record).study(path)
+            question = Question.from_dict(record)
+        return read_problem(
+            path,
+            study,
+            question,
+            costs=record.get("costs"),
+            weights=record.get("weights"),
+            unicost=record["unicost"],
+        )
     except (KeyError, TypeError) as error:
         raise InvalidInputError(
             "The cover file does not say which question it answers (it has no "
@@ -232,41 +185,43 @@ def _read(path: Path, question: dict[str, Any]) -> _Read:
         ) from error
 
 
-def _asked(question: dict[str, Any], claim: Cover, read: _Read) -> dict[str, Any]:
+def _asked(
+    record: dict[str, Any], claim: Cover, problem: CoverProblem
+) -> dict[str, Any]:
     """The question that was verified, whole, as JSON."""
     asked: dict[str, Any] = {"criterion": None, "judge": None, "epsilon": None}
-    if question["epsilon"] is not None:
-        asked = Question.from_dict(question).to_dict()
+    if record["epsilon"] is not None:
+        asked = Question.from_dict(record).to_dict()
 
     def called(numbers: NDArray[np.int64]) -> list[str]:
-        return [_name(read, source) for source in numbers.tolist()]
+        return [_name(problem, source) for source in numbers.tolist()]
 
     return {
         **asked,
-        "lower_is_better": bool(question.get("lower_is_better")),
+        "lower_is_better": bool(record.get("lower_is_better")),
         "include": called(claim.include),
         "exclude": called(claim.exclude),
-        "costs": question.get("costs"),
-        "weights": question.get("weights"),
-        "unicost": bool(question.get("unicost")),
-        "contexts": question.get("contexts"),
-        "targets": question.get("targets"),
-        "ignore": question.get("ignore"),
-        "missing": question.get("missing", "error"),
+        "costs": record.get("costs"),
+        "weights": record.get("weights"),
+        "unicost": bool(record.get("unicost")),
+        "contexts": record.get("contexts"),
+        "targets": record.get("targets"),
+        "ignore": record.get("ignore"),
+        "missing": record.get("missing", "error"),
     }
 
 
-def _name(read: _Read, source: int) -> str:
-    inside = read.sources is not None and 0 <= source < len(read.sources)
-    return read.sources[source] if inside and read.sources else str(source)
+def _name(problem: CoverProblem, source: int) -> str:
+    names = problem.source_names
+    return names[source] if names and 0 <= source < len(names) else str(source)
 
 
-def _question_words(question: dict[str, Any], asked: dict[str, Any]) -> str:
+def _question_words(asked: dict[str, Any]) -> str:
     """The question that was verified, for people."""
     if asked["epsilon"] is None:
         words = ["a set-cover file" + (", its costs ignored" * asked["unicost"])]
     else:
-        words = [Question.from_dict(question).statement]
+        words = [Question.from_dict(asked).statement]
         words.append("costs" if asked["lower_is_better"] else "scores")
     for name, what in (("include", "must be in"), ("exclude", "must not be in")):
         if asked[name]:
@@ -280,14 +235,14 @@ def _question_words(question: dict[str, Any], asked: dict[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _unmet(demands: dict[str, Any], asked: dict[str, Any], read: _Read) -> list[str]:
+def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> list[str]:
     """A sentence for each demand that the question of the file does not meet."""
     failures = []
-    for name, demand in demands.items():
+    for name, demand in demands.stated.items():
         wanted, given = demand, asked[name]
         if name in ("include", "exclude"):
-            places = source_places(wanted, read.sources, read.sets.n_sources)
-            wanted = sorted(_name(read, place) for place in places)
+            places = source_places(wanted, problem.source_names, problem.n_sources)
+            wanted = sorted(_name(problem, place) for place in places)
             met = wanted == sorted(given)
         elif name in ("targets", "ignore"):
             wanted, given = (sorted(split_names(x or "")) for x in (wanted, given))

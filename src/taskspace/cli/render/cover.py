@@ -4,18 +4,14 @@ import csv
 import io
 from pathlib import Path
 
-import xarray as xr
 from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import Cover, CoverAnswer
-from taskspace.cover.answer import (
-    error_words,
-    no_reference_words,
-    source_names,
-    target_names,
-)
+from taskspace.cover.answer import error_words, no_reference_words
+from taskspace.cover.ask import CoverProblem
 from taskspace.performance import target_space
+from taskspace.questions import Question
 
 __all__ = ["assignment_csv", "show_cover"]
 
@@ -51,50 +47,52 @@ def _claim(found: Cover, scope: str, weighted: bool) -> str:
     )
 
 
+def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
+    """The question, in words of costs where the table holds costs."""
+    statement = question.statement
+    if quantity == "cost" and question.criterion == "floor":
+        statement = statement.replace(
+            f"performance of at least {-question.epsilon:g}",
+            f"a cost of at most {question.epsilon:g}",
+        )
+    if question.rule.reference == "best known" and answer.reference:
+        statement += f"; against: {shown(answer.reference)}"
+    return statement
+
+
 def show_cover(
     answer: CoverAnswer,
-    table: xr.Dataset | None,
+    problem: CoverProblem,
     path: Path,
     save: Path | None,
     *,
-    weighted: bool,
     again: str | None,
 ) -> None:
     """Print a cover and what is known of it.
 
     Args:
         answer: the cover and its question.
-        table: the table that it covers, None for a set-cover file.
+        problem: what it covers.
         path: the run or file.
         save: where the cover was written, None if nowhere.
-        weighted: whether targets have weights.
         again: the options that ask the same again, None where no method does better.
     """
     found, question = answer.cover, answer.question
     quantity = "performance"
-    if table is not None:
-        quantity = str(table.attrs.get("quantity", quantity))
+    if problem.study is not None:
+        quantity = str(problem.study.table.attrs.get("quantity", quantity))
     scope = f" {answer.scope}" if answer.scope else ""
     some = "source" if found.size == 1 else "sources"
     console.print(
         f"[bold]{found.size} {some}[/bold] of {found.n_sources:,} cover "
         f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: "
-        f"{_claim(found, scope, weighted)}."
+        f"{_claim(found, scope, problem.weights is not None)}."
     )
     if question is not None:
-        against = ""
-        if question.rule.reference == "best known" and answer.reference:
-            against = f"; against: {shown(answer.reference)}"
-        statement = question.statement
-        if quantity == "cost" and question.criterion == "floor":
-            statement = statement.replace(
-                f"performance of at least {-question.epsilon:g}",
-                f"a cost of at most {question.epsilon:g}",
-            )
-        console.print(f"Asked: {statement}{against}.")
+        console.print(f"Asked: {_asked(answer, question, quantity)}.")
     if found.cost != found.size:
         console.print(f"Total cost {number(found.cost, 8)}.")
-    names = target_names(table) if table is not None else None
+    names = problem.target_names
     if unserved := answer.unserved:
         console.print(
             f"[red]![/red] {len(unserved)} targets are served by no source: "
@@ -105,12 +103,12 @@ def show_cover(
             f"[red]![/red] {no_reference_words(len(lacking))} They are: "
             f"{_first(names, lacking)}. Use --criterion floor, or train there."
         )
-    _show_restrictions(found, table)
+    _show_restrictions(found, problem)
     if question is not None:
         _show_losses(answer, quantity)
     _show_sources(answer)
-    if table is not None and found.n_targets <= SHOWN_TARGETS and found.size > 0:
-        _show_assignment(answer, table)
+    if problem.study and found.n_targets <= SHOWN_TARGETS and found.size > 0:
+        _show_assignment(answer, problem)
     console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
     if save is not None:
         console.print(
@@ -122,9 +120,9 @@ def show_cover(
         console.print(f"Next: {shown(words)}", soft_wrap=True)
 
 
-def _show_restrictions(found: Cover, table: xr.Dataset | None) -> None:
+def _show_restrictions(found: Cover, problem: CoverProblem) -> None:
     """Name the sources that had to be selected or left out."""
-    sources = source_names(table) if table is not None else None
+    sources = problem.source_names
     for what, held in (("in", found.include), ("out", found.exclude)):
         if len(held):
             first = ", ".join(_label(sources, int(s)) for s in held[:8])
@@ -175,23 +173,22 @@ def _show_sources(answer: CoverAnswer) -> None:
         )
 
 
-def _show_assignment(answer: CoverAnswer, table: xr.Dataset) -> None:
+def _show_assignment(answer: CoverAnswer, problem: CoverProblem) -> None:
     view = Table("target", "served by", "loss")
-    for target, source, loss in _assigned(answer, table):
+    for target, source, loss in _assigned(answer, problem):
         view.add_row(shown(target), shown(source) if source else "–", number(loss))
     console.print(view)
 
 
 def _assigned(
-    answer: CoverAnswer, table: xr.Dataset | None
+    answer: CoverAnswer, problem: CoverProblem
 ) -> list[tuple[str, str, float | None]]:
     """For each target its name, its source, and what it loses."""
     found = answer.cover
-    names = target_names(table) if table is not None else None
-    sources = source_names(table) if table is not None else None
-    left = None
-    if answer.question is not None and table is not None:
-        left = answer.question.assigned_losses(table, found.assignment)
+    names, sources = problem.target_names, problem.source_names
+    losses = None
+    if answer.question is not None and problem.study is not None:
+        losses = answer.question.assigned_losses(problem.study, found.assignment)
 
     def called(source: int) -> str:
         return "" if source < 0 else (sources[source] if sources else str(source))
@@ -202,25 +199,26 @@ def _assigned(
             (
                 names[target] if names else str(target),
                 called(source),
-                None if left is None or source < 0 else float(left[target]),
+                None if losses is None or source < 0 else float(losses[target]),
             )
         )
     return rows
 
 
-def assignment_csv(answer: CoverAnswer, table: xr.Dataset | None) -> str:
-    """Who serves whom, one row a target, as CSV.
+def assignment_csv(answer: CoverAnswer, problem: CoverProblem) -> str:
+    """Return who serves whom, one row per target, as CSV.
 
     Args:
         answer: the cover and its question.
-        table: the table that it covers, None for a set-cover file.
+        problem: what it covers.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    space = target_space(table) if table is not None else None
+    study = problem.study
+    space = target_space(study.table) if study is not None else None
     axes = list(space.names) if space is not None else []
     writer.writerow(["target", *axes, "source", "loss"])
-    for place, (*names, loss) in enumerate(_assigned(answer, table)):
+    for place, (*names, loss) in enumerate(_assigned(answer, problem)):
         values = space.points[place].tolist() if space is not None else []
         # A cell that a spreadsheet would take for a formula gets an apostrophe.
         cells = [f"'{c}" if c[:1] in "=+-@" and c else c for c in names]

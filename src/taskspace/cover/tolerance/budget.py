@@ -57,6 +57,16 @@ class SmallestEpsilon:
         """The answer as a sentence."""
         return self.say()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what programs need to know, as JSON."""
+        return {
+            "budget": self.budget,
+            "lower": self.lower,
+            "upper": self.upper,
+            "optimal": self.optimal,
+            "sources": list(self.sources),
+        }
+
     def say(self, *, scope: str = "", reason: str = "") -> str:
         """The answer as a sentence, with what must be said beside it.
 

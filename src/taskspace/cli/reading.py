@@ -1,0 +1,279 @@
+"""What commands read: a question, the way a matrix is read, numbers and names."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.cli.output import progress_console, shown
+from taskspace.cover.ask import CoverProblem
+from taskspace.cover.files import read_set_cover_file
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.io import MATRIX_SUFFIXES
+from taskspace.performance.io.cells import is_blank, label, number_of
+from taskspace.performance.io.text import read_text
+from taskspace.performance.study import Study
+from taskspace.questions import Question
+from taskspace.runs import RunStore
+from taskspace.runs.archive import is_archive, read_archive
+from taskspace.runs.manifest import is_run
+from taskspace.runs.opening import check_exists
+
+__all__ = [
+    "choose_question",
+    "has_questions",
+    "is_set_cover",
+    "load_numbers",
+    "missing_cells",
+    "place_of",
+    "read_problem",
+    "source_places",
+    "split_names",
+    "yes_or_no",
+]
+
+MISSING = {"error": "error", "not-served": "not served", "not served": "not served"}
+"""What `--missing` says, and what the library is told."""
+
+
+def choose_question(
+    path: Path,
+    criterion: str | None,
+    judge: str | None,
+    epsilon: float | None,
+    *,
+    any_epsilon: bool = False,
+) -> Question:
+    """Return what a command asks; what is left out is as in the run's own experiment.
+
+    Of several questions of an experiment that the given options fit, the worst policy's
+    regret counts, else the first. A line says what was taken from the run. Without a
+    run it is the worst policy's regret.
+
+    Args:
+        path: a run, an archive, or any other file.
+        criterion: `--criterion`, None if left out.
+        judge: `--judge`, None if left out.
+        epsilon: `--epsilon`, None if left out.
+        any_epsilon: the command finds tolerances by itself, so none is needed.
+    """
+    fitting = [
+        question
+        for question in _own_questions(path)
+        if criterion in (None, question.criterion) and judge in (None, question.judge)
+    ]
+    plain = Question("regret", "worst", epsilon=0.0)
+    usual = [question for question in fitting if question.at(0.0) == plain]
+    own = next(iter([*usual, *fitting]), None)
+    basis = own or plain
+    if epsilon is None and not any_epsilon:
+        if own is None:
+            raise InvalidInputError(
+                f"--epsilon is needed, e.g. --epsilon 0.2: {path} has no tolerance of "
+                "its own for this question."
+            )
+        tolerance = own.epsilon
+    else:
+        tolerance = 0.0 if epsilon is None else epsilon
+    found = Question(
+        criterion or basis.criterion, judge or basis.judge, epsilon=tolerance
+    )
+    taken = [
+        f"--{name} {value}"
+        for name, given, value, plainly in (
+            ("criterion", criterion, found.criterion, plain.criterion),
+            ("judge", judge, found.judge, plain.judge),
+            ("epsilon", epsilon, f"{tolerance:g}", "0" if any_epsilon else ""),
+        )
+        if given is None and value != plainly
+    ]
+    if taken:
+        progress_console.print(f"As in the run's experiment: {shown(' '.join(taken))}.")
+    return found
+
+
+def has_questions(path: Path) -> bool:
+    """Return whether a path brings questions of its own: a run or an archive.
+
+    Args:
+        path: any path.
+    """
+    return is_run(path) or (path.is_file() and is_archive(path))
+
+
+def _own_questions(path: Path) -> list[Question]:
+    """What the experiment of a run or an archive asks; nothing for other files."""
+    if is_run(path):
+        run = RunStore.open(path)
+        questions = list(run.experiment.questions)
+        tolerance = run.notes.get("epsilon")
+        if run.is_selection and isinstance(tolerance, int | float) and questions:
+            return [questions[0].at(tolerance), *questions[1:]]
+        return questions
+    if has_questions(path):
+        return list(read_archive(path).experiment.questions)
+    return []
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of `a,b,c`; names with a comma are for the library.
+
+    Args:
+        text: what an option holds.
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def yes_or_no(text: str | None, name: str) -> bool | None:
+    """Return what `--name yes|no` says, None where it is left out.
+
+    Args:
+        text: what the option holds.
+        name: `--name`.
+    """
+    if text is None:
+        return None
+    if text not in ("yes", "no"):
+        raise UnknownNameError(f"value of {name}:", text, ["yes", "no"])
+    return text == "yes"
+
+
+def missing_cells(text: str) -> str:
+    """Return what `--missing` tells the library.
+
+    Args:
+        text: what the option holds.
+    """
+    if text not in MISSING:
+        raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
+    return MISSING[text]
+
+
+def place_of(word: str, names: Sequence[str] | None, size: int, kind: str) -> int:
+    """Return the number of a source or target that is called by its name or its number.
+
+    Args:
+        word: the name, or the number where no name is written so.
+        names: names, None where there are none.
+        size: how many there are.
+        kind: `"source"` or `"target"`.
+    """
+    if names is not None and word in names:
+        return list(names).index(word)
+    if word.isdecimal() and int(word) < size:
+        return int(word)
+    if names is not None:
+        raise UnknownNameError(kind, word, names)
+    raise InvalidInputError(
+        f"A {kind} must be a number from 0 to {size - 1}, but got {word!r}."
+    )
+
+
+def source_places(
+    words: str | None, names: Sequence[str] | None, size: int
+) -> list[int]:
+    """Return the sources that `a,b,3` calls by name or number.
+
+    Args:
+        words: what the option holds; None for nothing.
+        names: names of the sources, None where there are none.
+        size: how many sources there are.
+    """
+    given = [word.strip() for word in (words or "").split(",") if word.strip()]
+    return [place_of(word, names, size, "source") for word in given]
+
+
+def load_numbers(
+    path: Path, names: Sequence[str] | None, size: int, kind: str
+) -> NDArray[np.float64]:
+    """Return one number per source or target, from a text file.
+
+    Args:
+        path: one number a line in the order of the table, or two columns: the name
+            (or number) of each, and its number.
+        names: names of the sources or targets, None where there are none.
+        size: how many there are.
+        kind: `"source"` or `"target"`.
+    """
+    if not path.is_file():
+        raise InvalidInputError(f"{path} must be a file of numbers, one a {kind}.")
+    frame = read_text(path, n_rows=size)
+    if len(frame.columns) not in (1, 2) or len(frame.rows) != size:
+        raise InvalidInputError(
+            f"{path} must hold one number for each of the {size} {kind}s, or a name "
+            f"and a number, but has {len(frame.rows)} rows and {len(frame.columns)} "
+            "columns."
+        )
+    found = np.full(size, math.nan)
+    for row, cell in enumerate(frame.columns[-1]):
+        place = row
+        if len(frame.columns) == 2:
+            place = place_of(frame.columns[0][row].strip(), names, size, kind)
+        value = number_of(cell)
+        if not math.isfinite(value):
+            text = "nothing" if is_blank(cell) else repr(label(cell))
+            raise InvalidInputError(
+                f"{path} must hold finite numbers, but {frame.rows[row]} has {text}."
+            )
+        if not math.isnan(found[place]):
+            raise InvalidInputError(
+                f"{path} must name each {kind} once, but {frame.rows[row]} names "
+                f"{frame.columns[0][row]!r} again."
+            )
+        found[place] = value
+    return found
+
+
+def is_set_cover(path: Path) -> bool:
+    """Return whether a path holds a set-cover problem and no table.
+
+    Args:
+        path: any path.
+    """
+    check_exists(path)
+    if path.is_dir() or is_archive(path):
+        return False
+    try:
+        read_set_cover_file(path)
+    except InvalidInputError:
+        # What is no table either is told so when it is read.
+        return path.suffix.lower() not in MATRIX_SUFFIXES
+    return True
+
+
+def read_problem(
+    path: Path,
+    study: Study | None,
+    question: Question | None,
+    *,
+    costs: str | Path | None,
+    weights: str | Path | None,
+    unicost: bool,
+) -> CoverProblem:
+    """Return what is to be covered: a study, or a set-cover file.
+
+    Args:
+        path: the set-cover file, where there is no study.
+        study: what is known.
+        question: what is asked of the study.
+        costs: file with the cost of each source; empty for none.
+        weights: file with the weight of each target, likewise.
+        unicost: ignore the costs of a set-cover file.
+    """
+    problem = CoverProblem(study, question)
+    if study is None:
+        check_exists(path)
+        file = read_set_cover_file(path)
+        problem = CoverProblem(file=file, costs=None if unicost else file.costs)
+    if costs:
+        names, n = problem.source_names, problem.n_sources
+        numbers = load_numbers(Path(costs), names, n, "source")
+        problem = replace(problem, costs=numbers)
+    if weights:
+        names, n = problem.target_names, problem.n_targets
+        numbers = load_numbers(Path(weights), names, n, "target")
+        problem = replace(problem, weights=numbers)
+    return problem
