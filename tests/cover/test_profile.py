@@ -6,7 +6,7 @@ import xarray as xr
 
 import taskspace as ts
 from taskspace.cover import complexity_profile, greedy_cover
-from taskspace.cover.tolerance.thresholds import default_epsilons
+from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import brute_force

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,7 @@ from taskspace.cover.verify.proof import PriceProof
 from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.sets import TargetSets
+from taskspace.sets import LossRow, TargetSets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -319,7 +320,7 @@ def make_cover(
 
 
 def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
-    """For each target the selected source that serves it best, -1 where none does.
+    """Return for each target the selected source that serves it best, -1 if none does.
 
     The source of least loss where the sets know losses; the lowest index among
     equals, and where they do not.
@@ -328,14 +329,32 @@ def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
         sets: the targets that each source serves.
         sources: the selection.
     """
-    assignment = np.full(sets.n_targets, -1, np.int64)
-    least = np.full(sets.n_targets, np.inf)
+    return assign_rows(sources, sets.row, sets.losses, sets.n_targets)
+
+
+def assign_rows(
+    sources: ArrayLike,
+    served: Callable[[int], NDArray[np.bool_]],
+    losses: LossRow | None,
+    n_targets: int,
+) -> NDArray[np.int64]:
+    """Return for each target the selected source that serves it best, as `assign`.
+
+    Args:
+        sources: the selection.
+        served: gives the targets that one source serves.
+        losses: gives the losses of one source at every target, if they are known.
+        n_targets: number of targets.
+    """
+    assignment = np.full(n_targets, -1, np.int64)
+    least = np.full(n_targets, np.inf)
     for source in np.sort(np.asarray(sources, np.int64).reshape(-1)).tolist():
-        better = sets.row(source) & (assignment < 0)
-        if sets.losses is not None:
-            row = np.asarray(sets.losses(source), np.float64)
-            better |= sets.row(source) & (row < least)
-            least[better] = row[better]
+        row = served(source)
+        better = row & (assignment < 0)
+        if losses is not None:
+            loss = np.asarray(losses(source), np.float64)
+            better |= row & (loss < least)
+            least[better] = loss[better]
         assignment[better] = source
     return assignment
 

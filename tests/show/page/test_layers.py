@@ -10,16 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
+from taskspace.cover.tolerance.epsilons import round_epsilons, round_numbers
+from taskspace.cover.tolerance.thresholds import MatrixLosses
 from taskspace.show.figures.records import axes_of, seriation
 from taskspace.show.page.data import ranks
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.html import bundle
-from taskspace.show.page.layers import (
-    first_steps,
-    make_layer,
-    round_steps,
-    slider_steps,
-)
+from taskspace.show.page.layers import first_steps, make_layer
 
 
 def decoded(blobs, about):
@@ -114,6 +111,22 @@ def test_bounds_and_sizes_hold_at_every_step(seed):
                 assert given[target] == mine[losses[mine, target].argmin()]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_page_and_a_profile_say_the_same(seed):
+    losses = np.random.default_rng(seed).exponential(size=(12, 14))
+    question = ts.Question("floor", epsilon=0.0)
+    layer = make_layer(losses, question, n_steps=12, time_limit=60)
+    points = ts.complexity_profile(losses, question, epsilons=layer.epsilons)
+    for step, point in zip(layer.steps, points, strict=True):
+        assert step.n_uncoverable == point.n_uncoverable
+        greedy, best = step.covers[0].size, step.best.size
+        if not point.n_uncoverable:
+            assert (step.lower, best, greedy) == (
+                (point.lower, point.upper, point.greedy)
+            )
+        assert step.lower == best == brute_force(losses <= step.epsilon)
+
+
 def test_covers_known_already_are_used():
     table = ts.table_from_matrix(np.eye(4) * 10)
     sets = ts.Question("regret", "worst", epsilon=1.0).sets(table)
@@ -129,7 +142,7 @@ def test_covers_known_already_are_used():
 def test_slider_holds_what_was_asked_and_the_ends():
     rng = np.random.default_rng(1)
     losses = rng.uniform(0, 3, (20, 30))
-    steps = slider_steps(losses, [0.123])
+    steps = round_epsilons(MatrixLosses(losses), [0.123])
     assert 0.123 in steps
     assert steps[0] <= losses.min(0).max()
     assert steps[-1] >= losses.max(1).min()
@@ -138,13 +151,13 @@ def test_slider_holds_what_was_asked_and_the_ends():
 
 def test_slider_without_a_source_for_all():
     losses = np.array([[0.0, np.inf], [np.inf, 2.0]])
-    steps = slider_steps(losses, [1.0])
+    steps = round_epsilons(MatrixLosses(losses), [1.0])
     assert np.isfinite(steps).all()
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-9, 1e-7), (3.0, 3e6), (0.1, 0.11)])
-def test_round_steps_in_any_unit(low, high):
-    steps = round_steps(low, high, 20, log=True)
+def test_round_numbers_in_any_unit(low, high):
+    steps = round_numbers(low, high, 20, log=True)
     assert 1 <= len(steps) <= 45
     assert all(low * 0.999 <= s <= high * 1.001 for s in steps)
 

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.cover import minimum_cover, smallest_epsilon
+from taskspace.cover import least_cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table, source_space, target_space
@@ -167,8 +167,5 @@ def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]
         return losses.argmin(0)
     inner = losses[:, can]
     cover = minimum_cover(PackedSets.from_bool(inner <= question.epsilon))
-    within = np.where(inner <= question.epsilon, inner, np.inf)
-    least = smallest_epsilon(within, cover.size).upper
-    cover = minimum_cover(PackedSets.from_bool(inner <= min(least, question.epsilon)))
-    selected = np.sort(np.asarray(cover.sources, np.int64))
+    selected = np.sort(least_cover(cover, inner).sources)
     return selected[losses[selected].argmin(0)]

@@ -36,8 +36,9 @@ from taskspace.cli.output import (
 from taskspace.cover import SmallestEpsilon, complexity_profile
 from taskspace.cover.ask import smallest_tolerance
 from taskspace.cover.base import Clock
+from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.profile import Profile
-from taskspace.cover.tolerance.thresholds import default_epsilons, losses_of
+from taskspace.cover.tolerance.thresholds import losses_of
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question

@@ -9,15 +9,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover
-from taskspace.cover.methods.greedy import greedy_cover
-from taskspace.cover.methods.minimum import minimum_cover
-from taskspace.cover.restrictions import Restrictions, restrict
+from taskspace.cover.restrictions import restrict
+from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.sets import pack
 
 MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
@@ -127,7 +125,8 @@ def smallest_epsilon(
         The tolerance, or the interval in which it lies, and the selection.
     """
     clock = Clock(time_limit)
-    matrix = MatrixLosses(losses).matrix
+    losses = MatrixLosses(losses)
+    matrix = losses.matrix
     limits = restrict(len(matrix), include, exclude)
     n_wanted = len(limits.include)
     if budget < 1 or budget < n_wanted:
@@ -135,33 +134,35 @@ def smallest_epsilon(
             "budget >= 1 must hold and include must fit into it, but got "
             f"budget={budget} and {n_wanted} sources that must be in."
         )
-    search = _Search(matrix, limits, budget)
-    allowed = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
-    values = np.unique(matrix[allowed])
-    values = values[(values >= search.least) & (values < np.inf)]  # −inf may be one
-    no, yes = -1, len(values)  # indices of tolerances that are known to be ...
-    best: Cover | None = None
-    open_: list[int] = []
+    usable = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
+    values = np.unique(matrix[usable])
+    if budget == n_wanted:
+        usable = limits.include
+    # No tolerance below this one serves every target, whatever the budget.
+    least = matrix[usable].min(0, initial=np.inf).max(initial=-np.inf)
+    values = values[(values >= least) & (values < np.inf)]  # −inf may be one
+    search = ToleranceSearch(
+        losses, values, include=limits.include, exclude=limits.exclude, seed=seed
+    )
+    covers: dict[int, Cover] = {}
     while True:
-        left = [k for k in range(no + 1, yes) if k not in open_]
-        if not left or clock.left <= 0:
+        is_open, first_open, first_met = _interval(search, budget)
+        low, high = (
+            float(np.append(values, np.inf)[k]) for k in (first_open, first_met)
+        )
+        if covers and progress is not None:
+            progress("search", low, high, f"epsilon={values[list(covers)[-1]]:g}")
+        is_open[list(covers)] = False
+        places = np.flatnonzero(is_open)
+        if not len(places) or clock.left <= 0:
             break
-        k = left[len(left) // 2]
+        k = int(places[len(places) // 2])
         # As many halvings are to come as the interval has.
-        share = clock.left / (len(left).bit_length() + 1)
-        answer, cover = search.ask(float(values[k]), share, seed)
-        if answer == "yes":
-            yes, best = k, cover
-            open_ = [n for n in open_ if n < k]
-        elif answer == "no":
-            no = k
-            open_ = [n for n in open_ if n > k]
-        else:
-            open_.append(k)
-        if progress is not None:
-            low, high = _ends(values, no, yes)
-            progress("search", low, high, f"epsilon={values[k]:g}")
-    low, high = _ends(values, no, yes)
+        share = clock.left / (len(places).bit_length() + 1)
+        covers[k] = search.greedy(k)
+        if covers[k].lower_bound <= budget < covers[k].size:
+            covers[k] = search.minimum(k, share)
+    best = covers.get(first_met)
     return SmallestEpsilon(
         budget=budget,
         lower=low,
@@ -171,6 +172,18 @@ def smallest_epsilon(
         cover=best,
         seconds=clock.seconds,
     )
+
+
+def _interval(
+    search: ToleranceSearch, budget: int
+) -> tuple[NDArray[np.bool_], int, int]:
+    """Return which tolerances are open, the first that may do, the first that does."""
+    is_met = (search.upper_from >= 0) & (search.upper <= budget)
+    may_do = (search.lower <= budget) | is_met
+    n = len(is_met)
+    first_met = int(is_met.argmax()) if is_met.any() else n
+    first_open = int(may_do.argmax()) if may_do.any() else n
+    return may_do & ~is_met, first_open, first_met
 
 
 def least_cover(
@@ -241,41 +254,3 @@ def settle_ties(
         return cover
     losses = question.losses(study).values
     return least_cover(cover, losses, time_limit=time_limit, seed=seed)
-
-
-def _ends(values: NDArray[np.float64], no: int, yes: int) -> tuple[float, float]:
-    """The interval: the first value that is not refused, the first that is met."""
-    ends = np.append(values, np.inf)
-    return float(ends[min(no + 1, len(values))]), float(ends[yes])
-
-
-class _Search:
-    """Can so many sources, those that must be in among them, serve within epsilon?"""
-
-    def __init__(self, matrix: NDArray[np.float64], limits: Restrictions, budget: int):
-        self.matrix, self.limits, self.budget = matrix, limits, budget
-        usable = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
-        if budget == len(limits.include):
-            usable = limits.include
-        # No tolerance below this one serves every target, whatever the budget.
-        best = matrix[usable].min(axis=0, initial=np.inf)
-        self.least = float(best.max(initial=-np.inf))
-
-    def ask(
-        self, epsilon: float, seconds: float, seed: int
-    ) -> tuple[str, Cover | None]:
-        starts = range(0, len(self.matrix), 1024)
-        blocks = (self.matrix[r : r + 1024] <= epsilon for r in starts)
-        sets = pack(blocks, n_targets=self.matrix.shape[1])
-        options: dict[str, Any] = {
-            "include": self.limits.include,
-            "exclude": self.limits.exclude,
-        }
-        cover = greedy_cover(sets, **options)
-        if not cover.is_full:
-            return "no", None
-        if self.budget < cover.size and cover.lower_bound <= self.budget:
-            cover = minimum_cover(sets, time_limit=seconds, seed=seed, **options)
-        if cover.size <= self.budget:
-            return "yes", cover
-        return ("no" if cover.lower_bound > self.budget else "open"), cover

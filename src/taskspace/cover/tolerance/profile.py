@@ -8,19 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
-from taskspace.cover.methods.greedy import greedy_cover
-from taskspace.cover.methods.minimum import minimum_cover
-from taskspace.cover.tolerance.thresholds import (
-    Losses,
-    Thresholds,
-    default_epsilons,
-    losses_of,
-)
+from taskspace.cover.tolerance.epsilons import default_epsilons
+from taskspace.cover.tolerance.search import ToleranceSearch
+from taskspace.cover.tolerance.thresholds import Losses, losses_of
 from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS
 
@@ -133,118 +128,80 @@ def complexity_profile(
         One point for each tolerance, ascending.
     """
     clock, losses = Clock(time_limit), losses_of(problem, question)
-    if question is None:
-        criterion = getattr(problem, "attrs", {}).get("criterion")
-        rule = None if criterion is None else criterion_named(criterion)
-    else:
+    attributes = getattr(problem, "attrs", {})
+    rule = None
+    if question is not None:
         rule = question.rule
+    elif "criterion" in attributes:
+        rule = criterion_named(attributes["criterion"])
     signed = rule is not None and rule.allows_negative_epsilon
-    points = _profile(losses, epsilons, n_epsilons, signed, seed, clock, progress)
-    if isinstance(problem, Study):
-        return Profile(points, problem.provenance)
-    return Profile(points, getattr(problem, "attrs", {}).get("provenance", "given"))
-
-
-def _profile(
-    losses: Losses,
-    epsilons: Sequence[float] | None,
-    n_epsilons: int,
-    signed: bool,
-    seed: int,
-    clock: Clock,
-    progress: Progress | None,
-) -> Profile:
-    if epsilons is None:
-        values = default_epsilons(losses, n_epsilons, allow_negative=signed)
-    else:
-        values = np.unique(np.asarray(epsilons, np.float64))
-        low = -np.inf if signed else 0.0
-        if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
-            raise InvalidInputError(
-                f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
-                f"one, but got {list(epsilons)}."
-            )
-    profile = _Profile(losses, values, seed, clock, progress)
+    values = _tolerances(losses, epsilons, n_epsilons, signed)
+    search = ToleranceSearch(losses, values, seed=seed)
+    profile = _Profile(search, clock, progress or silent)
     profile.solve()
-    return profile.points()
+    provenance = attributes.get("provenance", "given")
+    if isinstance(problem, Study):
+        provenance = problem.provenance
+    return Profile(profile.points(), provenance)
+
+
+def _tolerances(
+    losses: Losses, epsilons: Sequence[float] | None, n_epsilons: int, signed: bool
+) -> NDArray[np.float64]:
+    """Return the tolerances asked for, ascending, or those that the losses suggest."""
+    if epsilons is None:
+        return default_epsilons(losses, n_epsilons, allow_negative=signed)
+    values = np.unique(np.asarray(epsilons, np.float64))
+    low = -np.inf if signed else 0.0
+    if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
+        raise InvalidInputError(
+            f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
+            f"one, but got {list(epsilons)}."
+        )
+    return values
 
 
 class _Profile:
-    """What is known at each tolerance, filled in from the ends to the middles."""
+    """A search from the ends to the middles, by greedy and then with proofs."""
 
-    def __init__(
-        self,
-        losses: Losses,
-        epsilons: NDArray[np.float64],
-        seed: int,
-        clock: Clock,
-        progress: Progress | None,
-    ):
-        self.epsilons, self.seed = epsilons, seed
-        self.clock, self.progress = clock, progress
-        self.sets = Thresholds(losses, epsilons)
-        best = np.sort(losses.best)
-        served = np.searchsorted(best, epsilons, side="right")
-        self.n_uncoverable = (len(best) - served).tolist()
-        n = len(epsilons)
-        self.greedy: list[int | None] = [None] * n
+    def __init__(self, search: ToleranceSearch, clock: Clock, progress: Progress):
+        self.search, self.clock, self.progress = search, clock, progress
+        self.greedy: dict[int, int] = {}
         self.searched: set[int] = set()
-        self.lower = [min(1, losses.n_targets)] * n
-        self.upper = [min(losses.n_sources, losses.n_targets)] * n
 
     def solve(self) -> None:
-        feasible = [k for k, n in enumerate(self.n_uncoverable) if n == 0]
-        order = _ends_then_middles(feasible)
+        search = self.search
+        order = _ends_then_middles(np.flatnonzero(search.n_uncoverable == 0).tolist())
         until = self.clock.seconds + max(GRACE, GREEDY_SHARE * self.clock.left)
         for place, k in enumerate(order):
             if place >= 2 and self.clock.seconds > until:
                 break
-            self._by_greedy(k, order[place + 1 :])
+            self.greedy[k] = search.greedy(k, order[place + 1 :]).size
+            self._tell(k)
         while self.clock.left > 0:
             # What neighbours have settled gives its time to the others.
-            still = [k for k in order if self.lower[k] < self.upper[k]]
+            still = [k for k in order if search.lower[k] < search.upper[k]]
             still = [k for k in still if k not in self.searched]
             if not still:
                 break
-            self._by_search(still)
+            self.searched.add(still[0])
+            search.minimum(still[0], self.clock.left / len(still), still[1:])
+            self._tell(still[0])
 
-    def _by_greedy(self, k: int, coming: Sequence[int]) -> None:
-        greedy = greedy_cover(self.sets.at(k, coming))
-        self.greedy[k] = greedy.size
-        self._learn(k, greedy.lower_bound, greedy.size)
+    def _tell(self, k: int) -> None:
+        note = f"epsilon={self.search.epsilons[k]:g}"
+        self.progress("profile", len(self.searched), len(self.search.epsilons), note)
 
-    def _by_search(self, still: Sequence[int]) -> None:
-        k, *coming = still
-        self.searched.add(k)
-        sets = self.sets.at(k, coming)
-        share = max(0.0, self.clock.left) / len(still)
-        best = minimum_cover(sets, time_limit=share, seed=self.seed)
-        self._learn(k, best.lower_bound, best.size)
+    def points(self) -> list[ProfilePoint]:
+        return [self._point(k) for k in range(len(self.search.epsilons))]
 
-    def _learn(self, k: int, lower: float, upper: int) -> None:
-        for i in range(k, -1, -1):
-            if self.lower[i] >= lower and i < k:
-                break
-            self.lower[i] = max(self.lower[i], int(lower))
-        for i in range(k, len(self.upper)):
-            if self.upper[i] <= upper and i > k:
-                break
-            self.upper[i] = min(self.upper[i], upper)
-        if self.progress is not None:
-            note = f"epsilon={self.epsilons[k]:g}"
-            self.progress("profile", len(self.searched), len(self.upper), note)
-
-    def points(self) -> Profile:
-        return Profile(
-            ProfilePoint(
-                float(epsilon), self.greedy[k], self.lower[k], self.upper[k], 0
-            )
-            if missing == 0
-            else ProfilePoint(float(epsilon), None, None, None, missing)
-            for k, (epsilon, missing) in enumerate(
-                zip(self.epsilons, self.n_uncoverable, strict=True)
-            )
-        )
+    def _point(self, k: int) -> ProfilePoint:
+        search = self.search
+        epsilon, missing = float(search.epsilons[k]), int(search.n_uncoverable[k])
+        if missing:
+            return ProfilePoint(epsilon, None, None, None, missing)
+        sizes = int(search.lower[k]), int(search.upper[k])
+        return ProfilePoint(epsilon, self.greedy.get(k), *sizes, 0)
 
 
 def _ends_then_middles(places: Sequence[int]) -> list[int]:

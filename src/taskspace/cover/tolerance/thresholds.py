@@ -8,11 +8,9 @@ from typing import Any, final
 
 import numpy as np
 import xarray as xr
-from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util import memory as _memory
-from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
@@ -23,13 +21,10 @@ __all__ = [
     "MatrixLosses",
     "TableLosses",
     "Thresholds",
-    "default_epsilons",
     "losses_of",
 ]
 
 BLOCK_CELLS = 2**21
-N_PLACES = 2**15
-"""From how many places the search for a tolerance may begin; see `_largest_up_to`."""
 AT_ONCE = 16
 """Tolerances of which sets are made in one pass over losses that are not in memory."""
 
@@ -53,7 +48,7 @@ class Losses(ABC):
 
     @cached_property
     def best(self) -> NDArray[np.float64]:
-        """The least loss at each target."""
+        """Least loss at each target."""
         return self._ends[0]
 
     @property
@@ -64,13 +59,13 @@ class Losses(ABC):
     @cached_property
     def _ends(self) -> tuple[NDArray[np.float64], float]:
         best = np.full(self.n_targets, np.inf)
-        single, n_nan = np.inf, 0
+        single = np.inf
         for block in self.blocks():
-            np.minimum(best, block.min(0, initial=np.inf), out=best)
-            worst = block.max(1, initial=-np.inf)
-            single = min(single, float(worst.min(initial=np.inf)))
-            n_nan += int(np.isnan(block).sum())
-        if n_nan:
+            np.minimum(best, block.min(0), out=best)
+            worst = block.max(1).min() if self.n_targets else -np.inf
+            single = min(single, float(worst))
+        if np.isnan(best).any():
+            n_nan = sum(int(np.isnan(block).sum()) for block in self.blocks())
             raise InvalidInputError(
                 f"loss must hold no NaN, but got {n_nan}. A failed transfer is a loss "
                 "of inf."
@@ -154,7 +149,7 @@ class Thresholds:
         epsilons: the tolerances.
     """
 
-    def __init__(self, losses: Losses, epsilons: NDArray[np.float64]):
+    def __init__(self, losses: Losses, epsilons: NDArray[np.floating | np.integer]):
         self._losses, self._epsilons = losses, epsilons
         self._n_bytes = losses.n_sources * losses.n_targets // 8  # of one, as bits
         self._kept: dict[int, Any] = {}  # `PackedSets` or `RunSets`
@@ -188,112 +183,3 @@ class Thresholds:
         for k in places:
             words = np.concatenate([part.words for part in parts.pop(k)])
             self._kept[k] = pack(PackedSets(words, self._losses.n_targets))
-
-
-def default_epsilons(
-    loss: Any, n_epsilons: int, *, allow_negative: bool = False
-) -> NDArray[np.float64]:
-    """Tolerances over the range where the complexity goes from its largest to 1.
-
-    Values of the losses themselves, because between two of them the complexity cannot
-    change: spread evenly in logarithm as far as they are positive, or evenly where
-    negative ones have a meaning.
-
-    Args:
-        loss: loss matrix `(source, target)`, or `Losses`.
-        n_epsilons: how many at most.
-        allow_negative: whether a tolerance below zero has a meaning.
-    """
-    if n_epsilons < 2:
-        raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
-    losses = loss if isinstance(loss, Losses) else MatrixLosses(loss)
-    if losses.n_sources * losses.n_targets == 0:
-        return np.zeros(1)
-    low, high = float(losses.best.max()), losses.single
-    low = low if allow_negative else max(0.0, low)
-    if not np.isfinite(low):
-        raise InvalidInputError(
-            "Every target must have a source of finite loss, but "
-            f"{int(np.isinf(losses.best).sum())} have none. Give epsilons to profile "
-            "the others."
-        )
-    values = _values_between(losses, low, high, n_epsilons)
-    if len(values) <= n_epsilons:
-        return values if len(values) else np.array([low])
-    # Now `values` are the two smallest, others, and the largest.
-    first, second, last = values[0], values[1], values[-1]
-    if allow_negative:
-        wanted = np.linspace(first, last, n_epsilons)
-    else:
-        floor = max(second if first <= 0 else first, 1e-3 * last)
-        # geomspace rounds: a trifle more, relative, keeps the values that it means.
-        wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
-    found = np.full(len(wanted), first)
-    places = np.searchsorted(wanted, np.linspace(first, last, N_PLACES))
-    for block in losses.blocks():
-        parts: list[NDArray[np.float64]] = []
-
-        def kernel(a: int, b: int, block=block, parts=parts) -> None:
-            part = np.full(len(wanted), first)
-            _largest_up_to(block[a:b].ravel(), wanted, places, last, part)
-            parts.append(part)
-
-        over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
-        found = np.max([found, *parts], axis=0)
-    return np.unique(np.append(np.maximum.accumulate(found), first))
-
-
-def _values_between(
-    losses: Losses, low: float, high: float, n_most: int
-) -> NDArray[np.float64]:
-    """Finite losses in `[low, high]`, distinct and sorted, or some if there are many.
-
-    Those some are more than `n_most`, and the two smallest and the largest are there.
-    """
-    seen = np.zeros(0)
-    for block in losses.blocks():
-        if len(seen) > n_most:
-            ends = np.array(_two_least_and_largest(block.ravel(), low, high))
-            inside = ends[np.isfinite(ends)]
-        else:
-            inside = block[(block >= low) & (block <= high) & np.isfinite(block)]
-        seen = np.union1d(seen, inside)
-        if len(seen) > n_most + 3:
-            seen = np.append(seen[: n_most + 2], seen[-1])
-    return seen
-
-
-@njit(cache=True, nogil=True)
-def _two_least_and_largest(values, low, high):
-    """The two least distinct finite values in `[low, high]`, and the largest."""
-    least, second, largest = np.inf, np.inf, -np.inf
-    for value in values:
-        if low <= value <= high and value < np.inf:
-            if value < least:
-                least, second = value, least
-            elif least < value < second:
-                second = value
-            if value > largest:
-                largest = value
-    return least, second, largest
-
-
-@njit(cache=True, nogil=True)
-def _largest_up_to(values, wanted, places, last, found):
-    """Raise `found[k]` to the largest value in `(wanted[k − 1], wanted[k]]`.
-
-    `found` holds the least value at first; `places` has the k of values spread evenly
-    from there to the last one, where the search for k begins.
-    """
-    least = found[0]
-    scale = (len(places) - 1) / (last - least)
-    is_normal = 0 < scale < np.inf  # else the range is too wide, or too narrow
-    for value in values:
-        if least < value <= last:
-            k = places[int((value - least) * scale)] if is_normal else 0
-            while k > 0 and wanted[k - 1] >= value:
-                k -= 1
-            while k < len(wanted) and wanted[k] < value:
-                k += 1
-            if k < len(wanted) and value > found[k]:
-                found[k] = value

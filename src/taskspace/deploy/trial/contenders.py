@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
-from taskspace.cover import minimum_cover
+from taskspace.cover import smallest_epsilon
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions.reach import Reach, reach_of
 from taskspace.policies import LinearGain, Policy
-from taskspace.sets import pack
 from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -252,17 +251,6 @@ def best_rows(lost: NDArray[np.float64], k: int) -> NDArray[np.int64]:
         lost: loss of each policy at each context.
         k: how many rows.
     """
-    best = np.array([lost.max(1).argmin()])
-    if k == 1:
-        return best
-    levels = np.unique(lost[np.isfinite(lost)])
-    low, high = 0, len(levels) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        cover = minimum_cover(pack(lost <= levels[middle]), time_limit=SEARCH_SECONDS)
-        if cover.coverage == 1.0 and cover.size <= k:
-            best = min(best, cover.sources, key=lambda rows: lost[rows].min(0).max())
-            high = middle - 1
-        else:
-            low = middle + 1
-    return best
+    found = smallest_epsilon(lost, k, time_limit=SEARCH_SECONDS)
+    single = np.array([lost.max(1).argmin()])
+    return np.array(found.sources, np.int64) if found.sources else single

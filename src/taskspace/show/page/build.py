@@ -5,21 +5,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from taskspace.cover import Cover
 from taskspace.criteria import CRITERIA, JUDGES
 from taskspace.errors import InvalidInputError
+from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
 from taskspace.show.page.html import render
-from taskspace.show.page.layers import Layer, all_losses, make_layer
+from taskspace.show.page.layers import Layer, make_layer
 
 __all__ = ["build_page", "collect"]
 
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
+
+MAX_NUMBERS = 500_000_000
+"""Losses that are held at once while a page is made (4 GB)."""
 
 CITATION = """\
 @software{taskspace,
@@ -76,6 +82,7 @@ def collect(
         seed: of the searches.
         progress: told how far it is.
     """
+    progress = progress or silent
     known = list(covers)
     asked = [*questions, *(question for question, _ in known)]
     if min(table.sizes["source"], table.sizes["target"]) == 0:
@@ -85,9 +92,9 @@ def collect(
         )
     every = _questions(table, asked)
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
-    (progress or silent)("losses", 0, len(every))
-    losses = all_losses(table, every)
-    (progress or silent)("losses", len(every), len(every))
+    progress("losses", 0, len(every))
+    losses = _all_losses(table, every)
+    progress("losses", len(every), len(every))
     layers: list[Layer] = []
     for question in every:
         mine = [q for q in asked if q.at(0.0) == question]
@@ -121,6 +128,38 @@ def collect(
         **(about or {}),
     }
     return page_data(table, layers, rows, about=everything, labels=labels)
+
+
+def _all_losses(
+    table: xr.Dataset, questions: Sequence[Question]
+) -> dict[Question, NDArray[np.float64]]:
+    """Return the losses of several questions, in one pass over the table.
+
+    Args:
+        table: a performance table, in memory or read as it is needed.
+        questions: criteria and judges; their tolerances do not matter.
+
+    Returns:
+        Losses with dims `(source, target)`; a criterion that does not apply to the
+        table is left out.
+    """
+    shape = table.sizes["source"], table.sizes["target"]
+    n_numbers = len(questions) * shape[0] * shape[1]
+    if n_numbers > MAX_NUMBERS:
+        raise InvalidInputError(
+            f"A page is made from at most {MAX_NUMBERS:,} losses, but {shape[0]:,} "
+            f"sources at {shape[1]:,} targets by {len(questions)} criteria are "
+            f"{n_numbers:,}. Choose fewer sources, e.g. "
+            "table.isel(source=slice(None, None, 10))."
+        )
+    losses = {question: np.empty(shape) for question in questions}
+    for rows in row_blocks(table):
+        for question in list(losses):
+            try:
+                losses[question][rows] = question.rows(table, rows)
+            except (InvalidInputError, KeyError):
+                del losses[question]
+    return losses
 
 
 def versions() -> str:
