@@ -101,7 +101,9 @@ def certified_library():
     enclosure = MsdEnclosure(
         system, policies, contexts, ts.Question("regret", epsilon=0.0)
     )
-    cover = ts.certified_cover(enclosure, system, space, EPSILON, time_limit=120.0)
+    cover = ts.certificates.certified_cover(
+        enclosure, system, space, EPSILON, time_limit=120.0
+    )
     start = time.perf_counter()
     library = ts.library(ts.Study.of(table, system=system, policies=policies), cover)
     seconds = time.perf_counter() - start
@@ -147,7 +149,7 @@ def main():
         tuple(rng.standard_normal((5, s[1])).astype(np.float32) for s in sizes),
     )
     points = ts.Points(["length", "mass"], rng.uniform(0.1, 8.0, (5, 2)))
-    deep = ts.hand_library(networks, points, outside="clamp")
+    deep = ts.PolicyLibrary.from_policies(networks, points, outside="clamp")
     seen = rng.standard_normal((50_000, 4))
     for precision in ("double", "float"):
         _, nanoseconds = in_c(deep, rows[:50_000], seen, precision)

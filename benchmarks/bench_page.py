@@ -142,7 +142,7 @@ def million() -> None:
     scores = np.empty((64, targets.size))
     for row, point in zip(scores, sources.points, strict=True):
         row[:] = -((targets.points - point) ** 2).sum(1)
-    table = ts.table_from_matrix(scores, sources=sources, targets=targets)
+    table = ts.performance.table_from_matrix(scores, sources=sources, targets=targets)
     watch = Stopwatch()
     question = ts.Question("floor", epsilon=0.02)
     html = build_page(table, [question], n_steps=20, time_limit=1.0)

@@ -36,7 +36,7 @@ def read(reader: str, path: Path) -> None:
         if reader == "pandas":
             pd.read_csv(file, header=header)
         else:
-            ts.read_matrix(file, lower_is_better=False)
+            ts.performance.read_matrix(file, lower_is_better=False)
         seconds = time.process_time() - start
     print(seconds, peak() - before)
 

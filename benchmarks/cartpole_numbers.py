@@ -120,7 +120,7 @@ def make(table: xr.Dataset) -> None:
         n_episodes=N_EPISODES,
         progress=lambda *said: print(*said, flush=True),
     )
-    ts.write_matrix(found.table, PILOT)
+    ts.performance.write_matrix(found.table, PILOT)
     arrays = trained.policies.arrays()
     np.savez_compressed(POLICIES, sources=short, **arrays)
 
@@ -220,7 +220,7 @@ def main() -> None:
         covers(table)
     if options.make:
         make(table)
-    near = ts.read_matrix(PILOT)
+    near = ts.performance.read_matrix(PILOT)
     near["best_known"] = table["best_known"]  # a matrix knows only the best of its own
     with np.load(POLICIES) as data:
         arrays = {name: data[name] for name in data.files if name != "sources"}

@@ -33,7 +33,9 @@ def main() -> None:
         path.write_text(SHEET)
         study = ts.open(path, lower_is_better=True, missing="not served")
         # Any other format holds the same: .tsv, .parquet, .npz, .nc, .zarr.
-        again = ts.open(ts.write_matrix(study.table, Path(folder) / "scores.npz"))
+        again = ts.open(
+            ts.performance.write_matrix(study.table, Path(folder) / "scores.npz")
+        )
         assert again.table["performance"].equals(study.table["performance"])
     for note in study.notes:
         print(f"note: {note}")

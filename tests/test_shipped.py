@@ -19,7 +19,7 @@ def shipped():
         arrays = {name: data[name] for name in data.files if name != "sources"}
         sources = data["sources"]
     policies = Mlp.from_arrays(arrays, {"head": "argmax"})
-    return sources, policies, ts.read_matrix(DATA / "cartpole_pilot.npz")
+    return sources, policies, ts.performance.read_matrix(DATA / "cartpole_pilot.npz")
 
 
 def test_the_pilot_is_of_the_shortlist_of_the_table():

@@ -8,7 +8,37 @@ import time
 import numpy as np
 
 import taskspace as ts
-from taskspace.cli.kernels import KERNELS, compile_kernels
+from taskspace.sets import pack
+from taskspace.systems.linear.kernels.twofold import twofold_gramian
+
+
+def covers() -> None:
+    """Greedy and searches, on bits and on runs, in a problem no reduction solves."""
+    near = np.abs(np.arange(40)[:, None] - np.arange(40)) % 39 <= 1
+    problem = near | (np.random.default_rng(0).random((40, 40)) < 0.05)
+    ts.greedy_cover(pack(problem, encoding="bits"))
+    ts.greedy_cover(pack(problem, encoding="runs"))
+    ts.cover.local_cover(pack(problem), time_limit=0.1)
+    ts.minimum_cover(pack(problem), time_limit=0.5)
+
+
+def loops() -> None:
+    """Costs of linear loops, in one and in two working precisions."""
+    space, trainer = (
+        ts.Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)),
+        ts.trainers.Lqr(n_policies=2),
+    )
+    ts.evaluate(ts.systems.MassSpringDamper(horizon=2.0), trainer, space, seed=0)
+    one = np.ones((1, 1))
+    twofold_gramian(-one, one, one, one, one, one, True)
+
+
+def boxes() -> None:
+    """Bounds over boxes of the mass-spring-damper."""
+    system, space = ts.systems.MassSpringDamper(), ts.Grid(k=(1, 1.5, 2), c=(1, 1.5, 2))
+    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    study = ts.evaluate(system, trainer, space, seed=0)
+    ts.certify(study, ts.Question(epsilon=0.5), time_limit=2.0)
 
 
 def linear_boxes() -> None:
@@ -33,8 +63,8 @@ def linear_boxes() -> None:
 def main() -> None:
     """Compile, and say how long it took."""
     began = time.perf_counter()
-    compile_kernels(lambda *what: print("compile:", *what[3:]), list(KERNELS))
-    linear_boxes()
+    for warm in (covers, loops, boxes, linear_boxes):
+        warm()
     print(f"kernels are compiled ({time.perf_counter() - began:.0f} s)")
 
 

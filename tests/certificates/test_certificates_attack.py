@@ -46,7 +46,7 @@ def random_table(seed, *, n=7, n_policies=2, provenance="exact", failures=True):
     space = ts.Points(["x"], points)
     if seed % 2:
         space = ts.Points(["x", "y"], np.c_[points, rng.integers(0, 3, n)])
-    return ts.table_from_matrix(
+    return ts.performance.table_from_matrix(
         matrix, sources=space, targets=space, home=home, provenance=provenance
     )
 
@@ -111,7 +111,7 @@ def test_printed_lower_never_holds_on_a_table():
         x = np.sort(rng.permutation(30)[:6]).astype(float)
         matrix = -np.abs(np.subtract.outer(x, x)) * rng.uniform(0.5, 2)
         space = ts.Points(["x"], x)
-        table = ts.table_from_matrix(
+        table = ts.performance.table_from_matrix(
             matrix, sources=space, targets=space, provenance="exact"
         )
         result = ask(table, "signed", "worst", epsilon=1.0, radius=40.0)
@@ -183,7 +183,7 @@ def test_a_change_of_units_changes_no_discrete_answer(criterion, power):
 
         def scaled(contexts, performance, space=space, matrix=matrix, home=home):
             points = ts.Points(space.names, contexts * np.asarray(space.points))
-            return ts.table_from_matrix(
+            return ts.performance.table_from_matrix(
                 performance * matrix,
                 sources=points,
                 targets=points,
@@ -230,7 +230,9 @@ def test_every_planted_false_rate_is_found():
         )
         matrix = -rng.random((4, 9))
         space = ts.Points(["a", "b"], points)
-        table = ts.table_from_matrix(matrix, targets=space, provenance="exact")
+        table = ts.performance.table_from_matrix(
+            matrix, targets=space, provenance="exact"
+        )
         table = table.assign_coords(
             source_a=("source", points[:4, 0]), source_b=("source", points[:4, 1])
         )
@@ -255,7 +257,7 @@ def test_every_planted_false_rate_is_found():
 
 
 def test_a_failure_beside_a_score_refutes_every_constant():
-    table = ts.table_from_matrix(
+    table = ts.performance.table_from_matrix(
         [[0.0, -np.inf], [-1.0, 0.0]],
         sources=ts.Points(["x"], [0.0, 1.0]),
         targets=ts.Points(["x"], [0.0, 1.0]),

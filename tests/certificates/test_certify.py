@@ -120,13 +120,16 @@ def test_a_table_alone_gives_an_estimate(msd):
 
 def test_tables_without_contexts_or_home_say_what_is_missing():
     result = certify(
-        ts.table_from_matrix(-np.ones((2, 3))), ts.Question(epsilon=0.5), time_limit=1
+        ts.performance.table_from_matrix(-np.ones((2, 3))),
+        ts.Question(epsilon=0.5),
+        time_limit=1,
     )
     assert result["loss rates"].kind == "vacuous"
     assert result["continuum cover"].kind == "vacuous"
     assert result["grid cover"].holds
     ratio = certify(
-        ts.table_from_matrix(-np.ones((2, 3))), ts.Question("ratio", epsilon=0.5)
+        ts.performance.table_from_matrix(-np.ones((2, 3))),
+        ts.Question("ratio", epsilon=0.5),
     )
     assert "units of performance" in ratio["loss rates"].why
     nobody = line_table([0.0, 1.0], lambda s, t: np.where(t == s, -np.inf, -np.inf))
@@ -136,7 +139,7 @@ def test_tables_without_contexts_or_home_say_what_is_missing():
 
 
 def test_a_signed_cover_tells_the_regret_it_leaves():
-    table = ts.table_from_matrix([[0.0, 0.0], [0.0, 100.0]])
+    table = ts.performance.table_from_matrix([[0.0, 0.0], [0.0, 100.0]])
     why = certify(table, ts.Question("signed", epsilon=1.0), time_limit=1)[
         "grid cover"
     ].why
@@ -179,7 +182,7 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
     for criterion in ("regret", "signed"):
         exact, other = (
             certify(
-                ts.table_from_matrix(
+                ts.performance.table_from_matrix(
                     matrix, sources=space, targets=space, provenance=kind
                 ),
                 ts.Question(criterion, epsilon=20.0),

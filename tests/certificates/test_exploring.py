@@ -20,7 +20,7 @@ FLOOR = ts.Question("floor", epsilon=-0.8)
 def floors(losses):
     """A table whose `floor` losses are these, dims (source, target)."""
     losses = np.asarray(losses, float)
-    return ts.table_from_matrix(-losses)
+    return ts.performance.table_from_matrix(-losses)
 
 
 def test_a_shortlist_is_one_cover_after_another():

@@ -152,7 +152,7 @@ def test_what_cannot_be_had_is_refused(table):
     with pytest.raises(InvalidInputError, match="radius > 0"):
         loss_rates(table, 0.0)
     with pytest.raises(InvalidInputError, match="contexts of sources and targets"):
-        loss_rates(ts.table_from_matrix(np.eye(3)), 1.0)
+        loss_rates(ts.performance.table_from_matrix(np.eye(3)), 1.0)
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
         local_slopes(four_states(), msd_family(SPACE), ts.Grid(coupling=(0.1, 1.0, 2)))
     with pytest.raises(InvalidInputError, match="differentiable closed form"):

@@ -40,7 +40,7 @@ def loss_of(table, criterion="signed", judge="worst"):
 
 def test_1_a_bad_policy_covers_everything_under_signed_but_not_under_regret():
     matrix = np.array([[0.0, 0.0, 0.0], [0.0, 100.0, 50.0], [0.0, 50.0, 100.0]])
-    table = ts.table_from_matrix(matrix)
+    table = ts.performance.table_from_matrix(matrix)
     signed = ts.greedy_cover(ts.tolerance_sets(loss_of(table), 1.0))
     assert signed.size == 1
     assert signed.sources[0] == 0  # the policy that scores 0 everywhere
@@ -58,7 +58,8 @@ def test_2_adding_policies_enlarges_the_worst_and_shrinks_the_best():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(6, 4, 6))
     some, more = (
-        ts.table_from_matrix(matrix[:, :n], home=matrix[:, :n, 0]) for n in (2, 4)
+        ts.performance.table_from_matrix(matrix[:, :n], home=matrix[:, :n, 0])
+        for n in (2, 4)
     )
     assert (loss_of(more) >= loss_of(some)).all()
     assert (loss_of(more, judge="best") <= loss_of(some, judge="best")).all()
@@ -322,7 +323,7 @@ def common_family(first, second):
     """D both ways for two contexts and a common family with these scores."""
     performance = np.array([[first, second]] * 2).transpose(0, 2, 1)  # s, p, t
     home = np.array([first, second])
-    table = ts.table_from_matrix(performance, home=home)
+    table = ts.performance.table_from_matrix(performance, home=home)
     return loss_of(table)
 
 
@@ -354,12 +355,12 @@ def test_10_triangle_inequality_holds_for_a_common_family_only():
     scores = rng.normal(size=(7, 5))  # policy, context
     common = np.repeat(scores[None], 5, axis=0)
     home = scores.T
-    d = loss_of(ts.table_from_matrix(common, home=home))
+    d = loss_of(ts.performance.table_from_matrix(common, home=home))
     via = (d[:, :, None] + d[None, :, :]).min(1)
     assert (d <= via + 1e-12).all()
     # One policy a context: π0 loses 10 from 0 to 2 though 0→1 and 1→2 lose nothing.
     own = np.array([[0.0, 0.0, -10.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    d = loss_of(ts.table_from_matrix(own))
+    d = loss_of(ts.performance.table_from_matrix(own))
     assert d[0, 2] == 10
     assert d[0, 1] + d[1, 2] == 0
 
@@ -369,7 +370,7 @@ def test_11_a_finite_family_is_as_lipschitz_as_its_steepest_member():
     slopes = np.array([1.0, 4.0, 2.0])
     performance = -slopes[None, :, None] * np.abs(points - points[:, None])[:, None]
     space = ts.Points(["x"], points)
-    table = ts.table_from_matrix(performance, sources=space, targets=space)
+    table = ts.performance.table_from_matrix(performance, sources=space, targets=space)
     d = loss_of(table)
     steps = np.abs(np.diff(d, axis=1)) / np.diff(points)
     assert steps.max() <= slopes.max() + 1e-9

@@ -20,7 +20,7 @@ def line_table(points, performance: Callable):
     space = ts.Points(["x"], points)
     sources, targets = np.meshgrid(points, points, indexing="ij")
     matrix = np.asarray(performance(sources, targets), float)
-    return ts.table_from_matrix(
+    return ts.performance.table_from_matrix(
         matrix, sources=space, targets=space, provenance="exact"
     )
 

@@ -92,8 +92,9 @@ def test_of_several_questions_regret_counts(tmp_path):
 
 
 def test_a_matrix_has_no_question_of_its_own(tmp_path):
-    ts.write_matrix(
-        ts.table_from_matrix([[-1.0, -2.0], [-2.0, -1.0]]), tmp_path / "m.npz"
+    ts.performance.write_matrix(
+        ts.performance.table_from_matrix([[-1.0, -2.0], [-2.0, -1.0]]),
+        tmp_path / "m.npz",
     )
     record, said = ask("cover", tmp_path / "m.npz", "--epsilon", "0.5")
     assert (record["criterion"], record["judge"]) == ("regret", "worst")

@@ -150,7 +150,7 @@ def test_default_epsilons_by_blocks_are_those_of_all_values(
 
 
 def test_a_table_has_the_profile_of_its_losses(monkeypatch):
-    table = ts.table_from_matrix(-random_loss(5, 30))
+    table = ts.performance.table_from_matrix(-random_loss(5, 30))
     question = ts.Question("regret", epsilon=0.0)
     monkeypatch.setattr("taskspace.performance.table.BLOCK_CELLS", 100)
     streamed = complexity_profile(ts.Study.of(table), question, n_epsilons=9)

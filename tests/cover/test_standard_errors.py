@@ -13,7 +13,7 @@ from tests.helpers import taskspace
 RNG = np.random.default_rng(5)
 SCORES = RNG.normal(size=(4, 3, 6))
 ERRORS = RNG.uniform(0.1, 1.0, SCORES.shape)
-TABLE = ts.table_from_matrix(SCORES, standard_error=ERRORS)
+TABLE = ts.performance.table_from_matrix(SCORES, standard_error=ERRORS)
 
 
 @pytest.mark.parametrize("judge", ["worst", "best"])
@@ -45,7 +45,7 @@ def test_an_answer_and_a_certificate_hold_the_largest():
     assert found.kind == "estimate"
     assert "Standard error of its scores: up to" in found.why
     # Nothing is said where nothing is known.
-    plain = ts.table_from_matrix(SCORES)
+    plain = ts.performance.table_from_matrix(SCORES)
     assert question.assigned_errors(plain, cover.assignment) is None
     answer = CoverAnswer.of(cover, plain)
     assert answer.standard_error is None

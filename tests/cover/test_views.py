@@ -63,7 +63,7 @@ def test_a_profile_is_a_list_with_a_table():
 
 def test_an_answer_names_its_sources_and_hides_no_markup():
     names = ["<b>one</b>", "two", "three"]
-    table = ts.table_from_matrix(-LOSS[:, :3]).assign_coords(source=names)
+    table = ts.performance.table_from_matrix(-LOSS[:, :3]).assign_coords(source=names)
     question = Question("regret", epsilon=1.0)
     answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
     frame = answer.to_frame()
@@ -76,7 +76,7 @@ def test_an_answer_names_its_sources_and_hides_no_markup():
 
 def test_contexts_of_an_answer_are_columns():
     space = ts.Grid(n_served=[1.0, 2.0, 3.0])
-    table = ts.table_from_matrix(-LOSS[:, :3], sources=space, targets=space)
+    table = ts.performance.table_from_matrix(-LOSS[:, :3], sources=space, targets=space)
     question = Question("regret", epsilon=1.0)
     answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
     frame = answer.to_frame()

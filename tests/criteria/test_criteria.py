@@ -27,7 +27,7 @@ tables = st.integers(1, 5).flatmap(
 
 def test_signs_on_a_hand_made_case():
     # A policy of source 0 scores 10 at home and 4 away: it loses 6.
-    table = ts.table_from_matrix([[10.0, 4.0], [1.0, 8.0]])
+    table = ts.performance.table_from_matrix([[10.0, 4.0], [1.0, 8.0]])
     assert ts.loss(table, ts.Question("signed", epsilon=0.0)).values.tolist() == [
         [0.0, 6.0],
         [7.0, 0.0],
@@ -43,18 +43,20 @@ def test_signs_on_a_hand_made_case():
 
 
 def test_ratio_is_relative_extra_cost():
-    table = ts.table_from_matrix([[-10.0, -4.0], [-11.0, -2.0]])
+    table = ts.performance.table_from_matrix([[-10.0, -4.0], [-11.0, -2.0]])
     np.testing.assert_allclose(
         ts.loss(table, ts.Question("ratio", epsilon=0.0)), [[0.0, 1.0], [0.1, 0.0]]
     )
     with pytest.raises(InvalidInputError, match="compares costs, J = −cost < 0"):
-        ts.loss(ts.table_from_matrix([[1.0]]), ts.Question("ratio", epsilon=0.0))
+        ts.loss(
+            ts.performance.table_from_matrix([[1.0]]), ts.Question("ratio", epsilon=0.0)
+        )
 
 
 @given(tables)
 def test_divergence_is_zero_at_home(matrix):
     divergence = ts.loss(
-        ts.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
+        ts.performance.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
     ).values
     assert not np.isnan(divergence).any()
     np.testing.assert_array_equal(np.diag(divergence), 0.0)
@@ -62,7 +64,7 @@ def test_divergence_is_zero_at_home(matrix):
 
 @given(tables)
 def test_any_is_at_most_all(matrix):
-    table = ts.table_from_matrix(matrix)
+    table = ts.performance.table_from_matrix(matrix)
     for criterion in CRITERIA:
         if criterion == "ratio" and (matrix.max((0, 1)) == -np.inf).any():
             continue
@@ -74,10 +76,11 @@ def test_any_is_at_most_all(matrix):
 @given(tables)
 def test_loss_is_monotone_in_the_family(matrix):
     whole = ts.loss(
-        ts.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
+        ts.performance.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
     ).values
     part = ts.loss(
-        ts.table_from_matrix(matrix[:, :1]), ts.Question("signed", epsilon=0.0)
+        ts.performance.table_from_matrix(matrix[:, :1]),
+        ts.Question("signed", epsilon=0.0),
     ).values
     assert (part <= whole).all()
 
@@ -85,7 +88,8 @@ def test_loss_is_monotone_in_the_family(matrix):
 @given(tables)
 def test_regret_is_never_negative_and_someone_has_none(matrix):
     regret = ts.loss(
-        ts.table_from_matrix(matrix), ts.Question("regret", "best", epsilon=0.0)
+        ts.performance.table_from_matrix(matrix),
+        ts.Question("regret", "best", epsilon=0.0),
     ).values
     possible = matrix.max((0, 1)) > -np.inf
     assert (regret >= 0).all()
@@ -97,10 +101,10 @@ def test_regret_is_never_negative_and_someone_has_none(matrix):
 def test_divergence_follows_a_relabelling(matrix, order):
     order = [i for i in order if i < len(matrix)]
     plain = ts.loss(
-        ts.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
+        ts.performance.table_from_matrix(matrix), ts.Question("signed", epsilon=0.0)
     ).values
     moved = ts.loss(
-        ts.table_from_matrix(matrix[order][:, :, order]),
+        ts.performance.table_from_matrix(matrix[order][:, :, order]),
         ts.Question("signed", epsilon=0.0),
     ).values
     np.testing.assert_array_equal(moved, plain[order][:, order])
@@ -156,7 +160,7 @@ def test_missing_family_is_explained(monkeypatch):
 
 def test_bad_policy_covers_everything_under_signed_but_not_under_regret():
     # THEORY 1: scoring 0 everywhere loses nothing, while 100 is possible.
-    table = ts.table_from_matrix([[0.0, 0.0], [-50.0, 100.0]])
+    table = ts.performance.table_from_matrix([[0.0, 0.0], [-50.0, 100.0]])
     cover = ts.greedy_cover(
         ts.tolerance_sets(ts.loss(table, ts.Question("signed", epsilon=0.0)), 1.0)
     )
@@ -199,25 +203,31 @@ def test_epsilon_is_checked():
         ts.tolerance_sets(losses, np.nan)
     # "At least 10" is floor <= -10.
     scores = ts.loss(
-        ts.table_from_matrix([[10.0, 12.0]]), ts.Question("floor", epsilon=0.0)
+        ts.performance.table_from_matrix([[10.0, 12.0]]),
+        ts.Question("floor", epsilon=0.0),
     )
     assert ts.tolerance_sets(scores, -11).to_bool().tolist() == [[False, True]]
 
 
 def test_nan_in_a_matrix_is_named():
     with pytest.raises(InvalidInputError, match="row 1, policy 0, column 0 holds nan"):
-        ts.table_from_matrix([[1.0, 2.0], [np.nan, 3.0]])
+        ts.performance.table_from_matrix([[1.0, 2.0], [np.nan, 3.0]])
 
 
 def test_matrix_that_does_not_fit_its_contexts():
     with pytest.raises(InvalidInputError, match="2 columns and there are 3 contexts"):
-        ts.table_from_matrix([[1.0, 2.0]], targets=ts.Points(["a"], [1.0, 2.0, 3.0]))
+        ts.performance.table_from_matrix(
+            [[1.0, 2.0]], targets=ts.Points(["a"], [1.0, 2.0, 3.0])
+        )
 
 
 def test_signed_needs_scores_at_home():
     with pytest.raises(InvalidInputError, match="matrix must be square"):
-        ts.loss(ts.table_from_matrix([[1.0, 2.0]]), ts.Question("signed", epsilon=0.0))
-    table = ts.table_from_matrix([[1.0, 2.0]], home=[3.0])
+        ts.loss(
+            ts.performance.table_from_matrix([[1.0, 2.0]]),
+            ts.Question("signed", epsilon=0.0),
+        )
+    table = ts.performance.table_from_matrix([[1.0, 2.0]], home=[3.0])
     assert ts.loss(table, ts.Question("signed", epsilon=0.0)).values.tolist() == [
         [2.0, 1.0]
     ]

@@ -67,13 +67,13 @@ def test_round_trip_bit_for_bit(kind, stack, tmp_path):
 
 
 def test_names_and_python_objects(tmp_path):
-    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
+    table = ts.performance.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
     question = ts.Question("regret", epsilon=0.5)
     named = ts.library(table, [0, 1], question)
     named.save(tmp_path / "names")
     same(named, PolicyLibrary.load(tmp_path / "names"))
     space = ts.Points(["x"], [0.0, 1.0])
-    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]], targets=space)
+    table = ts.performance.table_from_matrix([[1.0, 0.0], [0.0, 1.0]], targets=space)
     policies = PythonPolicies([len, len])
     objects = ts.library(ts.Study.of(table, policies=policies), [0, 1], question)
     for write in (objects.save, lambda to: export_tables(objects, to)):

@@ -56,7 +56,7 @@ def test_provenance_decides_what_it_is_called():
 
 def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
     matrix = [[-1.0, -5.0, -9.0], [-2.0, -6.0, -np.inf]]
-    table = ts.table_from_matrix(
+    table = ts.performance.table_from_matrix(
         matrix, targets=ts.Points(["x"], [1.0, 2.0, 3.0]), provenance="exact"
     )
     library = ts.library(table, [1], ts.Question("floor", epsilon=4.0))
@@ -64,7 +64,7 @@ def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
     assert chosen.policy.tolist() == [0, 0, -1]
     assert chosen.status.tolist() == [Status.GUARANTEED, Status.INSIDE, Status.REFUSED]
     assert library.guarantee.values["n_served"] == 1
-    failing = ts.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
+    failing = ts.performance.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
     with pytest.raises(InvalidInputError, match="fail at every target"):
         ts.library(failing, [0], ts.Question("floor", epsilon=1.0))
 
@@ -72,7 +72,9 @@ def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
 def test_judge_best_uses_the_member_that_serves():
     performance = np.array([[[0.0, -9.0], [-9.0, 0.0]], [[-5.0, -5.0], [-5.0, -5.0]]])
     policies = LinearGain(np.arange(4.0).reshape(2, 2, 1, 1))
-    table = ts.table_from_matrix(performance, targets=ts.Points(["x"], [0.0, 1.0]))
+    table = ts.performance.table_from_matrix(
+        performance, targets=ts.Points(["x"], [0.0, 1.0])
+    )
     question = ts.Question("regret", "best", epsilon=0.5)
     library = ts.library(ts.Study.of(table, policies=policies), [0], question)
     assert library.act([[0.0], [1.0]], np.ones((2, 1))).ravel().tolist() == [-0.0, -1.0]
@@ -217,7 +219,7 @@ def test_refused_contexts_do_not_act():
 def test_matrices_have_names_instead_of_policies(tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text("policy,flat,hill,ice\nwalk,9,1,0\nrun,5,8,2\nskate,0,1,9\n")
-    table = ts.read_matrix(file)
+    table = ts.performance.read_matrix(file)
     question = ts.Question("regret", epsilon=1.0)
     library = ts.library(table, ts.minimum_cover(question.sets(table)), question)
     names = [
@@ -308,13 +310,19 @@ def test_a_refused_context_ends_the_hold():
 
 
 def test_made_by_hand():
-    library = ts.hand_library(gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]))
+    library = ts.PolicyLibrary.from_policies(
+        gains(3), ts.Points(["k"], [1.0, 2.0, 4.0])
+    )
     assert library.select([[1.4], [1.6], [3.1]]).policy.tolist() == [0, 1, 2]
     assert not library.select([2.0]).guaranteed
-    chosen = ts.hand_library(["a", "b"], ts.Grid(k=(1.0, 4.0, 4)), [0, 0, 1, -1])
+    chosen = ts.PolicyLibrary.from_policies(
+        ["a", "b"], ts.Grid(k=(1.0, 4.0, 4)), [0, 0, 1, -1]
+    )
     assert chosen.select([[1.0], [3.0], [4.0]]).policy.tolist() == [0, 1, -1]
     with pytest.raises(InvalidInputError, match="3 points and the assignment"):
-        ts.hand_library(gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]), [0, 1])
+        ts.PolicyLibrary.from_policies(
+            gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]), [0, 1]
+        )
 
 
 def test_mistakes_are_named():

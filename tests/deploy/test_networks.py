@@ -122,7 +122,7 @@ def test_training_takes_the_budget_and_repeats():
 
 def test_a_trial_with_networks_reports_their_spread():
     system = SMALL
-    library = ts.hand_library(networks(4), SPACE)
+    library = ts.PolicyLibrary.from_policies(networks(4), SPACE)
     assert training_steps(library) is None
     with pytest.raises(InvalidInputError, match="--network-steps"):
         conditioned_networks(library, system, 1)
@@ -165,7 +165,7 @@ def test_mistakes_are_named():
         sighted().returns(Pendulum(), rows()[0])
     with pytest.raises(InvalidInputError, match="SimulatedSystem"):
         conditioned_networks(
-            ts.hand_library(networks(2), ts.Points(["k"], [1.0, 2.0])),
+            ts.PolicyLibrary.from_policies(networks(2), ts.Points(["k"], [1.0, 2.0])),
             ts.systems.MassSpringDamper(), 1, total_steps=10,
         )  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_the_command_trains_as_long_as_the_library_was(tmp_path):
     from tests.helpers import refused, taskspace
 
     (tmp_path / "small.toml").write_text(EXPERIMENT)
-    library = ts.hand_library(networks(4), SPACE)
+    library = ts.PolicyLibrary.from_policies(networks(4), SPACE)
     library = replace(library, provenance={"environment_steps": 100})
     library.save(tmp_path / "lib")
     words = ["evaluate", "lib", "small.toml", "--contexts", "5", "--networks", "2"]
@@ -218,7 +218,7 @@ def test_the_command_trains_as_long_as_the_library_was(tmp_path):
     assert "one policy loses" in text
     none = taskspace(*words[:-1], "0", "--format", "json", cwd=tmp_path)
     assert name not in none.stdout
-    ts.hand_library(networks(4), SPACE).save(tmp_path / "unknown")
+    ts.PolicyLibrary.from_policies(networks(4), SPACE).save(tmp_path / "unknown")
     words[1] = "unknown"
     assert "Give --network-steps" in " ".join(
         taskspace(*words, cwd=tmp_path).stdout.split()

@@ -101,7 +101,9 @@ def test_the_worst_is_looked_for_at_the_corners():
             lost = 1000.0 * (contexts == 1.0).all(1)
             return np.broadcast_to(-1.0 - lost, (*_shape(policies), len(contexts)))
 
-    library = ts.hand_library(gains(3), ts.Points(["x", "y"], np.eye(3, 2) * 0.9 + 0.1))
+    library = ts.PolicyLibrary.from_policies(
+        gains(3), ts.Points(["x", "y"], np.eye(3, 2) * 0.9 + 0.1)
+    )
     trial = try_library(library, Peak(), n_contexts=20)
     # (0.1, 0.1), (1, 0.1), (0.1, 1) are nodes; (1, 1) is only a corner.
     assert [c.worst_loss for c in trial.contenders] == [0.0] * 3
@@ -120,7 +122,7 @@ def test_the_worst_is_looked_for_at_the_corners():
 def test_logarithmic_axes_are_drawn_in_logarithms(tmp_path):
     """Half of the draws below the geometric middle, in memory and from a file."""
     space = ts.Grid(x=(1e-3, 1e3, 7, "log"), y=(1.0, 2.0, 3))
-    library = ts.hand_library(gains(21), space)
+    library = ts.PolicyLibrary.from_policies(gains(21), space)
     assert library.log_axes == (True, False)
     library.save(tmp_path / "lib")
     for made in (library, ts.PolicyLibrary.load(tmp_path / "lib")):
@@ -129,7 +131,9 @@ def test_logarithmic_axes_are_drawn_in_logarithms(tmp_path):
         drawn = system.seen[0][-1000:]
         assert abs((drawn[:, 0] < 1.0).mean() - 0.5) < 0.06
         assert abs((drawn[:, 1] < 1.5).mean() - 0.5) < 0.06
-    even = ts.hand_library(gains(21), ts.Grid(x=(1e-3, 1e3, 7), y=(1.0, 2.0, 3)))
+    even = ts.PolicyLibrary.from_policies(
+        gains(21), ts.Grid(x=(1e-3, 1e3, 7), y=(1.0, 2.0, 3))
+    )
     system = _Flat()
     try_library(even, system, n_contexts=1000)
     assert (system.seen[0][-1000:, 0] < 1.0).mean() < 0.02
@@ -261,7 +265,7 @@ def test_discrete_time_and_one_axis():
 def test_networks_on_a_simulated_system():
     system = ts.systems.CartPole(horizon=40, n_episodes=2)
     space = ts.Grid(pole_length=(0.4, 1.0, 2))
-    library = ts.hand_library(networks(2), space)
+    library = ts.PolicyLibrary.from_policies(networks(2), space)
     trial = try_library(library, system, n_contexts=4, drift=0.5)
     found = {c.name: c for c in trial.contenders}
     assert (
@@ -289,7 +293,9 @@ def test_designs():
 def test_mistakes_are_named():
     system = msd()[0]
     with pytest.raises(InvalidInputError, match="names only"):
-        try_library(ts.hand_library(["a"], ts.Points(["k"], [1.0])), system)
+        try_library(
+            ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])), system
+        )
     for option in ({"noise": -1.0}, {"drift": np.nan}, {"n_contexts": 0}):
         with pytest.raises(InvalidInputError, match=r">= 0|>= 1"):
             try_library(grid_library(), system, **option)

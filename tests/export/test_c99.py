@@ -191,7 +191,7 @@ def test_the_self_test_passes_and_can_fail(kind, precision, tmp_path):
 @needs_cc
 def test_names_only_and_strange_words(tmp_path):
     space = ts.Points(["k*/", "ω??/"], [[1.0, 2.0], [2.0, 1.0], [3.0, 5.0]])
-    library = ts.hand_library(["a", "b", "c"], space)
+    library = ts.PolicyLibrary.from_policies(["a", "b", "c"], space)
     export_c99(library, tmp_path / "c", name="names")
     program = compile_c(tmp_path / "c", ["names.c", "names_selftest.c"])
     assert subprocess.run([program], check=False, capture_output=True).returncode == 0
@@ -246,7 +246,7 @@ def test_mistakes_are_named():
         c99_files(
             grid_library(type(gains(1))(np.full((4, 1, 2), 1e300))), precision="float"
         )
-    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
+    table = ts.performance.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
     with pytest.raises(InvalidInputError, match="names only"):
         c99_files(ts.library(table, [0], ts.Question("regret", epsilon=0.5)))
 
@@ -261,7 +261,7 @@ def test_units_survive_in_the_header():
         assert comment(text) == ascii_text
         assert comment(text).isascii()
     space = ts.Points(["J"], [[1.0], [2.0]])
-    library = ts.hand_library(["a", "b"], space)
+    library = ts.PolicyLibrary.from_policies(["a", "b"], space)
     header = c99_files(replace(library, units=("kg m²",)))["library.h"].decode()
     assert " *   context[0]: J [kg m^2], from 1 to 2" in header
 

@@ -85,10 +85,14 @@ def test_a_model_is_not_called_as_a_policy():
     controller = ct.ss([[-1.0]], [[1.0]], [[2.0]], 0)
     space = ts.Points(["x"], [0.0, 1.0])
     for model in (controller, ct.tf([1.0], [1.0, 1.0]), "no function"):
-        library = ts.hand_library(PythonPolicies([model] * 2)[:, 0], space)
+        library = ts.PolicyLibrary.from_policies(
+            PythonPolicies([model] * 2)[:, 0], space
+        )
         with pytest.raises(InvalidInputError, match="must be a function of the obs"):
             library.act({"x": 0.2}, 0.5)
-    library = ts.hand_library(PythonPolicies([np.sin, np.cos])[:, 0], space)
+    library = ts.PolicyLibrary.from_policies(
+        PythonPolicies([np.sin, np.cos])[:, 0], space
+    )
     assert library.act({"x": 0.2}, 0.5) == np.sin(0.5)
 
 
@@ -96,4 +100,4 @@ def test_mistakes_are_named():
     with pytest.raises(InvalidInputError, match="holds mlp"):
         library_schedule(MAKERS["grid"](networks(4)))
     with pytest.raises(InvalidInputError, match="holds names"):
-        library_schedule(ts.hand_library(["a"], ts.Points(["k"], [1.0])))
+        library_schedule(ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])))

@@ -101,7 +101,7 @@ def test_export_writes_models_and_contract(tmp_path):
 
 
 def test_names_only_and_mistakes(monkeypatch):
-    library = ts.hand_library(["a", "b"], ts.Points(["k"], [1.0, 2.0]))
+    library = ts.PolicyLibrary.from_policies(["a", "b"], ts.Points(["k"], [1.0, 2.0]))
     policy, status = session(library_model(library)).run(
         None, {"context": np.array([[1.1], [1.9], [9.0]])}
     )
@@ -109,7 +109,7 @@ def test_names_only_and_mistakes(monkeypatch):
     assert status.tolist() == [1, 1, 3]
     with pytest.raises(InvalidInputError, match="of kind 'python'"):
         policy_model(PythonPolicies([len])[0, 0])
-    table = ts.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
+    table = ts.performance.table_from_matrix([[1.0, 0.0], [0.0, 1.0]])
     with pytest.raises(InvalidInputError, match="names only"):
         library_model(ts.library(table, [0], ts.Question("regret", epsilon=0.5)))
     monkeypatch.setitem(sys.modules, "onnx", None)

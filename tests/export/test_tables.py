@@ -138,7 +138,7 @@ def test_agent_says_what_it_needs():
     with pytest.raises(OutsideError, match="status refused"):
         LibraryAgent(library, [99.0, 1.0]).predict(np.ones(2))
     with pytest.raises(InvalidInputError, match="names only"):
-        LibraryAgent(ts.hand_library(["a"], ts.Points(["k"], [1.0])))
+        LibraryAgent(ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])))
 
 
 def test_stable_baselines_plays_the_agent():
@@ -153,7 +153,7 @@ def test_stable_baselines_plays_the_agent():
     weight[:, 2, 1], weight[:, 3, 1] = 1.0, 1.0
     weight[1] *= -1
     stack = type(good)((weight,), (np.zeros((2, 2), np.float32),))
-    library = ts.hand_library(stack, ts.Points(["length"], [0.5, 1.0]))
+    library = ts.PolicyLibrary.from_policies(stack, ts.Points(["length"], [0.5, 1.0]))
     env = Monitor(gymnasium.make("CartPole-v1"))
     means = [
         evaluate_policy(LibraryAgent(library, {"length": x}), env, n_eval_episodes=5)[0]

@@ -25,7 +25,7 @@ def test_there_is_one_of_every_format():
 def test_old_matrices_open(path):
     if path.suffix == ".parquet":
         pytest.importorskip("pyarrow", reason="needs the extra 'files'")
-    table = ts.read_matrix(path)
+    table = ts.performance.read_matrix(path)
     # The numbers of the table, written out: J = −(source − target)² − 0.5 policy.
     masses, loads = np.array([0.1, 1.0, 7.5]), np.array([0.0, 1 / 3])
     sources = ts.Grid(mass=masses.tolist())

@@ -31,7 +31,7 @@ class Payload:
 def refused(path, says: str) -> None:
     start = time.perf_counter()
     with pytest.raises(InvalidInputError, match=says):
-        ts.read_matrix(path)
+        ts.performance.read_matrix(path)
     assert time.perf_counter() - start < SECONDS
 
 
@@ -83,7 +83,7 @@ def test_a_bomb_in_an_npz(tmp_path, monkeypatch):
 
 def test_small_cells_count_as_the_numbers_they_become(tmp_path, monkeypatch):
     (tmp_path / "m.npy").write_bytes(npy((1000, 1000), bytes(10**6), "|u1"))
-    assert ts.read_matrix(tmp_path / "m.npy").sizes["target"] == 1000
+    assert ts.performance.read_matrix(tmp_path / "m.npy").sizes["target"] == 1000
     monkeypatch.setattr(limits, "memory_limit", lambda: 4 * 10**6)
     refused(tmp_path / "m.npy", "declares 8 MB")
 
@@ -137,7 +137,7 @@ def test_shards_are_counted_by_what_is_in_them(tmp_path):
 def test_deep_nesting(tmp_path):
     deep = "[" * 200_000 + "]" * 200_000
     store = tmp_path / "m.zarr"
-    ts.write_matrix(ts.table_from_matrix([[1.0]]), store)
+    ts.performance.write_matrix(ts.performance.table_from_matrix([[1.0]]), store)
     (store / "performance" / "zarr.json").write_text('{"shape": ' + deep + "}")
     refused(store, "m.zarr")
     dataset = xr.Dataset({"performance": (("source", "target"), [[1.0]])})
@@ -189,11 +189,11 @@ def test_few_rows_cannot_ask_for_many_cells(tmp_path, monkeypatch):
     (tmp_path / "m.csv").write_text("\n".join(["source,target,performance", *rows]))
     refused(tmp_path / "m.csv", "must have a cell for every target")
     with pytest.raises(InvalidInputError, match="half of the memory"):
-        ts.read_matrix(tmp_path / "m.csv", missing="not served")
+        ts.performance.read_matrix(tmp_path / "m.csv", missing="not served")
 
 
 def test_one_cell_of_a_million_letters(tmp_path):
     (tmp_path / "m.csv").write_text(f"source,t\na,{'x' * 10**6}\n")
     with pytest.raises(InvalidInputError) as error:
-        ts.read_matrix(tmp_path / "m.csv")
+        ts.performance.read_matrix(tmp_path / "m.csv")
     assert len(str(error.value)) < 500

@@ -42,7 +42,7 @@ def tables(draw) -> xr.Dataset:
             )
             spaces[side] = ts.Points(["k", "c"], np.array(draw(unique)) + 0.0)
     home = draw(st.sampled_from([None, matrix.max(2)]))
-    table = ts.table_from_matrix(matrix, home=home, **spaces)
+    table = ts.performance.table_from_matrix(matrix, home=home, **spaces)
     if "targets" in spaces:  # otherwise names would say whose home is whose
         return table
     return table.assign_coords(
@@ -402,7 +402,7 @@ def test_provenance_and_standard_errors_are_kept(tmp_path, suffix):
         {"standard_error": errors, "n_episodes": 32},
         {"provenance": "sampled", "n_episodes": 4},
     ):
-        table = ts.table_from_matrix(cells, **options)
+        table = ts.performance.table_from_matrix(cells, **options)
         again = read_matrix(write_matrix(table, tmp_path / f"m{suffix}"))
         for name in ("provenance", "n_episodes"):
             assert again.attrs.get(name) == table.attrs.get(name), name
@@ -418,7 +418,7 @@ def test_a_file_is_exact_only_if_it_says_so(tmp_path):
     sampled = read_matrix(tmp_path / "m.csv")
     assert sampled.attrs["provenance"] == "sampled"
     assert sampled.attrs["n_episodes"] == 10
-    exact = ts.table_from_matrix([[1.0]], provenance="exact")
+    exact = ts.performance.table_from_matrix([[1.0]], provenance="exact")
     write_matrix(exact, tmp_path / "m.npy")
     assert read_matrix(tmp_path / "m.npy").attrs["provenance"] == "given"
     # Datasets of others may have a text of this name.
@@ -465,7 +465,7 @@ def test_users_bring_their_own_standard_errors(tmp_path, column):
     ids=lambda names: names[0],
 )  # fmt: skip
 def test_any_names_come_back(tmp_path, suffix, names):
-    table = ts.table_from_matrix([[1.0, 2.0], [3.0, 4.0]], home=[1.0, 4.0])
+    table = ts.performance.table_from_matrix([[1.0, 2.0], [3.0, 4.0]], home=[1.0, 4.0])
     table = table.assign_coords(source=names, target=names)
     again = read_matrix(write_matrix(table, tmp_path / f"m{suffix}"))
     assert again["source"].values.tolist() == names
@@ -478,7 +478,7 @@ def test_any_names_come_back(tmp_path, suffix, names):
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_no_name_is_a_formula_in_a_spreadsheet(tmp_path, suffix):
     names = ["=cmd|'/C calc'!A0", "+1", "-x", "@sum(A1)", "plain"]
-    table = ts.table_from_matrix(-np.ones((5, 5))).assign_coords(
+    table = ts.performance.table_from_matrix(-np.ones((5, 5))).assign_coords(
         source=names, target=names
     )
     text = write_matrix(table, tmp_path / f"m{suffix}").read_text()
@@ -491,7 +491,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet(tmp_path, suffix):
 
 
 def test_names_that_cannot_be_columns_are_refused(tmp_path):
-    table = ts.table_from_matrix([[1.0], [2.0]])
+    table = ts.performance.table_from_matrix([[1.0], [2.0]])
     for names in (["x", "x"], ["best_known", "x"]):
         with pytest.raises(InvalidInputError, match=r"\.npz"):
             write_matrix(table.assign_coords(source=names), tmp_path / "m.csv")
@@ -529,7 +529,7 @@ def test_tabs_separate_cells_of_a_tsv(tmp_path):
 def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
     space = ts.Grid(k=[0.1, 1.0, 7.0], c=(0.0, 1.0, 2))
     cells = -np.abs(space.points[:, :1] - space.points[:, 0])
-    table = ts.table_from_matrix(cells, sources=space, targets=space)
+    table = ts.performance.table_from_matrix(cells, sources=space, targets=space)
     for suffix in WHOLE:
         path = write_matrix(table, tmp_path / f"m{suffix}")
         assert source_space(read_matrix(path)) == space
@@ -595,5 +595,5 @@ def test_rubbish_is_one_sentence(tmp_path, suffix):
 def test_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(ts.TaskspaceError, match=r"taskspace\[files\]"):
-        write_matrix(ts.table_from_matrix([[1.0]]), tmp_path / "m.parquet")
+        write_matrix(ts.performance.table_from_matrix([[1.0]]), tmp_path / "m.parquet")
     assert list(tmp_path.iterdir()) == []

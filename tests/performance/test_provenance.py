@@ -22,7 +22,7 @@ SPACE = ts.Points(["x"], [0.0, 1.0, 2.0])
 
 
 def made(provenance, errors=None):
-    return ts.table_from_matrix(
+    return ts.performance.table_from_matrix(
         RNG.normal(size=(3, 3)), sources=SPACE, targets=SPACE, provenance=provenance,
         standard_error=errors,
     )  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
         labels = [text.get_text() for text in legend.get_texts()]
         assert f"lower bound, proven{WORDS[word]}" in labels
     file = tmp_path / "m.npz"
-    ts.write_matrix(table, file)
+    ts.performance.write_matrix(table, file)
     app = typer.Typer()
     app.command()(profile_command)
     command = [str(file), "--epsilon", "0", "--epsilon", "9"]

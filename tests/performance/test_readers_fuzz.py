@@ -23,7 +23,7 @@ MUTATIONS = (
 
 def the_table():
     rng = np.random.default_rng(0)
-    table = ts.table_from_matrix(
+    table = ts.performance.table_from_matrix(
         rng.normal(size=(3, 2, 4)).round(3),
         sources=ts.Points(["k", "c"], rng.normal(size=(3, 2))),
         targets=ts.Points(["k", "c"], rng.normal(size=(4, 2))),
@@ -111,8 +111,8 @@ def is_valid(table) -> bool:
 
 
 def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
-    original = ts.write_matrix(the_table(), tmp_path / f"original{suffix}")
-    expected = ts.read_matrix(original)
+    original = ts.performance.write_matrix(the_table(), tmp_path / f"original{suffix}")
+    expected = ts.performance.read_matrix(original)
     path = tmp_path / f"damaged{suffix}"
     counts = {"same": 0, "refused": 0, "other": 0}
     for case in range(n):
@@ -122,7 +122,7 @@ def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
         start = time.perf_counter()
         where = f"{suffix}, seed {seed}, case {case}: {how}"
         try:
-            table = ts.read_matrix(path)
+            table = ts.performance.read_matrix(path)
         except ts.TaskspaceError:
             counts["refused"] += 1
         except BaseException as error:
@@ -159,7 +159,7 @@ def test_damage_is_found_or_harmless_thousands_of_times(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_file_of_ours_that_lost_its_checksum_is_damaged(tmp_path, suffix):
     """The name of the checksum can be what is hit, and a name of a source beside it."""
-    path = ts.write_matrix(the_table(), tmp_path / f"m{suffix}")
+    path = ts.performance.write_matrix(the_table(), tmp_path / f"m{suffix}")
     with xr.open_dataset(path, engine="scipy" if suffix == ".nc" else "zarr") as data:
         other = data.load()
     del other.attrs["crc32c"]
@@ -167,10 +167,10 @@ def test_a_file_of_ours_that_lost_its_checksum_is_damaged(tmp_path, suffix):
     write = other.to_netcdf if suffix == ".nc" else other.to_zarr
     write(tmp_path / f"other{suffix}")
     with pytest.raises(ts.TaskspaceError, match="this one has none"):
-        ts.read_matrix(tmp_path / f"other{suffix}")
+        ts.performance.read_matrix(tmp_path / f"other{suffix}")
     del other.attrs["format"]
     write(tmp_path / f"own{suffix}")
-    names = ts.read_matrix(tmp_path / f"own{suffix}")["source"].values
+    names = ts.performance.read_matrix(tmp_path / f"own{suffix}")["source"].values
     assert names.tolist() == ["one", "tw3", "three"]
 
 

@@ -115,7 +115,7 @@ def test_a_study_says_what_it_is(study):
 
 
 def test_what_a_notebook_shows_is_text():
-    table = ts.table_from_matrix(SCORES).assign_attrs(
+    table = ts.performance.table_from_matrix(SCORES).assign_attrs(
         system="<script>", notes=["a < b & c"]
     )
     html = ts.Study.of(table, origin="<img>")._repr_html_()
@@ -163,7 +163,7 @@ def test_runs_and_archives_open_as_the_same_study(name):
 def test_a_matrix_opens_as_a_study(suffix):
     path = ASSETS / "matrices-1" / f"table.{suffix}"
     opened = ts.open(path)
-    table = ts.read_matrix(path)
+    table = ts.performance.read_matrix(path)
     xr.testing.assert_identical(opened.table, table)
     assert opened.system is opened.policies is opened.experiment is opened.results
     assert opened.system is None
@@ -307,9 +307,9 @@ def test_a_cover_keeps_its_question(study, tmp_path):
     question = ts.Question("ratio", "best", epsilon=0.1)
     found = study.cover(question)
     assert found.question == question
-    for make in (ts.greedy_cover, ts.local_cover, ts.uniform_cover):
+    for make in (ts.greedy_cover, ts.cover.local_cover, ts.cover.uniform_cover):
         assert make(study, question).question == question
-    assert ts.random_cover(study, question, seed=0).question == question
+    assert ts.cover.random_cover(study, question, seed=0).question == question
     assert ts.minimum_cover(question.sets(study)).question == question
     found.save(tmp_path / "cover.json")
     back = ts.Cover.load(tmp_path / "cover.json")
@@ -374,11 +374,16 @@ def test_what_does_not_fit_together_is_refused(study):
     ):
         with pytest.raises(InvalidInputError, match=r"all 12 sources.*there are 5"):
             use()
-    for make in (ts.minimum_cover, ts.greedy_cover, ts.local_cover, ts.uniform_cover):
+    for make in (
+        ts.minimum_cover,
+        ts.greedy_cover,
+        ts.cover.local_cover,
+        ts.cover.uniform_cover,
+    ):
         with pytest.raises(InvalidInputError, match="needs a question"):
             make(study)
     with pytest.raises(InvalidInputError, match="needs a question"):
-        ts.random_cover(study, seed=0)
+        ts.cover.random_cover(study, seed=0)
     with pytest.raises(InvalidInputError, match="needs a question"):
         ts.complexity_profile(study)
     with pytest.raises(InvalidInputError, match="a question in them already"):

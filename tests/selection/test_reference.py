@@ -194,8 +194,8 @@ def test_a_file_keeps_what_has_no_reference(tmp_path, suffix):
     table = table.assign(best_known=("target", reference)).assign_attrs(
         best_known_kind="best of the table where a policy was trained"
     )
-    ts.write_matrix(table, tmp_path / f"m{suffix}")
-    back = ts.read_matrix(tmp_path / f"m{suffix}")
+    ts.performance.write_matrix(table, tmp_path / f"m{suffix}")
+    back = ts.performance.read_matrix(tmp_path / f"m{suffix}")
     np.testing.assert_array_equal(back["best_known"].values, reference)
 
 

@@ -146,7 +146,7 @@ def named_matrix():
     x, y = rng.uniform(0, 1, 12), rng.uniform(0, 1, 15)
     scores = 100 - 100 * np.abs(x[:, None] - y) + rng.normal(0, 2, (12, 15))
     scores[2, 3:6] = -np.inf
-    table = ts.table_from_matrix(scores)
+    table = ts.performance.table_from_matrix(scores)
     return table.assign_coords(
         source=[f"<b>p{i}</b>" for i in range(12)],
         target=[f"t{i}<script>window.hacked = 1</script>" for i in range(15)],

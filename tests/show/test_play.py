@@ -100,7 +100,7 @@ def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
         tuple(b[:, None] for b in policies.biases),
     )
     scores = system.performance(stack, system.contexts(space))[:, 0]
-    table = ts.table_from_matrix(scores, sources=space, targets=space)
+    table = ts.performance.table_from_matrix(scores, sources=space, targets=space)
     # Only the poor policy may be chosen, against what the good one reaches.
     poor = table.isel(source=[0]).assign(best_known=table["best_known"])
     page = collect(poor, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
@@ -160,7 +160,7 @@ def test_reductions_of_episodes_play_the_first_policy_and_say_so():
         tuple(w.reshape(2, 2, *w.shape[1:]) for w in policies.weights),
         tuple(b.reshape(2, 2, *b.shape[1:]) for b in policies.biases),
     )
-    table = ts.table_from_matrix(np.eye(2)).drop_vars("performance")
+    table = ts.performance.table_from_matrix(np.eye(2)).drop_vars("performance")
     all_there = np.zeros(2, bool)
     stage = Stage(CartPole(n_episodes=2), stack, space, space, all_there)
     record = stage.record(table, "worst", np.array([1]), np.array([0]))

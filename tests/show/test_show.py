@@ -151,13 +151,15 @@ def test_a_map_in_one_line_stays_inside_its_range(space):
 
 def test_a_map_of_another_table_is_refused(finished):
     _, results = finished
-    table = ts.table_from_matrix(np.eye(3))
+    table = ts.performance.table_from_matrix(np.eye(3))
     with pytest.raises(ts.TaskspaceError, match="must be one of this table"):
         ts.show.map(table, results.covers[0].cover)
 
 
 def test_names_do_not_start_mathematics():
-    table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(4), range(5))) * 1.0)
+    table = ts.performance.table_from_matrix(
+        -np.abs(np.subtract.outer(range(4), range(5))) * 1.0
+    )
     table = table.assign_coords(
         source=["$x_", "a^{", "<b>", r"\frac"], target=list("$_^{}")
     )
@@ -167,7 +169,9 @@ def test_names_do_not_start_mathematics():
 
 
 def test_the_profile_copes_with_a_tolerance_of_zero(finished):
-    table = ts.table_from_matrix(-np.abs(np.subtract.outer(range(9), range(9))) * 1.0)
+    table = ts.performance.table_from_matrix(
+        -np.abs(np.subtract.outer(range(9), range(9))) * 1.0
+    )
     figure = ts.show.profile(table, ts.Question(epsilon=0.0), time_limit=1.0)
     axes = figure.axes[0]
     assert axes.get_xscale() == "symlog"
@@ -190,7 +194,7 @@ def test_both_renderers_have_the_same_colours():
 def test_axis_names_do_not_start_mathematics():
     space = ts.Grid(**{"$x_": (0.0, 1.0, 4), "a^{$": (0.0, 1.0, 3), "b": (0.0, 1.0, 2)})
     scores = -np.abs(np.subtract.outer(np.arange(24.0), np.arange(24.0)))
-    table = ts.table_from_matrix(scores, sources=space, targets=space)
+    table = ts.performance.table_from_matrix(scores, sources=space, targets=space)
     question = ts.Question("signed", epsilon=3.0)
     cover = ts.greedy_cover(question.sets(table))
     ts.show.map(table, cover).canvas.draw()
@@ -200,7 +204,7 @@ def test_axis_names_do_not_start_mathematics():
 def test_a_tolerance_set_lies_in_the_plane_of_its_source():
     space = ts.Grid(x=(0.0, 3.0, 4), y=(0.0, 2.0, 3), z=(0.0, 1.0, 2))
     gaps = np.abs(space.points[:, None] - space.points).sum(-1)
-    table = ts.table_from_matrix(-gaps, sources=space, targets=space)
+    table = ts.performance.table_from_matrix(-gaps, sources=space, targets=space)
     study = ts.Study.of(table)
     question = ts.Question("regret", epsilon=1.0)
     for source in (0, 13):
@@ -277,7 +281,9 @@ def test_plot_command(tmp_path, kind):
     from taskspace.cli import app
 
     scores = -np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
-    ts.write_matrix(ts.table_from_matrix(scores), tmp_path / "scores.csv")
+    ts.performance.write_matrix(
+        ts.performance.table_from_matrix(scores), tmp_path / "scores.csv"
+    )
     out = tmp_path / "figure.svg"
     options = ["--epsilon", "1", "--out", str(out), "--time-limit", "1"]
     ran = CliRunner().invoke(

@@ -3,7 +3,6 @@
 It knows no system by name: what a system allows comes from its enclosure.
 """
 
-import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +28,6 @@ from taskspace.certificates.sampled.episodes import FreshCheck
 from taskspace.certificates.sampled.share import ShareCheck
 from taskspace.certificates.setting import (
     Setting,
-    compile_bounds,
     make_setting,
     refute_given,
 )
@@ -134,14 +132,11 @@ def certify(
     def tell(step: int, what: str) -> None:
         progress("certify", step, N_STEPS, what)
 
-    tell(0, "compile")
-    _compile_cover()
     study, question = as_study(study), as_question(question)
     question.check_exact("A certificate")
     if study.experiment is not None and study.all_policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
     setting = make_setting(study, question, bounds, seed)
-    compile_bounds(setting)
     clock = Clock(time_limit)
     setting = replace(setting, clock=clock)
     found: list[Certificate] = []
@@ -207,14 +202,6 @@ def certify(
         share,
         clock.seconds,
     )
-
-
-@functools.cache
-def _compile_cover() -> None:
-    """Have the kernels of the cover engine compiled, on five sources in a ring."""
-    ring = np.eye(5, dtype=bool) | np.roll(np.eye(5, dtype=bool), 1, axis=0)
-    minimum_cover(PackedSets.from_bool(ring), time_limit=1)
-    engine_bounds(PackedSets.from_bool(ring), kinds=QUICK_BOUNDS)
 
 
 def _sets_at(setting: Setting) -> list[TargetSets]:

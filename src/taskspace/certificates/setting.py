@@ -7,12 +7,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.certificates.boxes.enclosures import (
-    Boxes,
     Enclosure,
     find_enclosure,
 )
 from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
-from taskspace.certificates.boxes.enclosures.search import serves_cells
 from taskspace.certificates.lipschitz.constants import RateCheck, refute_rates
 from taskspace.certificates.options import LossBounds
 from taskspace.cover.base import Clock
@@ -23,7 +21,7 @@ from taskspace.questions import Question
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import Provenance, System
 
-__all__ = ["Setting", "compile_bounds", "make_setting", "refute_given", "target_rates"]
+__all__ = ["Setting", "make_setting", "refute_given", "target_rates"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,18 +163,3 @@ def refute_given(setting: Setting) -> RateCheck:
         target_rates(setting),
         clock=Clock(0.2 * setting.clock.left),
     )
-
-
-def compile_bounds(setting: Setting) -> None:
-    """Have the kernels of an enclosure compiled, on one source and one context.
-
-    Args:
-        setting: whose enclosure, if it has one.
-    """
-    enclosure, system, sources = setting.enclosure, setting.system, setting.sources
-    if enclosure is None or system is None or sources is None:
-        return
-    first = system.contexts(sources)[:1]
-    enclosure.bounds(Boxes.points(first), [0])
-    edges = [np.array([x]) for x in first[0]]
-    list(serves_cells(enclosure.subset([0]), edges, setting.question.epsilon))

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
+from taskspace._util.compiling import compilations_told
 from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
@@ -171,7 +173,7 @@ def search_progress(
 
 @contextmanager
 def stage_progress() -> Iterator[Progress]:
-    """A progress bar a stage, with ETA, on stderr; a line now and then in a log file.
+    """Show a progress bar per stage, with ETA, on stderr; in a log now and then a line.
 
     Yields:
         A function of a stage's name, how many pieces are done, of how many, and a
@@ -213,4 +215,22 @@ def stage_progress() -> Iterator[Progress]:
                 soft_wrap=True,
             )
 
-        yield report
+        with _compilations_shown(report):
+            yield report
+
+
+@contextmanager
+def _compilations_shown(report: Progress) -> Iterator[None]:
+    """A bar of its own for kernels that are compiled, once after an installation."""
+    if "numba" not in sys.modules:
+        yield  # nothing here needs kernels
+        return
+    n_done = n_begun = 0
+
+    def tell(name: str, is_done: bool) -> None:
+        nonlocal n_done, n_begun
+        n_done, n_begun = n_done + is_done, n_begun + (not is_done)
+        report("compile", n_done, n_begun, f"{name}, once after an installation")
+
+    with compilations_told(tell):
+        yield

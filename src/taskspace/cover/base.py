@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.compiling import compiled_seconds
 from taskspace._util.files import plain
 from taskspace._util.typed import check_fields
 from taskspace.cover.costs import Costs, Exact, total_cost
@@ -235,6 +236,8 @@ class Cover:
 class Clock:
     """Time since it was made, and what is left of a limit.
 
+    While kernels are compiled or loaded, once per process, the limit stands still.
+
     Args:
         limit: seconds; None means no limit.
         began: when it began to run, by `time.perf_counter`; now if left out.
@@ -247,6 +250,7 @@ class Clock:
             )
         self._start = time.perf_counter() if began is None else began
         self._limit = float("inf") if limit is None else float(limit)
+        self._compiled_before = compiled_seconds()
         self._is_stopped = False
 
     @property
@@ -257,7 +261,9 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds left of the limit, at least 0."""
-        return 0.0 if self._is_stopped else max(0.0, self._limit - self.seconds)
+        compiled = compiled_seconds() - self._compiled_before
+        spent = self.seconds - compiled
+        return 0.0 if self._is_stopped else max(0.0, self._limit - spent)
 
     def stop(self) -> None:
         """Leave no more time, for whoever looks at this clock."""

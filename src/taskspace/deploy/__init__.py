@@ -7,7 +7,6 @@ from taskspace.deploy.base import PolicyLibrary as PolicyLibrary
 from taskspace.deploy.files import contract as contract
 from taskspace.deploy.files import load_library as load_library
 from taskspace.deploy.files import save_library as save_library
-from taskspace.deploy.make import hand_library as hand_library
 from taskspace.deploy.make import library as library
 from taskspace.deploy.records import Entry as Entry
 from taskspace.deploy.records import Guarantee as Guarantee

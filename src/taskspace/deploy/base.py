@@ -5,7 +5,7 @@ guaranteed where. `select` answers for any context, one or a million; `act` runs
 policy; `tracker` follows a context that drifts without switching to and fro.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -21,10 +21,18 @@ from taskspace.deploy.records import (
     Selection,
     Status,
 )
-from taskspace.deploy.regions.choose import GridRegions, NamedRegions, Regions
+from taskspace.deploy.regions.choose import (
+    GridRegions,
+    NamedRegions,
+    Regions,
+    log_axes_of,
+    regions_of,
+)
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.study import stack_size
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
+from taskspace.spaces import Space
 
 __all__ = ["PolicyLibrary"]
 
@@ -108,6 +116,73 @@ class PolicyLibrary:
                         f"A policy must hold finite numbers, but {name} does not."
                     )
 
+    @classmethod
+    def from_policies(
+        cls,
+        policies: Policy | Sequence[str],
+        space: Space,
+        assignment: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        outside: Outside = "refuse",
+    ) -> "PolicyLibrary":
+        """Return a library made by hand: policies at design points, no guarantee.
+
+        Args:
+            policies: a stack with one leading dim, or the names of policies that are
+                elsewhere.
+            space: the design points.
+            assignment: number of the policy used at each point, −1 for none; the
+                point's own number if left out.
+            names: what to call the policies.
+            outside: `"refuse"` or `"clamp"` contexts outside the range of the points.
+
+        Example:
+            >>> from taskspace import PolicyLibrary, Points
+            >>> points = Points(["k"], [1.0, 3.0])
+            >>> made = PolicyLibrary.from_policies(["soft", "stiff"], points)
+            >>> made.select({"k": 2.5}).policy
+            1
+        """
+        stack = policies if isinstance(policies, Policy) else None
+        given = names if stack is not None else list(policies)  # type: ignore[arg-type]
+        size = len(given or []) if stack is None else stack_size(stack)
+        used = np.arange(space.size) if assignment is None else np.asarray(assignment)
+        if used.shape != (space.size,):
+            raise InvalidInputError(
+                f"There must be one policy per point, but there are {space.size} "
+                f"points and the assignment has shape {used.shape}."
+            )
+        if given is not None and len(given) != size:
+            raise InvalidInputError(
+                f"There must be one name per policy, but there are {size} policies and "
+                f"{len(given)} names."
+            )
+        contexts = [
+            dict(zip(space.names, x, strict=True)) for x in space.points.tolist()
+        ]
+        entries = tuple(
+            Entry(str(title), context=contexts[i] if assignment is None else {})
+            for i, title in enumerate(given or [f"policy {i}" for i in range(size)])
+        )
+        unknown = np.full(space.size, np.nan)
+        regions = regions_of(
+            space.points,
+            used,
+            np.zeros(space.size, bool),
+            unknown,
+            log_axes=log_axes_of(space),
+        )
+        return cls(
+            entries,
+            regions,
+            Guarantee(None, "none", "vacuous", "Made by hand; nothing is guaranteed."),
+            tuple(space.names),
+            policies=stack,
+            outside=outside,
+            provenance={"made": "by hand"},
+        )
+
     @property
     def size(self) -> int:
         """Number of policies."""
@@ -138,8 +213,9 @@ class PolicyLibrary:
                 a target; or many: an array `(context, axis)` or a list of names.
 
         Example:
-            >>> from taskspace import Points, hand_library
-            >>> library = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
+            >>> from taskspace import Points, PolicyLibrary
+            >>> points = Points(["k"], [1.0, 3.0])
+            >>> library = PolicyLibrary.from_policies(["soft", "stiff"], points)
             >>> library.select({"k": 2.9}).policy
             1
             >>> library.select({"k": 9.0}).status

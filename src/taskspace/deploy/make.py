@@ -1,4 +1,4 @@
-"""Libraries from covers: of a table's targets, of a whole box, or made by hand."""
+"""Libraries from covers: of a table's targets, or of a whole box."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from taskspace._util.files import plain
@@ -20,18 +20,18 @@ from taskspace.deploy.regions.choose import (
     BoxRegions,
     NamedRegions,
     Regions,
+    log_axes_of,
     regions_of,
 )
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
-from taskspace.performance.study import Study, as_study, stack_size
+from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows, provenance_of
-from taskspace.policies import Policy
 from taskspace.questions import Question, as_question
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["hand_library", "library"]
+__all__ = ["library"]
 
 ORIGIN_KEYS = (
     "system",
@@ -104,69 +104,6 @@ def _check_cover(study: Study, cover: Any) -> None:
         )
 
 
-def hand_library(
-    policies: Policy | Sequence[str],
-    space: Space,
-    assignment: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    outside: Outside = "refuse",
-) -> PolicyLibrary:
-    """A library made by hand: policies at design points, and no guarantee.
-
-    Args:
-        policies: a stack with one leading dim, or the names of policies that are
-            elsewhere.
-        space: the design points.
-        assignment: number of the policy used at each point, −1 for none; the point's
-            own number if left out.
-        names: what to call the policies.
-        outside: `"refuse"` or `"clamp"` contexts outside the range of the points.
-
-    Example:
-        >>> from taskspace import Points
-        >>> made = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
-        >>> made.select({"k": 2.5}).policy
-        1
-    """
-    stack = policies if isinstance(policies, Policy) else None
-    called = names if stack is not None else list(policies)  # type: ignore[arg-type]
-    size = len(called or []) if stack is None else stack_size(stack)
-    used = np.arange(space.size) if assignment is None else np.asarray(assignment)
-    if used.shape != (space.size,):
-        raise InvalidInputError(
-            f"There must be one policy a point, but there are {space.size} points and "
-            f"the assignment has shape {used.shape}."
-        )
-    if called is not None and len(called) != size:
-        raise InvalidInputError(
-            f"There must be one name a policy, but there are {size} policies and "
-            f"{len(called)} names."
-        )
-    titles = called or [f"policy {i}" for i in range(size)]
-    own = assignment is None
-    entries = tuple(
-        Entry(str(title), context=_context(space, i) if own else {})
-        for i, title in enumerate(titles)
-    )
-    regions = regions_of(
-        space.points,
-        used,
-        np.zeros(space.size, bool),
-        np.full(space.size, np.nan),
-        log_axes=_log_axes(space),
-    )
-    return PolicyLibrary(
-        entries,
-        regions,
-        Guarantee(None, "none", "vacuous", "Made by hand; nothing is guaranteed."),
-        tuple(space.names),
-        policies=stack,
-        outside=outside,
-        provenance={"made": "by hand"},
-    )
-
-
 # --- of the targets of a table ----------------------------------------------------
 
 
@@ -195,7 +132,9 @@ def _of_targets(
             )
         nodes: Regions = NamedRegions(blank, blank, blank, _names(table, "target"))
     else:
-        nodes = regions_of(space.points, blank, blank, blank, log_axes=_log_axes(space))
+        nodes = regions_of(
+            space.points, blank, blank, blank, log_axes=log_axes_of(space)
+        )
     policy, served = assign(loss, performance, question.epsilon, nodes, rule)
     margin = question.epsilon - loss[policy, np.arange(len(policy))]
     used = np.unique(policy[policy >= 0])
@@ -478,13 +417,3 @@ def _names(table: xr.Dataset, dim: str) -> NDArray[np.str_]:
         found = table.coords[f"{dim}_kind"].values
         kinds = ["" if kind == "trained" else f"{kind} " for kind in found]
     return np.array([f"{kind}{dim} {i}" for i, kind in enumerate(kinds)])
-
-
-def _log_axes(space: Space) -> list[bool] | None:
-    if not isinstance(space, Grid):
-        return None
-    return [axis.scale == "log" for axis in space.axes]
-
-
-def _context(space: Space, index: int) -> dict[str, float]:
-    return dict(zip(space.names, space.points[index].tolist(), strict=True))

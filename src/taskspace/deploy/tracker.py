@@ -27,8 +27,9 @@ class Tracker:
         hysteresis: share of the width of each axis, at least 0.
 
     Example:
-        >>> from taskspace import Points, hand_library
-        >>> library = hand_library(["soft", "stiff"], Points(["k"], [1.0, 3.0]))
+        >>> from taskspace import Points, PolicyLibrary
+        >>> points = Points(["k"], [1.0, 3.0])
+        >>> library = PolicyLibrary.from_policies(["soft", "stiff"], points)
         >>> track = library.tracker(hysteresis=0.1)
         >>> [track.select([k]).policy for k in (1.95, 2.05, 1.95, 2.05, 2.3, 2.15)]
         [0, 0, 0, 0, 1, 1]

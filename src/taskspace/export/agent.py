@@ -30,10 +30,11 @@ class LibraryAgent:
 
     Example:
         >>> import numpy as np
-        >>> from taskspace import Points, hand_library
+        >>> from taskspace import Points, PolicyLibrary
         >>> from taskspace.policies import LinearGain
         >>> gains = LinearGain(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
-        >>> library = hand_library(gains, Points(["k"], [1.0, 3.0]))
+        >>> points = Points(["k"], [1.0, 3.0])
+        >>> library = PolicyLibrary.from_policies(gains, points)
         >>> agent = LibraryAgent(library, context={"k": 2.5})
         >>> action, _ = agent.predict(np.array([1.0, 1.0]))
         >>> action.tolist()

@@ -256,7 +256,8 @@ def library_schedule(library: PolicyLibrary) -> GainSchedule:
     Example:
         >>> import taskspace as ts
         >>> gains = LinearGain(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
-        >>> library = ts.hand_library(gains, ts.Points(["k"], [1.0, 3.0]))
+        >>> points = ts.Points(["k"], [1.0, 3.0])
+        >>> library = ts.PolicyLibrary.from_policies(gains, points)
         >>> library_schedule(library).gain({"k": 2.9}).tolist()
         [[3.0, 4.0]]
     """

@@ -179,7 +179,7 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
 
     scores = 100 - np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)) * 10)
     file = tmp_path / "scores.csv"
-    ts.write_matrix(ts.table_from_matrix(scores), file)
+    ts.performance.write_matrix(ts.performance.table_from_matrix(scores), file)
     page = tmp_path / "page.html"
     ran = CliRunner().invoke(
         app, ["explore", str(file), "--epsilon", "20", "--out", str(page)]
@@ -201,7 +201,7 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
         assert ran.exit_code == 0, ran.output
         if hand is None:  # the prices that prove the bound travel with it
             sets = ts.Question("regret", "worst", epsilon=20.0).sets(
-                ts.read_matrix(file)
+                ts.performance.read_matrix(file)
             )
             assert any("its prices" in s for s in ts.verify_cover(cover, sets).proven)
         # And a claim that was tampered with is refused.
@@ -221,7 +221,7 @@ def test_the_command_of_a_view_gives_its_numbers(browser, tmp_path):
     rng = np.random.default_rng(8)
     costs = rng.integers(1, 40, (12, 17)).astype(float)
     file = tmp_path / "my costs.csv"
-    ts.write_matrix(ts.table_from_matrix(costs), file)
+    ts.performance.write_matrix(ts.performance.table_from_matrix(costs), file)
     page = tmp_path / "page.html"
     made = ["explore", str(file), "--lower-is-better", "--out", str(page)]
     assert CliRunner().invoke(app, made).exit_code == 0
@@ -413,9 +413,9 @@ def odd_tables():
     strip = ts.Grid(k=(0.1, 8.0, 9, "log"))
     dots = ts.Points(["k", "c"], [[0.5, 1.0], [3.0, 0.2], [7.0, 7.0]])
     return {
-        "one": ts.table_from_matrix([[3.0]]),
-        "all fail": ts.table_from_matrix(np.full((3, 4), -np.inf)),
-        "all alike": ts.table_from_matrix(np.full((5, 4), 7.0)),
+        "one": ts.performance.table_from_matrix([[3.0]]),
+        "all fail": ts.performance.table_from_matrix(np.full((3, 4), -np.inf)),
+        "all alike": ts.performance.table_from_matrix(np.full((5, 4), 7.0)),
         "one value on an axis": ts.evaluate(system, trainer, flat, seed=0).table,
         "one axis": ts.evaluate(system, trainer, strip, seed=0).table,
         "points": ts.evaluate(system, trainer, dots, seed=0).table,

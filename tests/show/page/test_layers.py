@@ -91,7 +91,7 @@ def brute_force(served):
 def test_bounds_and_sizes_hold_at_every_step(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 12, (7, 9)).astype(float)
-    table = ts.table_from_matrix(scores)
+    table = ts.performance.table_from_matrix(scores)
     question = ts.Question("regret", epsilon=0.0)
     losses = ts.loss(table, question).values
     layer = make_layer(losses, question, stored=[0.0, 2.0, 5.0], time_limit=0.2)
@@ -128,7 +128,7 @@ def test_a_page_and_a_profile_say_the_same(seed):
 
 
 def test_covers_known_already_are_used():
-    table = ts.table_from_matrix(np.eye(4) * 10)
+    table = ts.performance.table_from_matrix(np.eye(4) * 10)
     sets = ts.Question("regret", "worst", epsilon=1.0).sets(table)
     cover = ts.minimum_cover(sets, time_limit=1)
     question = ts.Question("regret", epsilon=0.0)

@@ -26,7 +26,7 @@ EVIL = (
 def hostile_table(evil):
     rng = np.random.default_rng(0)
     space = ts.Grid(**{"k": (0.1, 8.0, 4), "c": (0.1, 8.0, 3)})
-    table = ts.table_from_matrix(
+    table = ts.performance.table_from_matrix(
         rng.normal(0, 1, (12, 12)), sources=space, targets=space
     )
     renamed = {f"{side}_k": f"{side}_{evil}" for side in ("source", "target")}
@@ -87,7 +87,7 @@ def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
 
 def test_infinite_scores_are_failures_or_refused(browser, tmp_path):
     scores = np.array([[5.0, -np.inf, 1.0], [-np.inf, 4.0, -np.inf]])
-    table = ts.table_from_matrix(scores)
+    table = ts.performance.table_from_matrix(scores)
     browser.show(build_page(table, time_limit=0.2, n_steps=5), tmp_path, "#p=1")
     assert "4 of 4" not in browser.text(".sentence")
     found = browser.ask(
@@ -101,7 +101,7 @@ def test_infinite_scores_are_failures_or_refused(browser, tmp_path):
     assert browser.errors() == []
     for bad in (np.nan, np.inf):
         with pytest.raises(TaskspaceError):
-            ts.table_from_matrix([[bad, 1.0], [2.0, 3.0]])
+            ts.performance.table_from_matrix([[bad, 1.0], [2.0, 3.0]])
 
 
 def exact_tables():
@@ -128,7 +128,7 @@ def exact_tables():
 @pytest.mark.parametrize("name", list(exact_tables()))
 def test_tolerances_on_the_very_losses(browser, tmp_path, name):
     """At ε equal to a loss, and at its neighbours, the page counts as the library."""
-    table = ts.table_from_matrix(exact_tables()[name])
+    table = ts.performance.table_from_matrix(exact_tables()[name])
     losses = ts.loss(table, ts.Question("regret", "worst", epsilon=0.0)).values
     values = np.unique(losses[np.isfinite(losses)])
     chosen = values[:: max(1, len(values) // 6)]
@@ -176,7 +176,7 @@ def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table)
         data = Path(__file__).parents[3] / "examples" / "data" / "cartpole.npz"
         table = open_study(data).table
     else:
-        table = ts.table_from_matrix(exact_tables()[name])
+        table = ts.performance.table_from_matrix(exact_tables()[name])
     browser.show(build_page(table, time_limit=1.0), tmp_path)
     layers = browser.run("return taskspace.page.header.layers.map(l => l.key)")
     losses = {

@@ -298,14 +298,16 @@ def test_a_selection_is_followed(browser, tmp_path):
 def test_a_file_that_changes_is_shown_anew(browser, tmp_path):
     file = tmp_path / "scores.csv"
     scores = np.eye(4) * 10
-    ts.write_matrix(ts.table_from_matrix(scores), file)
+    ts.performance.write_matrix(ts.performance.table_from_matrix(scores), file)
     with served(file) as (live, address):
         wait_for(lambda: live.html is not None)
         browser.open(address, offline=False)
         assert "of 4 targets" in browser.text(".sentence") or "all 4" in browser.text(
             ".sentence"
         )
-        ts.write_matrix(ts.table_from_matrix(np.eye(6) * 10), file)
+        ts.performance.write_matrix(
+            ts.performance.table_from_matrix(np.eye(6) * 10), file
+        )
         browser.until(
             "return document.documentElement.dataset.ready === 'yes' &&"
             " taskspace.page.header.targets.n === 6",

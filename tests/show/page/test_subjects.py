@@ -132,7 +132,7 @@ def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
 
 def test_what_cannot_be_certified_between_contexts(tmp_path):
     file = tmp_path / "scores.csv"
-    ts.write_matrix(ts.table_from_matrix(np.eye(4) * 10), file)
+    ts.performance.write_matrix(ts.performance.table_from_matrix(np.eye(4) * 10), file)
     loaded = open_study(file)
     found = certify_all(loaded, [ts.Question(epsilon=3.0)], time_limit=2.0)
     assert found[0].continuum is None
@@ -343,7 +343,7 @@ def test_a_certified_library_shows_its_boxes(browser, run, tmp_path):
 
 def test_a_library_of_names(browser, tmp_path):
     scores = np.array([[9.0, 1.0, 8.0], [2.0, 9.0, 3.0]])
-    table = ts.table_from_matrix(scores).assign_coords(
+    table = ts.performance.table_from_matrix(scores).assign_coords(
         source=["<i>a</i>", "b"], target=["<script>window.hacked=1</script>", "y", "z"]
     )
     question = ts.Question(epsilon=2.0)

@@ -12,7 +12,6 @@ from taskspace._util import memory as _memory
 from taskspace.certificates import Certificate, CertifyResult, LossBounds, Sampling
 from taskspace.certificates import certify as certify_study
 from taskspace.certificates.statements.words import context_words
-from taskspace.cli.kernels import box_kernels, compile_kernels
 from taskspace.cli.options import (
     Asking,
     EpsilonOption,
@@ -179,10 +178,6 @@ def certify(
     with progress_console.status("load"):
         study = reading.study(options.path)
     selection = selected(options.sources, options.cover, study.table)
-    left = clock.left
-    with stage_progress() as report:
-        if compile_kernels(report, ["greedy", "search", *box_kernels(study.system)]):
-            clock = Clock(left)
     with stage_progress() as report:
         result = certify_study(
             study,

@@ -9,7 +9,6 @@ import typer
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import write_atomically
-from taskspace.cli.kernels import compile_kernels, method_kernels
 from taskspace.cli.options import (
     Asking,
     MemoryOption,
@@ -141,10 +140,6 @@ def cover(
         report("load", 0, 1)
         problem = _read(options, question, reading)
         report("load", 1, 1)
-        left = clock.left
-        method = "minimum" if options.seeks_epsilon else options.method
-        if compile_kernels(report, method_kernels([method])):
-            clock = Clock(left)
         found, least = _ask(options, problem, clock, report)
     answer = problem.answer(found)
     _write(options, reading, problem, answer)

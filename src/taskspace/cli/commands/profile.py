@@ -10,7 +10,6 @@ from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import inside
-from taskspace.cli.kernels import compile_kernels
 from taskspace.cli.options import (
     Asking,
     MemoryOption,
@@ -93,9 +92,6 @@ def profile(
         study = reading.study(options.path)
         question.table_of(study)  # reads it
         report("load", 1, 1)
-        left = clock.left
-        if compile_kernels(report, ["greedy", "search"]):
-            clock = Clock(left)
         points, least = _ask(options, study, question, clock, report)
     if output == Format.JSON:
         print_json(_record(points, least))

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from taskspace._util import memory as _memory
-from taskspace.cli.kernels import compile_kernels, method_kernels, system_kernels
 from taskspace.cli.options import (
     MemoryOption,
     OverridesOption,
@@ -61,8 +60,6 @@ def run(
     loaded = load_experiment(experiment, overrides or (), trust=trust)
     path = out or _default_directory(loaded, bool(overrides))
     with stage_progress() as report:
-        needed = method_kernels(loaded.cover.methods)
-        compile_kernels(report, [*system_kernels(loaded.built_system), *needed])
         result = run_experiment(
             loaded,
             path,

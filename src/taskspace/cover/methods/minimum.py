@@ -6,7 +6,6 @@ their reduced costs, and an exact solver gets the rest. Up to the exact solver t
 work is counted in steps, not in seconds, so that a proven result repeats.
 """
 
-import functools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -48,7 +47,7 @@ from taskspace.cover.verify.verify import verify_cover
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.sets import TargetSets, pack
+from taskspace.sets import TargetSets
 
 _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
@@ -85,7 +84,6 @@ def minimum_cover(
     Returns:
         The best cover found and the best lower bound proven; verified.
     """
-    _compile_kernels()
     clock = Clock(time_limit)
     sets = sets_of(problem, question)
     limits = restrict(sets.n_sources, include, exclude)
@@ -172,17 +170,6 @@ def _search(
     )
     kind = max(kinds)[2] if kinds else "reductions"
     return _Found(rest.sources[np.array(chosen, np.int64)], bound, kind, prices)
-
-
-@functools.cache
-def _compile_kernels() -> None:
-    """Have every kernel compiled, on a problem of five sources in a ring."""
-    ring = np.eye(5, dtype=bool) | np.roll(np.eye(5, dtype=bool), 1, axis=0)
-    reduced = reduce_problem(pack(ring), np.ones(5))
-    search = CoreSearch(components(reduced.core)[0], seed=0)
-    search.local.run(Clock(), max_steps=2)
-    search._raise_bound(Clock(), 1)
-    search.useful_sources()
 
 
 class CoreSearch:

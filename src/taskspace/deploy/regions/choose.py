@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.regions.base import Regions
 from taskspace.deploy.regions.boxes import BoxRegions
-from taskspace.deploy.regions.nodes import GridRegions, PointRegions, regions_of
+from taskspace.deploy.regions.nodes import (
+    GridRegions,
+    PointRegions,
+    log_axes_of,
+    regions_of,
+)
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 __all__ = [
@@ -25,6 +30,7 @@ __all__ = [
     "NamedRegions",
     "PointRegions",
     "Regions",
+    "log_axes_of",
     "regions_of",
 ]
 

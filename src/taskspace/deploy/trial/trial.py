@@ -190,7 +190,7 @@ def try_library(
         >>> system = ts.systems.MassSpringDamper()
         >>> space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
         >>> gains, _ = system.optimal_gain(system.contexts(space))
-        >>> library = ts.hand_library(LinearGain(gains), space)
+        >>> library = ts.PolicyLibrary.from_policies(LinearGain(gains), space)
         >>> trial = try_library(library, system, n_contexts=50)
         >>> trial.contenders[0].failed, trial.applied
         (0.0, 0.0)

@@ -46,7 +46,7 @@ class Reader:
     Args:
         path: a run, an archive, a matrix file or a library.
         questions: asked before those of the experiment.
-        reading: how a matrix file is read, see `taskspace.read_matrix`.
+        reading: how a matrix file is read, see `taskspace.performance.read_matrix`.
         trust: code that a run or an archive names may be imported.
         options: see `taskspace.show.page.collect`.
         certify: seconds for the certificates of each question; 0 for none.
