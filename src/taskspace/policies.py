@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 
-__all__ = ["POLICY_KINDS", "LinearGain", "Mlp", "Policy", "TabularPolicy"]
+__all__ = [
+    "POLICY_KINDS",
+    "LinearController",
+    "LinearGain",
+    "Mlp",
+    "Policy",
+    "TabularPolicy",
+]
 
 
 class Policy(ABC):
@@ -80,6 +87,149 @@ class LinearGain(Policy):
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
         """`−K x`."""
         return -self.gain @ observation
+
+
+@dataclass(frozen=True, eq=False)
+class LinearController(Policy):
+    r"""Output feedback with states of its own, on measured outputs y and set points r.
+
+    $\dot x_c = A x_c + B y + B_r r$, $u = -(C x_c + D y + D_r r)$, and the next $x_c$
+    instead of $\dot x_c$ in discrete time. Without states it is static output
+    feedback. `taskspace.systems` has makers: `Pi`, `Pid`, `Lqg`.
+
+    Args:
+        A: shape `(..., n_states, n_states)`.
+        B: shape `(..., n_states, n_outputs)`.
+        C: shape `(..., n_inputs, n_states)`.
+        D: shape `(..., n_inputs, n_outputs)`.
+        B_r: shape `(..., n_states, n_set_points)`; −B if left out: the error counts.
+        D_r: shape `(..., n_inputs, n_set_points)`; −D if left out.
+        parameters: the numbers it was made from, shape `(..., len(names))`.
+        names: names of the parameters, e.g. `("kp", "ki")`.
+        time: `"continuous"` or `"discrete"`.
+    """
+
+    A: NDArray[np.float64]
+    B: NDArray[np.float64]
+    C: NDArray[np.float64]
+    D: NDArray[np.float64]
+    B_r: NDArray[np.float64] | None = None
+    D_r: NDArray[np.float64] | None = None
+    parameters: NDArray[np.float64] | None = None
+    names: tuple[str, ...] = ()
+    time: Literal["continuous", "discrete"] = "continuous"
+    kind: ClassVar[str] = "linear-controller"
+    is_smooth: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if self.time not in ("continuous", "discrete"):
+            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
+        object.__setattr__(self, "names", tuple(self.names))
+        given = {name: getattr(self, name) for name in ("A", "B", "C", "D")}
+        given["B_r"] = -np.asarray(self.B) if self.B_r is None else self.B_r
+        given["D_r"] = -np.asarray(self.D) if self.D_r is None else self.D_r
+        arrays = {name: np.asarray(x, np.float64) for name, x in given.items()}
+        none = np.zeros((*arrays["D"].shape[:-2], 0))
+        arrays["parameters"] = np.asarray(
+            none if self.parameters is None else self.parameters, np.float64
+        )
+        n, m = arrays["A"].shape[-1], arrays["D"].shape[-2]
+        p, r = arrays["D"].shape[-1], arrays["D_r"].shape[-1]
+        ends = {"A": (n, n), "B": (n, p), "C": (m, n), "D": (m, p)}
+        ends |= {"B_r": (n, r), "D_r": (m, r), "parameters": (len(self.names),)}
+        front = arrays["D"].shape[:-2]
+        for name, end in ends.items():
+            if arrays[name].shape != (*front, *end):
+                raise InvalidInputError(
+                    f"{name} of a LinearController must have shape {(*front, *end)} to "
+                    f"fit A and D, but has {arrays[name].shape}."
+                )
+            if not np.isfinite(arrays[name]).all():
+                raise InvalidInputError(f"{name} of a LinearController must be finite.")
+            object.__setattr__(self, name, arrays[name])
+
+    @property
+    def n_states(self) -> int:
+        """Number of states of the controller."""
+        return self.A.shape[-1]
+
+    @property
+    def feedback(self) -> NDArray[np.float64]:
+        """K of the same loop written as static feedback, `[[D, C], [−B, −A]]`.
+
+        It acts on (y, x_c) and drives (u, −ẋ_c).
+        """
+        return np.concatenate(
+            [
+                np.concatenate([self.D, self.C], -1),
+                -np.concatenate([self.B, self.A], -1),
+            ],
+            -2,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The matrices, and the numbers that they were made from."""
+        names = ("A", "B", "C", "D", "B_r", "D_r", "parameters")
+        return {name: getattr(self, name) for name in names}
+
+    def settings(self) -> dict[str, Any]:
+        """Names of the parameters, and the kind of time."""
+        return {"names": list(self.names), "time": self.time}
+
+    def step(
+        self,
+        state: NDArray[np.float64],
+        y: NDArray[np.float64],
+        r: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return u, and the next state (the state's derivative in continuous time).
+
+        Args:
+            state: x_c of a single controller.
+            y: what is measured.
+            r: the set points; zero if left out.
+        """
+        assert self.B_r is not None
+        assert self.D_r is not None
+        wanted = np.zeros(self.D_r.shape[-1]) if r is None else np.asarray(r)
+        u = -(self.C @ state + self.D @ y + self.D_r @ wanted)
+        return u, self.A @ state + self.B @ y + self.B_r @ wanted
+
+    def sampled(self, dt: float) -> "LinearController":
+        """Return the controller in discrete time by Tustin's rule.
+
+        Args:
+            dt: the time step, > 0.
+        """
+        if self.time == "discrete" or not 0 < dt < np.inf:
+            raise InvalidInputError(
+                "sampled(dt) turns a controller in continuous time into one with steps "
+                f"of dt > 0, but time is {self.time!r} and dt is {dt!r}."
+            )
+        half, eye = 0.5 * dt * self.A, np.eye(self.n_states)
+        inverse = np.linalg.inv(eye - half)
+        assert self.B_r is not None
+        assert self.D_r is not None
+        return LinearController(
+            inverse @ (eye + half),
+            dt * inverse @ self.B,
+            self.C @ inverse,
+            self.D + 0.5 * dt * self.C @ inverse @ self.B,
+            dt * inverse @ self.B_r,
+            self.D_r + 0.5 * dt * self.C @ inverse @ self.B_r,
+            self.parameters,
+            self.names,
+            "discrete",
+        )
+
+    def act(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """`−D y` of a controller without states; one with states has `step`."""
+        if self.n_states:
+            raise InvalidInputError(
+                f"This controller has {self.n_states} states: what it does depends on "
+                "them. Use step(state, y)."
+            )
+        return -self.D @ observation
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,5 +346,5 @@ class TabularPolicy(Policy):
 
 
 POLICY_KINDS: dict[str, type[Policy]] = {
-    cls.kind: cls for cls in (LinearGain, Mlp, TabularPolicy)
+    cls.kind: cls for cls in (LinearGain, LinearController, Mlp, TabularPolicy)
 }

@@ -31,7 +31,7 @@ def evaluate_policies(
         system: the tasks, or a plain function J(context, policy), larger is better;
             see `FunctionSystem`.
         policies: a stack, or a list with one policy per row: anything the system plays;
-            for a linear system arrays K with u = −K x.
+            for a linear system arrays K with u = −K x, or `LinearController`s.
         targets: where policies are tried.
         sources: the context that each policy was made for, if there is one. Policies
             of the same context form a family. Without it the `signed` criterion is
@@ -64,7 +64,7 @@ def evaluate_policies(
     from taskspace.systems.linear import LinearSystem  # loads slowly
 
     if isinstance(system, LinearSystem):
-        stack = system.gains(policies)
+        stack = system.stacked(policies)
     elif isinstance(policies, Policy):
         stack = policies
     else:

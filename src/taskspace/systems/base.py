@@ -131,7 +131,7 @@ MEASURES: tuple[str, ...] = ("every_start",)
 # What a class may redefine without a change of J.
 FREE = frozenset(
     {"axes", "settings", "solved_return", "contexts", "environment"}
-    | {"objective", "states", "inputs", "varying_weights"}
+    | {"objective", "states", "inputs", "varying_weights", "output_matrix", "outputs"}
 )
 # Faster ways to what `performance` gives: of no use beside another `performance`.
 SHORTCUTS = ("home_performance", "reduce_family", "within_regret")

@@ -159,7 +159,7 @@ def test_the_fast_kernel_leaves_open_what_it_cannot_know():
         cost = np.empty((1, 1))
         x0 = family.initial_covariance
         none = np.empty((0, 2, 2))
-        some_policies(gain[None], A, B, Q, R, x0[None], True, np.inf, cost, none)
+        some_policies(gain[None], A, B, Q, R, none, x0[None], True, np.inf, cost, none)
         is_open.append(np.isnan(cost[0, 0]))
         if not is_open[-1]:
             truth = exact_cost(A[0], B[0], Q[0], R[0], gain, x0, True)

@@ -127,7 +127,8 @@ def _describe_system(system: System, contexts: NDArray[np.float64]) -> dict[str,
         parts["time"] = [system.is_continuous, float(system.horizon)]
         parts["initial states"] = system.initial_covariance
         if len(system.axes) == contexts.shape[1]:
-            parts["matrices"] = list(system.matrices(contexts))
+            matrices = system.matrices(contexts), system.output_matrix(contexts)
+            parts["matrices"] = [*matrices[0], matrices[1]]
     return {name: _digest(part) for name, part in parts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Linear plants with a quadratic cost: families, kernels, tracing.
+"""Linear plants with a quadratic cost: families, controllers, kernels, tracing.
 
 `base.py` has the interface; a family is one file beside it. `kernels/` computes costs
 and best gains of many loops at once, `tracing/` finds how matrices depend on the
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taskspace.systems.linear.affine import AffineFamily, Enclosed
     from taskspace.systems.linear.base import LinearSystem
     from taskspace.systems.linear.control import control_family
+    from taskspace.systems.linear.controllers import Lqg, Pi, Pid
     from taskspace.systems.linear.family import LinearFamily
     from taskspace.systems.linear.matrices import LinearMatrices
     from taskspace.systems.linear.msd import MassSpringDamper
@@ -25,7 +26,10 @@ HOMES = {
     "LinearFamily": f"{_HERE}.family",
     "LinearMatrices": f"{_HERE}.matrices",
     "LinearSystem": f"{_HERE}.base",
+    "Lqg": f"{_HERE}.controllers",
     "MassSpringDamper": f"{_HERE}.msd",
+    "Pi": f"{_HERE}.controllers",
+    "Pid": f"{_HERE}.controllers",
     "Quadrotor": f"{_HERE}.preiss",
     "ScalarLqr": f"{_HERE}.preiss",
     "control_family": f"{_HERE}.control",
@@ -39,7 +43,10 @@ __all__ = [
     "LinearFamily",
     "LinearMatrices",
     "LinearSystem",
+    "Lqg",
     "MassSpringDamper",
+    "Pi",
+    "Pid",
     "Quadrotor",
     "ScalarLqr",
     "control_family",

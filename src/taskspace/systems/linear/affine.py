@@ -84,6 +84,8 @@ class AffineFamily(StatedFamily):
         name: what to call it in reports.
         state_names: names of the states, in their order; x1, x2, … if left out.
         input_names: names of the inputs, likewise; u1, u2, … if left out.
+        C: terms of what is measured, y = C x; all states if left out.
+        output_names: names of the outputs, likewise; y1, y2, … if left out.
 
     Example:
         >>> car = AffineFamily(
@@ -112,12 +114,14 @@ class AffineFamily(StatedFamily):
     name: str = "affine family"
     state_names: Sequence[str] | None = None
     input_names: Sequence[str] | None = None
+    C: Mapping[str, ArrayLike] | ArrayLike | None = None
+    output_names: Sequence[str] | None = None
     id: ClassVar[str] = "affine-family"
 
     def __post_init__(self):
         known = [axis.name for axis in self.axes] + list(self.parameters)
         shapes = {}
-        for symbol in "ABQR":
+        for symbol in "ABQRC":
             for names, matrix in self._terms(symbol):
                 for name in names:
                     if name not in known:
@@ -137,19 +141,31 @@ class AffineFamily(StatedFamily):
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
         """A, B, Q and R at each context row."""
+        stacks = self._stacks("ABQR", contexts)
+        for symbol in "QR":
+            definite = symbol == "R"
+            stacks[symbol] = np.array(
+                [weight_matrix(symbol, x, definite) for x in stacks[symbol]]
+            )
+        return LinearMatrices(**stacks)
+
+    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """C at each context row, the identity unless given."""
+        return self._stacks("C", contexts)["C"]
+
+    def _stacks(
+        self, symbols: str, contexts: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float64]]:
         values = [self._parameters(row) for row in contexts.tolist()]
-        stacks = []
-        for symbol in "ABQR":
+        stacks = {}
+        for symbol in symbols:
             terms = self._terms(symbol)
             stack = np.zeros((len(values), *terms[0][1].shape))
             for names, matrix in terms:
                 factor = [np.prod([row[name] for name in names]) for row in values]
                 stack += np.array(factor).reshape(-1, 1, 1) * matrix
-            if symbol in "QR":
-                definite = symbol == "R"
-                stack = np.array([weight_matrix(symbol, x, definite) for x in stack])
-            stacks.append(stack)
-        return LinearMatrices(*stacks)
+            stacks[symbol] = stack
+        return stacks
 
     def stated_trace(self) -> Trace:
         """The dependence on the context, as stated."""
@@ -169,7 +185,7 @@ class AffineFamily(StatedFamily):
                 symbols[name] = call_with_symbols(tape, what, follow(given), **context)
         places = {
             symbol: call_with_symbols(tape, symbol, self._places, tape, symbol, symbols)
-            for symbol in "ABQR"
+            for symbol in "ABQRC"
         }
         has_code = len(self.parameters) > len(enclosed)
         return finish_trace(
@@ -194,6 +210,8 @@ class AffineFamily(StatedFamily):
 
     def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], NDArray[np.float64]]]:
         given = getattr(self, symbol)
+        if symbol == "C" and given is None:
+            given = np.eye(self._terms("A")[0][1].shape[0])
         terms = given if isinstance(given, Mapping) else {"": given}
         return [
             (

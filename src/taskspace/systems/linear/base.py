@@ -1,5 +1,6 @@
 r"""Linear families: $\dot x = A(\theta) x + B(\theta) u$ with a quadratic cost."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -8,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.policies import LinearGain, Policy
+from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.systems.base import Provenance, System
+from taskspace.systems.linear.controllers import augmented
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
 from taskspace.systems.linear.kernels.starts import worst_start_excess
@@ -59,6 +61,20 @@ class LinearSystem(System):
         """Names of the inputs, likewise."""
         return tuple(f"u{i + 1}" for i in range(self._sizes[1]))
 
+    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """C at each context row, y = C x is what a controller sees; I unless stated."""
+        n = self._sizes[0]
+        return np.broadcast_to(np.eye(n), (len(contexts), n, n))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is measured; those of the states where all of them are."""
+        default = np.array([[axis.default for axis in self.axes]])
+        C = self.output_matrix(default)[0]
+        if np.array_equal(C, np.eye(len(C))):
+            return self.states
+        return tuple(f"y{i + 1}" for i in range(len(C)))
+
     @property
     def varying_weights(self) -> tuple[str, ...]:
         """Which of `"Q"` and `"R"` depend on the context."""
@@ -83,14 +99,26 @@ class LinearSystem(System):
     def performance(
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """J of every gain at every context, dims `(source, policy, target)`."""
-        gain = self.gains(policies).gain
+        """J of every gain or controller at every context.
+
+        The dims are `(source, policy, target)`. The states of a controller start at
+        zero and cost nothing.
+        """
+        stack = self.stacked(policies)
+        matrices, C, start = self.matrices(contexts), None, self.initial_covariance
+        if isinstance(stack, LinearController):
+            gain = stack.feedback
+            outputs = self.output_matrix(contexts)
+            matrices, C, start = augmented(matrices, outputs, start, stack.n_states)
+        else:
+            gain = stack.gain
         cost = closed_loop_cost(
             np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
-            *self.matrices(contexts),
-            self.initial_covariance,
+            *matrices,
+            start,
             self.is_continuous,
             float(self.horizon),
+            C,
         )
         return -cost.reshape(*gain.shape[:2], len(contexts))
 
@@ -98,7 +126,7 @@ class LinearSystem(System):
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """J of every gain at its own source, dims `(source, policy)`."""
-        return super().home_performance(self.gains(policies), contexts)
+        return super().home_performance(self.stacked(policies), contexts)
 
     def scores(
         self, measure: str, policies: Policy, contexts: NDArray[np.float64]
@@ -130,6 +158,38 @@ class LinearSystem(System):
         excess[:, np.isneginf(optimum)] = np.inf  # no gain stabilises
         return -excess.reshape(*gain.shape[:2], len(contexts))
 
+    def stacked(
+        self, policies: Policy | Sequence[Any] | NDArray[Any]
+    ) -> LinearGain | LinearController:
+        """Return gains or controllers as a stack with dims `(source, policy)`.
+
+        Args:
+            policies: a `LinearController` with any leading dims, a list of single ones,
+                or anything that `gains` takes.
+        """
+        if isinstance(policies, list | tuple):
+            stacks = [_stack_of(p) for p in policies if isinstance(p, LinearController)]
+            if stacks and len(stacks) == len(policies):
+                policies = LinearController.concatenate(stacks)
+        if not isinstance(policies, LinearController):
+            return self.gains(policies)
+        stack = _stack_of(policies)
+        contexts = np.array([[axis.default for axis in self.axes]])
+        wanted = (self._sizes[1], self.output_matrix(contexts).shape[1])
+        if stack.D.shape[-2:] != wanted:
+            raise InvalidInputError(
+                f"Controllers must have {wanted[0]} inputs of the plant and "
+                f"{wanted[1]} measured outputs, D of shape {wanted}, but have "
+                f"{stack.D.shape[-2:]}. State what is measured as C of the family."
+            )
+        time = "continuous" if self.is_continuous else "discrete"
+        if stack.n_states and stack.time != time:
+            raise InvalidInputError(
+                f"The plant is in {time} time, so controllers with states must be, but "
+                f"time is {stack.time!r}. controller.sampled(dt) has steps of dt."
+            )
+        return stack
+
     def gains(self, policies: Policy | Sequence[Any] | NDArray[Any]) -> LinearGain:
         """Gains as a stack with dims `(source, policy, n_inputs, n_states)`.
 
@@ -140,7 +200,7 @@ class LinearSystem(System):
         """
         if isinstance(policies, Policy) and not isinstance(policies, LinearGain):
             raise InvalidInputError(
-                "A linear system evaluates LinearGain policies, but got "
+                "A linear system takes LinearGain policies here, but got "
                 f"{type(policies).__name__}."
             )
         given: Any = policies
@@ -206,6 +266,23 @@ class LinearSystem(System):
                 if not stabilisable(a, b, continuous=self.is_continuous):
                     best[row] = -np.inf
         return best
+
+
+def _stack_of(controllers: LinearController) -> LinearController:
+    """Return controllers with dims `(source, policy)`, whatever leading dims there are.
+
+    One leading dim is one controller per source; of more than two all but the last
+    number the sources.
+    """
+    arrays = controllers.arrays()
+    front = arrays["D"].shape[:-2]
+    members = front[-1] if len(front) > 1 else 1
+    sources = math.prod(front) // members
+    shaped = {
+        name: array.reshape(sources, members, *array.shape[len(front) :])
+        for name, array in arrays.items()
+    }
+    return LinearController.from_arrays(shaped, controllers.settings())
 
 
 def weight_matrix(

@@ -26,12 +26,13 @@ class StatedFamily(LinearSystem):
     name: str
     state_names: Sequence[str] | None
     input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
 
     def _check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Refuse settings that do not fit each other.
 
         Args:
-            shapes: of A, B, Q and R.
+            shapes: of A, B, Q and R, and of C.
         """
         if self.time not in ("continuous", "discrete"):
             raise UnknownNameError("time", self.time, ["continuous", "discrete"])
@@ -43,6 +44,7 @@ class StatedFamily(LinearSystem):
             ("Q", shapes["Q"], (n, n)),
             ("R", shapes["R"], (m, m)),
             ("x0_covariance", start, (n, n)),
+            ("C", shapes["C"], (shapes["C"][0], n)),
         ):
             if shape != wanted:
                 raise InvalidInputError(
@@ -51,6 +53,7 @@ class StatedFamily(LinearSystem):
                 )
         _check_names("state", self.state_names, n)
         _check_names("input", self.input_names, m)
+        _check_names("output", self.output_names, shapes["C"][0])
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -61,6 +64,13 @@ class StatedFamily(LinearSystem):
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs; u1, u2, … unless given."""
         return super().inputs if self.input_names is None else tuple(self.input_names)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs; those of the states or y1, y2, … unless given."""
+        if self.output_names is None:
+            return super().outputs
+        return tuple(self.output_names)
 
     @property
     def is_continuous(self) -> bool:
@@ -101,6 +111,9 @@ class LinearFamily(StatedFamily):
         state_names: names of the states, in their order, with a unit in brackets if
             you like (`"speed [m/s]"`); x1, x2, … if left out.
         input_names: names of the inputs, likewise; u1, u2, … if left out.
+        C: what is measured, y = C x, a matrix or a function; all states if left out.
+            Only controllers (`LinearController`) act on it.
+        output_names: names of the outputs, likewise; y1, y2, … if left out.
 
     Example:
         >>> pendulum = LinearFamily(
@@ -126,11 +139,13 @@ class LinearFamily(StatedFamily):
     name: str = "linear family"
     state_names: Sequence[str] | None = None
     input_names: Sequence[str] | None = None
+    C: MatrixOfContext | ArrayLike | None = None
+    output_names: Sequence[str] | None = None
     id: ClassVar[str] = "linear-family"
 
     def __post_init__(self):
         default = np.array([[axis.default for axis in self.axes]])
-        matrices = self.matrices(default)._asdict()
+        matrices = self.matrices(default)._asdict() | {"C": self.output_matrix(default)}
         self._check({name: stack.shape[1:] for name, stack in matrices.items()})
 
     @property
@@ -157,9 +172,17 @@ class LinearFamily(StatedFamily):
                 weights.append(np.broadcast_to(fixed, (len(rows), *fixed.shape)))
         return LinearMatrices(A, B, *map(np.ascontiguousarray, weights))
 
+    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """C at each context row, the identity unless given."""
+        if self.C is None:
+            return super().output_matrix(contexts)
+        return np.stack([self._matrix("C", row) for row in contexts.tolist()])
+
     def _matrix(self, symbol: str, row: list[float]) -> NDArray[np.float64]:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))
-        matrix = np.array(getattr(self, symbol)(**context), dtype=np.float64)
+        given = getattr(self, symbol)
+        entries = given(**context) if callable(given) else given
+        matrix = np.array(entries, dtype=np.float64)
         if matrix.ndim != 2 or not np.isfinite(matrix).all():
             raise InvalidInputError(
                 f"{symbol}(context) must give a finite matrix, but at {context} it "

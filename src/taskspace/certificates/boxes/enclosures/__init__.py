@@ -19,6 +19,7 @@ from taskspace.certificates.boxes.enclosures.linear import (
     linear_enclosure,
 )
 from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
+from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure, loop_enclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -32,6 +33,7 @@ __all__ = [
     "Enclosure",
     "LinearEnclosure",
     "LipschitzEnclosure",
+    "LoopEnclosure",
     "MsdEnclosure",
     "NoEnclosureError",
     "enclosure_for",
@@ -47,6 +49,7 @@ ENCLOSURES: list[tuple[type[System], Factory]] = [
     # Its closed forms are about the J of its matrices.
     (MassSpringDamper, linear_enclosure),
     (LinearSystem, linear_enclosure),
+    (LinearSystem, loop_enclosure),
 ]
 """Systems and who bounds their losses; the first that does not decline is used. Bounds
 are about a class and those derived from it that override nothing."""
@@ -78,9 +81,9 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
         return (
             f"Bounds over boxes need a system and policies, but {missing} is missing."
         )
-    names = ", ".join(kind.__name__ for kind, _ in ENCLOSURES)
+    names = ", ".join(dict.fromkeys(kind.__name__ for kind, _ in ENCLOSURES))
     return (
-        f"Bounds over boxes are there for {names} with linear gains, but got "
+        f"Bounds over boxes are there for {names} with linear policies, but got "
         f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
         "constant that you know (certify(..., bounds=LossBounds(rates=...))), or "
         "certify by sampling (sampling=Sampling(distribution=...))."

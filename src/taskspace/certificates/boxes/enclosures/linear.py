@@ -5,10 +5,8 @@ found from its own code, Lyapunov and Riccati inequalities checked with rigorous
 rounding.
 """
 
-import hashlib
 from copy import copy
-from itertools import product
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +16,13 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
     NoEnclosureError,
-    check_exact,
+)
+from taskspace.certificates.boxes.enclosures.traced import (
+    MAGNITUDE,
+    TracedFamily,
+    box_grid,
+    relative_widths,
+    trace_program,
 )
 from taskspace.certificates.boxes.rigor.losses import (
     COST,
@@ -27,17 +31,12 @@ from taskspace.certificates.boxes.rigor.losses import (
     START,
     bound_boxes,
 )
-from taskspace.certificates.boxes.rigor.monomials import monomials
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.linear.tracing.traced import (
-    UntraceableError,
-    check_trace,
-    trace_matrices,
-)
+from taskspace.systems.linear.tracing.traced import UntraceableError
 
 __all__ = ["LinearEnclosure", "linear_enclosure"]
 
@@ -48,11 +47,6 @@ KINDS = {
     "signed": COST,
     "every_start": START,
 }
-# Boxes of each call in which a trace is compared with the family: one of so many, but
-# not fewer than so many.
-CHECK_EVERY, LEAST_CHECKS = 32, 32
-# Numbers beyond this could overflow in products of a few matrices.
-MAGNITUDE = 1e60
 
 
 def linear_enclosure(
@@ -109,36 +103,15 @@ class LinearEnclosure(Enclosure):
         order: int = 2,
     ):
         self.question = question
-        check_exact(system)
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
         if not isinstance(policies, LinearGain):
             raise InvalidInputError(
                 f"policies must be LinearGain, but got {type(policies).__name__}."
             )
-        if np.isfinite(system.horizon):
-            raise NoEnclosureError(
-                "Bounds over boxes of a linear family need the infinite horizon, whose "
-                "cost solves a Lyapunov equation, but got "
-                f"horizon={system.horizon:g}. Use horizon=inf, or a Lipschitz constant."
-            )
         self.kind = "proof"
         self.order = order
-        self._system = system
         self.system, self.policies = system, policies
-        self._trace = trace_matrices(system)
-        self.basis = (
-            "Lyapunov and Riccati inequalities on whole boxes, with rigorous rounding, "
-            f"for the matrices of {getattr(system, 'name', system.id)}"
-        )
-        if self._trace.enclosures:
-            names = ", ".join(x.name for x in self._trace.enclosures)
-            self.basis += f" (if the stated bounds of {names} hold)"
-        self.assumption = self._trace.assumption
-        if self.assumption:
-            self.basis += f", {self.assumption}"
-        if question.rule.averages_starts:
-            self.basis += f"; {system.objective.caution}"
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)
         if not (np.abs(self._gains) <= MAGNITUDE).all():
@@ -147,9 +120,13 @@ class LinearEnclosure(Enclosure):
                 f"is {np.abs(self._gains).max():g}."
             )
         self._sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
-        self._compared: set[bytes] = set()
-        self._random = np.random.default_rng(self._seed(sources))
-        self._compare(np.asarray(sources, np.float64))
+        self._family = TracedFamily(
+            system,
+            np.asarray(sources, np.float64),
+            question,
+            (str(order), self._gains, self._sigma),
+        )
+        self.basis, self.assumption = self._family.basis, self._family.assumption
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
         if question.criterion == "signed":
@@ -250,10 +227,7 @@ class LinearEnclosure(Enclosure):
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
         """Relative widths where a parameter keeps its sign, else shares of all."""
-        size = np.abs(boxes.low) + np.abs(boxes.high)
-        relative = 2 * (boxes.high - boxes.low) / np.where(size > 0, size, 1.0)
-        share = (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)
-        return np.where(boxes.low * boxes.high > 0, relative, share)
+        return relative_widths(boxes, extent)
 
     def _run(
         self,
@@ -270,12 +244,15 @@ class LinearEnclosure(Enclosure):
         low, high = np.full(len(which), -np.inf), np.full(len(which), np.inf)
         if not len(which):
             return low, high
-        self._check(boxes)
-        program, arrays, tables, n_p = self._program(boxes)
+        self._family.check(boxes)
+        grid = box_grid(boxes, self.order)
+        trace = self._family.trace
+        program, arrays = trace_program(trace, grid, boxes)
+        tables, n_p = grid.tables, grid.n_candidate
         options = (
             kind,
             self.question.judge == "worst",
-            self._system.is_continuous,
+            self._family.system.is_continuous,
             self._sigma,
         )
 
@@ -300,64 +277,3 @@ class LinearEnclosure(Enclosure):
 
         over_rows(kernel, len(boxes))
         return low, high
-
-    def _seed(self, sources: NDArray[np.float64]) -> int:
-        """A number that depends on all that the bounds are about."""
-        trace = self._trace
-        digest = hashlib.sha256(
-            f"{self.question.criterion} {self.question.judge} {self.order}".encode()
-        )
-        for array in (
-            *(trace.op, trace.left, trace.right, trace.value),
-            *(trace.A, trace.B, trace.Q, trace.R),
-            *(self._gains, self._sigma, np.asarray(sources, np.float64)),
-        ):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return int.from_bytes(digest.digest(), "big")
-
-    def _check(self, boxes: Boxes) -> None:
-        """Compare the trace with the family at contexts of these boxes."""
-        ends = np.concatenate([boxes.low, boxes.high])
-        if not (np.abs(ends) <= MAGNITUDE).all():
-            raise InvalidInputError(
-                f"Contexts must be finite and within ±{MAGNITUDE:g} for a certificate."
-            )
-        single = (boxes.low == boxes.high).all(1)
-        wide = np.flatnonzero(~single)
-        n_checks = min(max(len(wide) // CHECK_EVERY, LEAST_CHECKS), len(wide))
-        some = self._random.choice(wide, n_checks, replace=False)
-        low, high = boxes.low[some], boxes.high[some]
-        share = self._random.uniform(size=low.shape)
-        inside = np.clip(low + share * (high - low), low, high)
-        ends = zip(boxes.low.min(0), boxes.high.max(0), strict=True)
-        corners = np.array(list(product(*map(np.unique, ends))))
-        self._compare(np.concatenate([boxes.low[single], inside, low, high, corners]))
-
-    def _compare(self, contexts: NDArray[np.float64]) -> None:
-        """Compare the trace with the family where it has not been compared yet."""
-        rows = np.ascontiguousarray(np.unique(contexts, axis=0))
-        new = [row for row in rows if row.tobytes() not in self._compared]
-        if new:
-            check_trace(self._trace, self._system, np.array(new))
-            self._compared.update(row.tobytes() for row in new)
-
-    def _program(
-        self, boxes: Boxes
-    ) -> tuple[tuple[Any, ...], tuple[NDArray[np.float64], ...], tuple[Any, ...], int]:
-        trace, radius = self._trace, boxes.radius
-        # Only axes that vary are variables.
-        live = np.flatnonzero((radius > 0).any(0))
-        table = monomials(len(live), self.order + 1)
-        place = np.zeros(radius.shape[1], np.int64)
-        place[live] = table.first
-        enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
-        for i, parameter in enumerate(trace.enclosures):
-            enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
-        tape = (trace.op, trace.left, trace.right, trace.value)
-        places = (trace.A, trace.B, trace.Q, trace.R)
-        return (
-            (tape, places, place),
-            (boxes.centre, radius, enclosed),
-            (table.product, table.even, int(table.counts[1])),
-            int(table.counts[self.order]),
-        )

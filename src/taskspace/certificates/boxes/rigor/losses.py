@@ -98,7 +98,8 @@ def fill_plant(tape, places, box, place, tables, order, plant):
 
 
 @njit(cache=True, error_model="numpy")
-def _empty_plant(n_p, n, m):
+def empty_plant(n_p, n, m):
+    """Room for `A, A_rest, B, B_rest, Q, Q_rest, R, R_rest` on a box."""
     return (
         np.empty((n_p, n, n)),
         np.empty((n, n)),
@@ -153,7 +154,7 @@ def bound_boxes(
     kind, worst, continuous, sigma = options
     _, n_policies, _, m, n = gains.shape
     even = tables[1][:n_p]
-    plant = _empty_plant(n_p, n, m)
+    plant = empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
     gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
     # Matrices are needed where every initial state counts.

@@ -442,15 +442,28 @@ def _finite_steps(f, x0, x, e, tmp, n_steps):
                         e[i, j, w] = tmp[i, j, w] + (f[i, j, w] - one)
 
 
+@njit(cache=True, error_model="numpy")
+def _state_gain(gain, c, t, u, j):
+    """K, or K C of a target."""
+    if not len(c):
+        return gain[u, j]
+    total = 0.0
+    for y in range(c.shape[1]):
+        total += gain[u, y] * c[t, y, j]
+    return total
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
-def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
+def some_policies(gains, a, b, q, r, c, x_start, continuous, horizon, costs, xs):
     """Costs of some gains; NaN where the careful method must decide.
 
-    `x_start` holds X₀ of every target, or one of all; `xs`, unless it is empty, gets
-    the X of every target. One kernel for both: it takes long to compile.
+    `c` holds C of every target, u = −K C x, or nothing for u = −K x; `x_start` X₀ of
+    every target, or one of all; `xs`, unless it is empty, gets the X of every target.
+    One kernel for all of these: it takes long to compile.
     """
-    _, n_inputs, n = gains.shape
-    n_targets = a.shape[0]
+    n_inputs = gains.shape[1]
+    n_targets, n = a.shape[:2]
+    k = np.empty((LANES, n_inputs, n))
     f = np.empty((n, n, LANES))
     x0 = np.empty((n, n, LANES))
     x = np.empty((n, n, LANES))
@@ -465,12 +478,15 @@ def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
             for w in range(LANES):
                 t = min(first + w, n_targets - 1)
                 own = min(t, len(x_start) - 1)
+                for u in range(n_inputs):
+                    for j in range(n):
+                        k[w, u, j] = _state_gain(gain, c, t, u, j)
                 for i in range(n):
                     for j in range(n):
                         x0[i, j, w] = x_start[own, i, j]
                         value = a[t, i, j]
                         for u in range(n_inputs):
-                            value -= b[t, i, u] * gain[u, j]
+                            value -= b[t, i, u] * k[w, u, j]
                         f[i, j, w] = value
             if np.isinf(horizon):
                 _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous)
@@ -488,7 +504,7 @@ def some_policies(gains, a, b, q, r, x_start, continuous, horizon, costs, xs):
                         weight = q[t, i, j]
                         for u in range(n_inputs):
                             for v in range(n_inputs):
-                                weight += gain[u, i] * r[t, u, v] * gain[v, j]
+                                weight += k[w, u, i] * r[t, u, v] * k[w, v, j]
                         total += weight * x[i, j, w]
                         size += abs(weight * x[i, j, w])
                 if state[w] == UNSTABLE:

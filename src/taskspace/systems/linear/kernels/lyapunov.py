@@ -25,6 +25,7 @@ def closed_loop_cost(
     x0: NDArray[np.float64],
     continuous: bool,
     horizon: float,
+    c: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Cost of every gain at every context.
 
@@ -32,7 +33,7 @@ def closed_loop_cost(
     stability and cost are those of the matrices as given.
 
     Args:
-        gains: K, shape `(policy, n_inputs, n_states)`.
+        gains: K, shape `(policy, n_inputs, n_states)`, or `n_outputs` columns.
         a: A, shape `(target, n_states, n_states)`.
         b: B, shape `(target, n_states, n_inputs)`.
         q: Q, shape `(target, n_states, n_states)`.
@@ -40,6 +41,8 @@ def closed_loop_cost(
         x0: second moment of the initial state, `(n_states, n_states)`.
         continuous: continuous or discrete time.
         horizon: time or number of steps; `inf` for no end.
+        c: C, shape `(target, n_outputs, n_states)`, for u = −K C x; u = −K x if left
+            out.
 
     Returns:
         Cost with dims `(policy, target)`; `inf` where the loop is unstable.
@@ -49,14 +52,17 @@ def closed_loop_cost(
     )
     cost = np.empty((len(gains), len(a)))
     none = np.empty((0, *x0.shape))
+    outputs = none if c is None else np.ascontiguousarray(c, np.float64)
 
     def kernel(first: int, stop: int) -> None:
         some, costs = gains[first:stop], cost[first:stop]
-        some_policies(some, a, b, q, r, x0[None], continuous, horizon, costs, none)
+        rest = (x0[None], continuous, horizon, costs, none)
+        some_policies(some, a, b, q, r, outputs, *rest)
 
     over_rows(kernel, len(gains))
     for p, t in np.argwhere(np.isnan(cost)):
-        pair = Loop(a[t], b[t], q[t], r[t], gains[p])
+        gain = gains[p] if c is None else gains[p] @ outputs[t]
+        pair = Loop(a[t], b[t], q[t], r[t], gain)
         if np.isinf(horizon):
             cost[p, t] = careful_gramian(pair, x0, continuous)[1]
         else:
@@ -129,6 +135,7 @@ def gramian(
             b[some],
             q[some],
             r[some],
+            out[:0],
             x0[some],
             continuous,
             np.inf,

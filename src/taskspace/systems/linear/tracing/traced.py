@@ -97,6 +97,7 @@ class Trace:
         B: see A.
         Q: see A.
         R: see A.
+        C: see A, `(n_outputs, n_states)`.
         enclosures: for each `ENCLOSED` parameter, its value at a context and bounds
             on a box, see `taskspace.systems.linear.affine.Enclosed`.
         assumption: what must hold for the program to be the family; empty if it is so.
@@ -110,13 +111,14 @@ class Trace:
     B: NDArray[np.int64]
     Q: NDArray[np.int64]
     R: NDArray[np.int64]
+    C: NDArray[np.int64]
     enclosures: tuple[Any, ...] = ()
     assumption: str = ""
 
     def at(
         self, contexts: NDArray[np.float64]
     ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-        """A, B, Q and R at some contexts, and how far rounding may move each entry.
+        """A, B, Q, R, C at some contexts, and how far rounding may move each entry.
 
         The second bounds what the same operations give in floating point, in any
         order of sums and products. NaN where an operation is not defined.
@@ -161,7 +163,7 @@ class Trace:
             # As many again for the other order, and some for powers.
             reach = (2 * count[:, None] + 8) * 2.0**-53 * size + 1e-290
             reach[self.op == AXIS] = 0.0
-        places = (self.A, self.B, self.Q, self.R)
+        places = (self.A, self.B, self.Q, self.R, self.C)
         return (
             [np.moveaxis(x[m], -1, 0) for m in places],
             [np.moveaxis(reach[m], -1, 0) for m in places],
@@ -186,8 +188,10 @@ def trace_matrices(system: LinearSystem) -> Trace:
     if isinstance(system, LinearFamily):
         context = dict(zip((a.name for a in system.axes), symbols, strict=True))
         made = {}
-        for name in "ABQR":
+        for name in "ABQRC":
             given = getattr(system, name)
+            if given is None:
+                given = np.eye(len(made["A"]))
             if callable(given):
                 given = call_with_symbols(
                     tape, f"{name}(context)", follow(given), **context
@@ -201,8 +205,17 @@ def trace_matrices(system: LinearSystem) -> Trace:
             tape, "matrices(contexts)", method, system, row.view(SymbolArray)
         )
         made = {name: x[0] for name, x in zip("ABQR", stacks, strict=True)}
-    n, m = system.matrices(np.array([[a.default for a in system.axes]])).B.shape[1:]
+        made["C"] = call_with_symbols(
+            tape,
+            "output_matrix(contexts)",
+            follow(type(system).output_matrix),
+            system,
+            row.view(SymbolArray),
+        )[0]
+    default = np.array([[a.default for a in system.axes]])
+    n, m = system.matrices(default).B.shape[1:]
     shapes = {"A": (n, n), "B": (n, m), "Q": (n, n), "R": (m, m)}
+    shapes["C"] = system.output_matrix(default).shape[1:]
     places = {
         name: call_with_symbols(tape, name, entries, tape, name, made[name], shape)
         for name, shape in shapes.items()
@@ -317,9 +330,9 @@ def check_trace(
     if not defined.any():
         return
     rows = np.ascontiguousarray(contexts[defined])
-    given = system.matrices(rows)
+    given = (*system.matrices(rows), system.output_matrix(rows))
     for name, made, around, wanted in zip(
-        "ABQR", formulas, reaches, given, strict=True
+        "ABQRC", formulas, reaches, given, strict=True
     ):
         formula, reach = made[defined], around[defined]
         if name in "QR":

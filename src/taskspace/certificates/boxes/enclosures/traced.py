@@ -1,0 +1,187 @@
+"""Families whose matrices are programs on the context, ready to be bounded on boxes.
+
+How the matrices depend on the context is found from the family's own functions
+(`systems.linear.tracing`), or stated (`taskspace.systems.AffineFamily`). What was found
+from code is compared with the family's own numbers at the sources, at every context
+whose bounds are asked for, at corners of boxes, and at contexts drawn from them, other
+ones for each family, stack of policies and question.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    NoEnclosureError,
+    check_exact,
+)
+from taskspace.certificates.boxes.rigor.monomials import monomials
+from taskspace.errors import InvalidInputError
+from taskspace.questions import Question
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.tracing.traced import Trace, check_trace, trace_matrices
+
+__all__ = [
+    "MAGNITUDE",
+    "TracedFamily",
+    "box_grid",
+    "relative_widths",
+    "trace_program",
+]
+
+# Boxes of each call in which a trace is compared with the family: one of so many, but
+# not fewer than so many.
+CHECK_EVERY, LEAST_CHECKS = 32, 32
+# Numbers beyond this could overflow in products of a few matrices.
+MAGNITUDE = 1e60
+
+
+class TracedFamily:
+    """A linear family, its trace, and where the two were compared.
+
+    Args:
+        system: a linear family with an infinite horizon.
+        sources: full context rows of the sources.
+        question: criterion and judge.
+        about: texts and arrays on which the contexts of comparison depend too.
+    """
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        sources: NDArray[np.float64],
+        question: Question,
+        about: Sequence[Any],
+    ):
+        check_exact(system)
+        if np.isfinite(system.horizon):
+            raise NoEnclosureError(
+                "Bounds over boxes of a linear family need the infinite horizon, whose "
+                "cost solves a Lyapunov equation, but got "
+                f"horizon={system.horizon:g}. Use horizon=inf, or a Lipschitz constant."
+            )
+        self.system = system
+        self.trace = trace = trace_matrices(system)
+        self.basis = (
+            "Lyapunov and Riccati inequalities on whole boxes, with rigorous rounding, "
+            f"for the matrices of {getattr(system, 'name', system.id)}"
+        )
+        if trace.enclosures:
+            names = ", ".join(x.name for x in trace.enclosures)
+            self.basis += f" (if the stated bounds of {names} hold)"
+        self.assumption = trace.assumption
+        if self.assumption:
+            self.basis += f", {self.assumption}"
+        if question.rule.averages_starts:
+            self.basis += f"; {system.objective.caution}"
+        digest = hashlib.sha256(f"{question.criterion} {question.judge}".encode())
+        for part in (
+            *(trace.op, trace.left, trace.right, trace.value),
+            *(trace.A, trace.B, trace.Q, trace.R, trace.C, sources),
+            *about,
+        ):
+            is_text = isinstance(part, str)
+            digest.update(
+                part.encode() if is_text else np.ascontiguousarray(part).tobytes()
+            )
+        self._random = np.random.default_rng(int.from_bytes(digest.digest(), "big"))
+        self._compared: set[bytes] = set()
+        self._compare(sources)
+
+    def check(self, boxes: Boxes) -> None:
+        """Compare the trace with the family at contexts of these boxes.
+
+        Args:
+            boxes: whose bounds are asked for.
+        """
+        ends = np.concatenate([boxes.low, boxes.high])
+        if not (np.abs(ends) <= MAGNITUDE).all():
+            raise InvalidInputError(
+                f"Contexts must be finite and within ±{MAGNITUDE:g} for a certificate."
+            )
+        single = (boxes.low == boxes.high).all(1)
+        wide = np.flatnonzero(~single)
+        n_checks = min(max(len(wide) // CHECK_EVERY, LEAST_CHECKS), len(wide))
+        some = self._random.choice(wide, n_checks, replace=False)
+        low, high = boxes.low[some], boxes.high[some]
+        share = self._random.uniform(size=low.shape)
+        inside = np.clip(low + share * (high - low), low, high)
+        ends = zip(boxes.low.min(0), boxes.high.max(0), strict=True)
+        corners = np.array(list(product(*map(np.unique, ends))))
+        self._compare(np.concatenate([boxes.low[single], inside, low, high, corners]))
+
+    def _compare(self, contexts: NDArray[np.float64]) -> None:
+        """Compare the trace with the family where it has not been compared yet."""
+        rows = np.ascontiguousarray(np.unique(contexts, axis=0))
+        new = [row for row in rows if row.tobytes() not in self._compared]
+        if new:
+            check_trace(self.trace, self.system, np.array(new))
+            self._compared.update(row.tobytes() for row in new)
+
+
+@dataclass(frozen=True)
+class BoxGrid:
+    """The monomials of the axes that vary in some boxes.
+
+    Args:
+        place: for each axis the number of its monomial, 0 where it does not vary.
+        tables: products of monomials, which are even, and the number of degree ≤ 1.
+        n_candidate: number of monomials of a candidate.
+    """
+
+    place: NDArray[np.int64]
+    tables: tuple[Any, ...]
+    n_candidate: int
+
+
+def box_grid(boxes: Boxes, order: int) -> BoxGrid:
+    """Return the monomials for some boxes; only axes that vary are variables.
+
+    Args:
+        boxes: where.
+        order: degree of the candidates.
+    """
+    radius = boxes.radius
+    live = np.flatnonzero((radius > 0).any(0))
+    table = monomials(len(live), order + 1)
+    place = np.zeros(radius.shape[1], np.int64)
+    place[live] = table.first
+    tables = (table.product, table.even, int(table.counts[1]))
+    return BoxGrid(place, tables, int(table.counts[order]))
+
+
+def trace_program(
+    trace: Trace, grid: BoxGrid, boxes: Boxes
+) -> tuple[tuple[Any, ...], tuple[NDArray[np.float64], ...]]:
+    """Return a trace and boxes as the compiled kernels take them.
+
+    Args:
+        trace: matrices as a program.
+        grid: of `box_grid`.
+        boxes: where.
+    """
+    enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
+    for i, parameter in enumerate(trace.enclosures):
+        enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
+    tape = (trace.op, trace.left, trace.right, trace.value)
+    places = (trace.A, trace.B, trace.Q, trace.R)
+    return (tape, places, grid.place), (boxes.centre, boxes.radius, enclosed)
+
+
+def relative_widths(boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return relative widths where a parameter keeps its sign, else shares of all.
+
+    Args:
+        boxes: boxes to be cut.
+        extent: width of the whole box on each axis.
+    """
+    size = np.abs(boxes.low) + np.abs(boxes.high)
+    relative = 2 * (boxes.high - boxes.low) / np.where(size > 0, size, 1.0)
+    share = (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)
+    return np.where(boxes.low * boxes.high > 0, relative, share)

@@ -1,0 +1,193 @@
+r"""Controllers with states: makers, and the plant that they close.
+
+A controller $\dot x_c = A_c x_c + B_c y$, $u = -(C_c x_c + D_c y)$ on $y = C x$ is
+static feedback $u_a = -K_a y_a$ of the plant with the controller's states added,
+
+$A_a = \mathrm{diag}(A, 0)$, $B_a = \mathrm{diag}(B, I)$, $C_a = \mathrm{diag}(C, I)$,
+$K_a = [[D_c, C_c], [-B_c, -A_c]]$, so $A_a - B_a K_a C_a =
+[[A - B D_c C, -B C_c], [B_c C, A_c]]$.
+
+The controller's states start at zero and cost nothing: $Q_a = \mathrm{diag}(Q, 0)$,
+$R_a = \mathrm{diag}(R, 0)$, $X_{0,a} = \mathrm{diag}(X_0, 0)$. See docs/controllers.md.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearController
+from taskspace.systems.linear.kernels.riccati import riccati_gain
+from taskspace.systems.linear.matrices import LinearMatrices
+
+if TYPE_CHECKING:
+    from taskspace.systems.linear.base import LinearSystem
+
+__all__ = ["Lqg", "Pi", "Pid", "augmented", "block_diagonal"]
+
+Array = NDArray[np.float64]
+
+
+def block_diagonal(first: Array, second: Array) -> Array:
+    """Stack two matrices along the diagonal, at every context.
+
+    Args:
+        first: shape `(context, …, …)`.
+        second: likewise, or one matrix for all contexts.
+    """
+    second = np.broadcast_to(second, (len(first), *second.shape[-2:]))
+    rows, columns = first.shape[1:]
+    shape = (rows + second.shape[1], columns + second.shape[2])
+    whole = np.zeros((len(first), *shape))
+    whole[:, :rows, :columns], whole[:, rows:, columns:] = first, second
+    return whole
+
+
+def augmented(
+    matrices: LinearMatrices, C: Array, x0: Array, n_states: int
+) -> tuple[LinearMatrices, Array, Array]:
+    """Add the states of a controller to a plant.
+
+    Args:
+        matrices: of the plant.
+        C: its outputs, shape `(context, n_outputs, n_states)`.
+        x0: second moment of its initial state.
+        n_states: number of the controller's states.
+
+    Returns:
+        Matrices, outputs and second moment of the plant with the added states.
+    """
+    zero, eye = np.zeros((n_states, n_states)), np.eye(n_states)
+    A, B, Q, R = matrices
+    larger = LinearMatrices(
+        block_diagonal(A, zero),
+        block_diagonal(B, eye),
+        block_diagonal(Q, zero),
+        block_diagonal(R, zero),
+    )
+    return larger, block_diagonal(C, eye), block_diagonal(x0[None], zero)[0]
+
+
+def Pi(
+    kp: ArrayLike, ki: ArrayLike, *, setpoint_weight: float = 1.0
+) -> LinearController:
+    r"""Return PI controllers, $u = K_p (b r - y) + K_i \int (r - y)$.
+
+    Args:
+        kp: proportional gains, of any shape: the leading dims of the stack.
+        ki: integral gains, likewise.
+        setpoint_weight: b, how much of a step of the set point acts at once.
+
+    Example:
+        >>> controller = Pi(2.0, 0.5)
+        >>> controller.D.tolist(), controller.C.tolist()
+        ([[2.0]], [[0.5]])
+    """
+    p, i = np.broadcast_arrays(*(np.asarray(k, np.float64) for k in (kp, ki)))
+    one, p4, i4 = (
+        np.ones_like(p)[..., None, None],
+        p[..., None, None],
+        i[..., None, None],
+    )
+    return LinearController(
+        0 * one,
+        one,
+        i4,
+        p4,
+        -one,
+        -setpoint_weight * p4,
+        np.stack([p, i], -1),
+        ("kp", "ki"),
+    )
+
+
+def Pid(
+    kp: ArrayLike,
+    ki: ArrayLike,
+    kd: ArrayLike,
+    *,
+    filter_time: ArrayLike,
+    setpoint_weight: float = 1.0,
+) -> LinearController:
+    r"""Return PID controllers with a filtered derivative of the measurement.
+
+    $u = K_p (b r - y) + K_i \int (r - y) - \frac{K_d s}{1 + \tau s} y$: a step of the
+    set point gives no kick of the derivative.
+
+    Args:
+        kp: proportional gains, of any shape: the leading dims of the stack.
+        ki: integral gains, likewise.
+        kd: derivative gains, likewise.
+        filter_time: τ, the time constant of the derivative's filter, > 0.
+        setpoint_weight: b, how much of a step of the set point acts at once.
+    """
+    parts = (np.asarray(k, np.float64) for k in (kp, ki, kd, filter_time))
+    p, i, d, tau = np.broadcast_arrays(*parts)
+    if not (tau > 0).all():
+        raise InvalidInputError(
+            f"filter_time > 0 must hold, but got {np.asarray(filter_time).tolist()}. "
+            "Without a derivative use Pi."
+        )
+    zero, one = np.zeros_like(p), np.ones_like(p)
+
+    def rows(*entries: tuple[Array, ...]) -> Array:
+        return np.stack([np.stack(row, -1) for row in entries], -2)
+
+    return LinearController(
+        rows((zero, zero), (zero, -1 / tau)),
+        rows((one,), (1 / tau,)),
+        rows((i, -d / tau)),
+        rows((p + d / tau,)),
+        rows((-one,), (zero,)),
+        rows((-setpoint_weight * p,)),
+        np.stack([p, i, d, tau], -1),
+        ("kp", "ki", "kd", "filter_time"),
+    )
+
+
+def Lqg(
+    system: "LinearSystem",
+    contexts: Array,
+    *,
+    process_noise: ArrayLike,
+    output_noise: ArrayLike,
+) -> LinearController:
+    """Return the LQG controller of each context: Kalman filter and LQR gain.
+
+    In discrete time it acts on the prediction from earlier measurements. Where there is
+    none (the Riccati equation of the gain or of the filter was not solved), its
+    matrices are those of the closest that was found.
+
+    Args:
+        system: a linear family with outputs.
+        contexts: full context rows, one source each.
+        process_noise: intensity of the noise that drives the states.
+        output_noise: intensity of the noise of the outputs, positive definite.
+
+    Returns:
+        A stack with dims `(source, policy)`, one policy per source.
+    """
+    A, B, _, _ = system.matrices(contexts)
+    C = system.output_matrix(contexts)
+    gain, _ = system.optimal_gain(contexts)
+    n, p = A.shape[1], C.shape[1]
+    noise = [np.asarray(x, np.float64) for x in (process_noise, output_noise)]
+    weights = [
+        np.broadcast_to(x, (len(A), size, size)).copy()
+        for x, size in zip(noise, (n, p), strict=True)
+    ]
+    dual, _ = riccati_gain(
+        np.swapaxes(A, 1, 2).copy(),
+        np.swapaxes(C, 1, 2).copy(),
+        *weights,
+        continuous=system.is_continuous,
+    )
+    filtered = np.swapaxes(dual, 1, 2)
+    return LinearController(
+        (A - B @ gain - filtered @ C)[:, None],
+        filtered[:, None],
+        gain[:, None],
+        np.zeros((len(A), 1, B.shape[2], p)),
+        time="continuous" if system.is_continuous else "discrete",
+    )
