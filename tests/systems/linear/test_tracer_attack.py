@@ -362,10 +362,10 @@ def test_contexts_are_drawn_anew_for_every_certificate_and_every_size():
             np.ones((1, 1)),
             ts.Question("floor", epsilon=0.0),
         )
-        before = set(bounds._compared)
+        before = set(bounds._family._compared)
         with contextlib.suppress(UntraceableError):
             bounds.bounds(box)
-        drawn.append(bounds._compared - before)
+        drawn.append(bounds._family._compared - before)
         many = Boxes(np.zeros((20_000, 1)), np.ones((20_000, 1)))
         with pytest.raises(UntraceableError, match="formula"):
             bounds._check(many)
