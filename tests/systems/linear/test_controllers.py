@@ -1,5 +1,7 @@
 """Controllers with states: closed loops, transfer functions, costs, refusals."""
 
+from typing import Any
+
 import control
 import numpy as np
 import pytest
@@ -32,7 +34,7 @@ def plant(time="continuous", **options) -> LinearFamily:
     )
 
 
-def random_controllers(rng, n_states, time="continuous", n=4) -> LinearController:
+def random_controllers(rng, n_states, time: Any = "continuous", n=4):
     shrink = 0.3 if time == "discrete" else 1.0
     A = shrink * rng.normal(size=(n, n_states, n_states))
     if time == "continuous":
@@ -53,7 +55,7 @@ def closed_loop(system, controller, context):
     dt = 0 if system.is_continuous else 1
     one = control.ss(A, B, C, 0, dt)
     other = control.ss(controller.A, controller.B, controller.C, controller.D, dt)
-    loop = control.feedback(one, other)  # negative feedback of `other`
+    loop: Any = control.feedback(one, other)  # negative feedback of `other`
     gain = np.hstack([controller.D @ C, controller.C])
     weight = scipy.linalg.block_diag(Q, np.zeros_like(controller.A))
     return loop, weight + gain.T @ R @ gain
@@ -143,7 +145,8 @@ def test_sampled_is_tustin_of_python_control():
         (pid.B, pid.D, mine.B, mine.D),
         (pid.B_r, pid.D_r, mine.B_r, mine.D_r),
     ):
-        other = control.ss(pid.A, B, pid.C, D).sample(0.02, "tustin")
+        whole: Any = control.ss(pid.A, B, pid.C, D)
+        other = whole.sample(0.02, "tustin")
         own = control.ss(mine.A, B_d, mine.C, D_d, 0.02)
         for w in (0.1, 1.0, 50.0):
             z = np.exp(1j * w * 0.02)
@@ -207,7 +210,7 @@ def test_studies_and_affine_families_take_controllers():
     again = ts.evaluate_policies(affine, single, space)
     assert (study.table["performance"] == again.table["performance"]).all()
     arrays, words = stack.arrays(), stack.settings()
-    back = POLICY_KINDS["linear-controller"].from_arrays(arrays, words)
+    back: Any = POLICY_KINDS["linear-controller"].from_arrays(arrays, words)
     assert back.names == ("kp", "ki")
     u, rate = stack[1].step(np.array([2.0]), np.array([0.5]), np.array([1.0]))
     assert u.tolist() == [-(0.3 * 2 + 1.0 * 0.5 - 1.0)]
