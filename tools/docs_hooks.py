@@ -1,0 +1,113 @@
+"""Hooks of the documentation site: pages made from the code, and mathematics.
+
+The command reference, the API reference and the pages of the examples are made when the
+site is built, so they cannot say anything that the code does not.
+"""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+MATHEMATICS = re.compile(
+    r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
+)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are made from the code.
+
+    Args:
+        files: the pages that are written by hand.
+        config: the configuration of the site.
+    """
+    pages = {"reference/commands.md": command_page()}
+    pages |= {f"reference/{name}.md": text for name, text in api_pages().items()}
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        pages[f"examples/{example.stem}.md"] = example_page(example)
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to examples lead to their pages.
+
+    Args:
+        markdown: the text of a page.
+    """
+    return re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](examples/\1.md)", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Turn LaTeX into MathML, which browsers show without a script.
+
+    Args:
+        html: the text of a page.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        latex = match[2].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+        return convert(latex, display="block" if match[1] == "div" else "inline")
+
+    return MATHEMATICS.sub(shown, html)
+
+
+def command_page() -> str:
+    """Return the reference of all commands, from their help."""
+    import typer
+    from typer.cli import get_docs_for_click
+
+    from taskspace.cli import app
+
+    command = typer.main.get_command(app)
+    context = typer.Context(command)
+    return get_docs_for_click(obj=command, ctx=context, name="taskspace")
+
+
+def api_pages() -> dict[str, str]:
+    """Return one page per room, and one of the names at the top."""
+    import taskspace
+
+    names = [name for name in dir(taskspace) if not name.startswith("_")]
+    members = {name: getattr(taskspace, name) for name in names}
+    rooms = {n: value for n, value in members.items() if isinstance(value, ModuleType)}
+    verbs = [n for n in names if n not in rooms]
+    shown: set[str] = set()
+    pages = {"taskspace": _page("taskspace", taskspace, verbs, shown)}
+    for name, room in rooms.items():
+        public = [n for n in getattr(room, "__all__", []) if not n.startswith("_")]
+        pages[name] = _page(f"taskspace.{name}", room, public, shown)
+    return pages
+
+
+def _page(title: str, owner: ModuleType, names: list[str], shown: set[str]) -> str:
+    """Return the page of some names; each object stands on one page only."""
+    parts = [f"# {title}", inspect.cleandoc(owner.__doc__ or "")]
+    for name in sorted(names, key=str.lower):
+        value = getattr(owner, name)
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        path = f"{value.__module__}.{value.__qualname__}"
+        if path.startswith("taskspace") and path not in shown:
+            parts.append(f"::: {path}")
+            shown.add(path)
+    return "\n\n".join(parts) + "\n"
+
+
+def example_page(path: Path) -> str:
+    """Return the page of an example: its docstring and its code.
+
+    Args:
+        path: the script.
+    """
+    text = path.read_text(encoding="utf-8")
+    said = ast.get_docstring(ast.parse(text)) or path.stem
+    title, _, rest = said.partition("\n")
+    return f"# {title.rstrip('.')}\n\n{rest.strip()}\n\n```python\n{text}```\n"
