@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-lowest check format bench browser page-types lock clean
+.PHONY: help run test test-slow test-lowest check format docs bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,16 +31,21 @@ test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versi
 	$(VENV)-lowest/bin/python -m pytest -W default tests/runs/test_runs.py \
 	  tests/cli/test_cli.py tests/test_direct.py tests/test_spaces.py tests/cover
 
-check: $(VENV)/.dev ## what CI runs: format, lint, types, layer contract, tests
+check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, the site, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(MAKE) docs
 	$(MAKE) test
 
 format: $(VENV)/.dev ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs ## the documentation site, into site/; opens from disk
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "Open site/index.html"
 
 bench: $(VENV)/.bench ## all benchmarks, each printing ratios to named peers
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
@@ -56,7 +61,7 @@ lock: ## renew requirements.lock and requirements.hashes from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock # the oldest Python: it needs most
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
-	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export]" --group dev --group bench
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export]" --group dev --group bench --group docs
 	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
 	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
 	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
@@ -83,4 +88,8 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --group bench
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev mkdocs.yml
+	$(PIP) --group docs
 	@touch $@

@@ -1,6 +1,9 @@
 """The documents are true: their blocks run, their experiments load, links hold."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,15 @@ BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
 def blocks(page: Path, language: str) -> list[str]:
     return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def run_commands(block: str) -> None:
+    """Run the lines of a block that begin with a prompt; each must succeed."""
+    for line in block.splitlines():
+        if line.startswith("$ taskspace "):
+            words = [sys.executable, "-m", *shlex.split(line[2:])]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -35,8 +47,11 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     if any("examples/data" in block for block in code):
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     scope: dict = {}
-    for block in code:
-        exec(compile(block, page.name, "exec"), scope)
+    for kind, block in BLOCK.findall(page.read_text()):
+        if kind == "python":
+            exec(compile(block, page.name, "exec"), scope)
+        if kind == "console":
+            run_commands(block)
     if page.stem == "README":
         study, question, cover = (scope[k] for k in ("study", "question", "cover"))
         assert cover.coverage == 1.0
@@ -78,7 +93,7 @@ def test_nothing_is_trained_to_get_policies_again():
 def test_every_command_in_the_text_exists():
     from taskspace.cli import COMMANDS
 
-    called = re.compile(r"(?:^|`)taskspace ([a-z]+)", re.MULTILINE)
+    called = re.compile(r"(?:^|`|\$ )taskspace ([a-z]+)", re.MULTILINE)
     for page in PAGES:
         for word in called.findall(page.read_text()):
             assert word in COMMANDS, f"{page.name}: taskspace {word}"

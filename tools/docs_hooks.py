@@ -33,6 +33,12 @@ def on_files(files: Files, config: Any) -> Files:
         pages[f"examples/{example.stem}.md"] = example_page(example)
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    reference = next(part["Reference"] for part in config.nav if "Reference" in part)
+    named = [next(iter(entry.values())) for entry in reference]
+    rooms = [p for p in pages if p.startswith("reference/") and p not in named]
+    reference += [{f"taskspace.{Path(path).stem}": path} for path in sorted(rooms)]
+    examples = sorted(path for path in pages if path.startswith("examples/"))
+    config.nav.append({"Examples": examples})
     return files
 
 

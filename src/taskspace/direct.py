@@ -55,7 +55,7 @@ def direct_sets(
     Returns:
         The sets as runs of consecutive targets.
 
-    Example:
+    Examples:
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(1.0, 2.0, 5), c=(1.0, 2.0, 5))
         >>> trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)

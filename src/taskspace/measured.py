@@ -98,7 +98,7 @@ class ErrorBounds:
     Args:
         axes: name and error of each axis that errs; the others are read exactly.
 
-    Example:
+    Examples:
         >>> error = ErrorBounds.of({"speed": "5%", "mass": 20.0})
         >>> error.words
         'speed ± 5 %, mass ± 20'

@@ -42,7 +42,7 @@ class Question:
             that is measured if it serves every target within the error of it. Kept
             as `ErrorBounds`, or None where nothing errs.
 
-    Example:
+    Examples:
         >>> question = Question("regret", epsilon=0.2)
         >>> question.statement
         'regret ≤ 0.2 by the worst policy of each source'

@@ -66,7 +66,7 @@ class Axis:
         values: the values themselves, ascending, in place of `low`, `high`, `n`. Their
             scale is found: `"linear"`, `"log"`, or `"uneven"` for any other.
 
-    Example:
+    Examples:
         >>> Axis("mass", values=[1, 3, 5]).scale
         'linear'
     """
@@ -274,7 +274,7 @@ class Grid(_Contexts):
             `(low, high, n)` or `(low, high, n, "log")`; a list of the values
             themselves; or an `Axis`.
 
-    Example:
+    Examples:
         >>> grid = Grid(k=(0.1, 8.0, 3), c=(1.0, 2.0, 2))
         >>> grid.size, grid.shape
         (6, (3, 2))
@@ -355,7 +355,7 @@ class Points(_Contexts):
         names: names of the parameters, one a column.
         points: shape `(size, len(names))`, or `(size,)` for one parameter.
 
-    Example:
+    Examples:
         >>> Points(["mass"], [1.0, 2.0, 5.0]).size
         3
     """
@@ -413,7 +413,7 @@ def grid_of(space: Space | None) -> Grid | None:
     Args:
         space: contexts, or None where there are none.
 
-    Example:
+    Examples:
         >>> grid_of(Points(["a", "b"], [[1, 0], [1, 4], [2, 0], [2, 4]]))
         Grid(a=(1.0, 2.0, 2), b=(0.0, 4.0, 2))
         >>> grid_of(Points(["a"], [1, 2, 5]))

@@ -137,7 +137,7 @@ class PolicyLibrary:
             names: what to call the policies.
             outside: `"refuse"` or `"clamp"` contexts outside the range of the points.
 
-        Example:
+        Examples:
             >>> from taskspace import PolicyLibrary, Points
             >>> points = Points(["k"], [1.0, 3.0])
             >>> made = PolicyLibrary.from_policies(["soft", "stiff"], points)
@@ -212,7 +212,7 @@ class PolicyLibrary:
             context: one context: a mapping by name, a row of numbers, or the name of
                 a target; or many: an array `(context, axis)` or a list of names.
 
-        Example:
+        Examples:
             >>> from taskspace import Points, PolicyLibrary
             >>> points = Points(["k"], [1.0, 3.0])
             >>> library = PolicyLibrary.from_policies(["soft", "stiff"], points)

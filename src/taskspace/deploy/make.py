@@ -67,7 +67,7 @@ def library(
             connected regions).
         outside: `"refuse"` or `"clamp"` contexts outside the range.
 
-    Example:
+    Examples:
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(0.1, 8.0, 9))
         >>> system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)

@@ -26,7 +26,7 @@ class Tracker:
         library: the library.
         hysteresis: share of the width of each axis, at least 0.
 
-    Example:
+    Examples:
         >>> from taskspace import Points, PolicyLibrary
         >>> points = Points(["k"], [1.0, 3.0])
         >>> library = PolicyLibrary.from_policies(["soft", "stiff"], points)

@@ -28,7 +28,7 @@ class LibraryAgent:
         hysteresis: of a context that drifts, see `Tracker`; `None` for none. With it
             the agent plays one environment at a time.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from taskspace import Points, PolicyLibrary
         >>> from taskspace.policies import LinearGain

@@ -253,7 +253,7 @@ def library_schedule(library: PolicyLibrary) -> GainSchedule:
     Args:
         library: a library of linear gains.
 
-    Example:
+    Examples:
         >>> import taskspace as ts
         >>> gains = LinearGain(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
         >>> points = ts.Points(["k"], [1.0, 3.0])

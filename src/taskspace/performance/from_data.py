@@ -36,7 +36,7 @@ def study_from(
             else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
             `missing`, see `table_from`.
 
-    Example:
+    Examples:
         >>> study_from([[3.0, 1.0], [2.0, 4.0]])
         Study(2 sources, 1 policy each, 2 targets, given)
     """

@@ -41,7 +41,7 @@ def evaluate_policies(
     Returns:
         A study with one source per policy, or one per family.
 
-    Example:
+    Examples:
         >>> from taskspace.spaces import Grid
         >>> study = evaluate_policies(
         ...     lambda context, policy: 1 - abs(context["x"] - policy),

@@ -44,7 +44,7 @@ class Study:
     Args:
         reader: where the parts are kept.
 
-    Example:
+    Examples:
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(0.1, 8.0, 5))
         >>> lqr = ts.trainers.Lqr(n_policies=1, noise=0.0)

@@ -215,7 +215,7 @@ def table_from_matrix(
             each is J itself, which allows proofs; `"sampled"` that it is a mean.
         n_episodes: how many episodes each mean is over, if you know.
 
-    Example:
+    Examples:
         >>> table = table_from_matrix([[3.0, 1.0], [2.0, 4.0]])
         >>> table["best_known"].values.tolist()
         [3.0, 4.0]

@@ -116,7 +116,7 @@ class Candidates:
     Args:
         space: the contexts.
 
-    Example:
+    Examples:
         >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
         >>> candidates.unit[:3].round(3).tolist()
         [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]

@@ -64,7 +64,7 @@ def baseline_performance(
     Returns:
         The scores; `None` where it is not known how to make such policies.
 
-    Example:
+    Examples:
         >>> from taskspace.systems.cartpole import CartPole
         >>> system = CartPole()
         >>> row = np.array([[axis.default for axis in system.axes]])

@@ -186,7 +186,7 @@ def fresh_episodes(n: int, first: int = 0) -> range:
         n: how many.
         first: how many fresh ones to leave out, e.g. because they are used up.
 
-    Example:
+    Examples:
         >>> fresh_episodes(3)
         range(1048576, 1048579)
     """
@@ -211,7 +211,7 @@ def random_episodes(seed: int, n: int, first: int = 0) -> list[int]:
         n: how many numbers of the sequence.
         first: how many to leave out before them.
 
-    Example:
+    Examples:
         >>> random_episodes(7, 3)[1:] == random_episodes(7, 2, first=1)
         True
     """

@@ -116,7 +116,7 @@ class FunctionSystem(System):
         homes: the context that each example is made for, by name.
         name: what to call it in reports.
 
-    Example:
+    Examples:
         >>> system = FunctionSystem(
         ...     lambda context, policy: 1 - abs(context["x"] - policy),
         ...     [ContextAxis("x", 0.0)],

@@ -71,7 +71,7 @@ class GymnasiumSystem(EpisodicSystem):
             context, if known; certificates of confidence need it. Left out, it is
             known for some of the ids in `READY`.
 
-    Example:
+    Examples:
         >>> system = GymnasiumSystem("Acrobot-v1", n_episodes=2, horizon=50)
         >>> [axis.name for axis in system.axes][:2]
         ['link_length_1', 'link_length_2']
@@ -269,7 +269,7 @@ def gymnasium_system(
         workers: processes that share the evaluation; 0 for none.
         return_range: smallest and largest return of an episode, if known.
 
-    Example:
+    Examples:
         >>> system = gymnasium_system("Pendulum-v1", axes=["g"], horizon=200)
         >>> system.id, system.axes[0].default
         ('gymnasium:Pendulum-v1', 10.0)

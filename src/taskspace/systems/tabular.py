@@ -46,7 +46,7 @@ class TabularFamily(System):
         horizon: number of steps; the return is the plain sum of rewards.
         name: what to call it in reports.
 
-    Example:
+    Examples:
         >>> family = TabularFamily(
         ...     values=[0.0, 1.0],
         ...     transitions=[[[1.0], [1.0]]],

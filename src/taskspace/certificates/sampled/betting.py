@@ -48,7 +48,7 @@ def share_bound(n_good: int, n: int, confidence: float) -> float:
         confidence: e.g. 0.999; the bound is above the truth with probability
             `1 - confidence` at most.
 
-    Example:
+    Examples:
         >>> share_bound(687, 687, 0.999) < 0.99 < share_bound(688, 688, 0.999)
         True
     """

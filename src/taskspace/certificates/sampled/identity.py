@@ -42,7 +42,7 @@ def sample_seed(*parts: Any) -> int:
             which nobody can tell whether it has changed, the seed is a new one every
             time.
 
-    Example:
+    Examples:
         >>> sample_seed("draws", 0.2, [1, 2]) == sample_seed("draws", 0.2, [1, 2])
         True
         >>> sample_seed("draws", 0.2, [1, 2]) == sample_seed("draws", 0.2, [1, 3])

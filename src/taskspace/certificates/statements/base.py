@@ -50,7 +50,7 @@ class Certificate:
         bounds: bounds on the number of sources that follow rigorously from the
             numbers it uses.
 
-    Example:
+    Examples:
         >>> Certificate("inner balls", True, "proof", "rates are exact.").holds
         True
     """

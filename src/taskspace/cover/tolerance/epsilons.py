@@ -175,7 +175,7 @@ def round_numbers(low: float, high: float, n: int, *, log: bool) -> list[float]:
         n: about how many.
         log: spread evenly in the logarithm.
 
-    Example:
+    Examples:
         >>> round_numbers(0.1, 1.0, 10, log=True)
         [0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0]
     """

@@ -185,7 +185,7 @@ def try_library(
         networks: networks that see the context, one a seed: see
             `conditioned_networks`.
 
-    Example:
+    Examples:
         >>> import taskspace as ts
         >>> system = ts.systems.MassSpringDamper()
         >>> space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))

@@ -125,7 +125,7 @@ def table_from(
         row_names: whether the first column of a data frame holds names of rows. Found
             out if left out; where both readings fit, the frame is refused.
 
-    Example:
+    Examples:
         >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
         >>> table_from(frame)["best_known"].values.tolist()
         [9.0, 6.0]

@@ -44,7 +44,7 @@ class Enclosed:
         bounds: function of two dicts, the lower and the upper corners of boxes, by name
             and each an array; gives the arrays of lower and upper bounds.
 
-    Example:
+    Examples:
         A table of a quantity that grows with the speed:
 
         >>> speeds, stiffness = [0.0, 10.0, 30.0], [4.0, 5.0, 9.0]
@@ -87,7 +87,7 @@ class AffineFamily(StatedFamily):
         C: terms of what is measured, y = C x; all states if left out.
         output_names: names of the outputs, likewise; y1, y2, … if left out.
 
-    Example:
+    Examples:
         >>> car = AffineFamily(
         ...     context_axes=[ContextAxis("v", 20.0, "m/s", low=0.0, low_open=True)],
         ...     A={"1/v": [[-80.0, 0.0], [0.0, -90.0]], "v": [[0, -0.05], [0, 0]]},

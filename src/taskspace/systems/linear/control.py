@@ -42,7 +42,7 @@ def control_family(
         horizon: time or number of steps; infinite by default.
         name: what to call it in reports.
 
-    Example:
+    Examples:
         >>> import control
         >>> family = control_family(
         ...     lambda k: control.ss([[0, 1], [-k, -1]], [[0], [1]], np.eye(2), 0),

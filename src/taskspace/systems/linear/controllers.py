@@ -79,7 +79,7 @@ def Pi(
         ki: integral gains, likewise.
         setpoint_weight: b, how much of a step of the set point acts at once.
 
-    Example:
+    Examples:
         >>> controller = Pi(2.0, 0.5)
         >>> controller.D.tolist(), controller.C.tolist()
         ([[2.0]], [[0.5]])

@@ -115,7 +115,7 @@ class LinearFamily(StatedFamily):
             Only controllers (`LinearController`) act on it.
         output_names: names of the outputs, likewise; y1, y2, … if left out.
 
-    Example:
+    Examples:
         >>> pendulum = LinearFamily(
         ...     context_axes=[ContextAxis("length", 1.0, "m", low=0.0, low_open=True)],
         ...     A=lambda length: [[0, 1], [9.81 / length, 0]],
