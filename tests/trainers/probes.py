@@ -103,3 +103,41 @@ class Vector(SimulatedSystem):
     def step(self, state, action, context, key):
         reward = -context[0] * (action[0] - state) ** 2
         return state, reward, jnp.asarray(True)
+
+
+@dataclass(frozen=True)
+class Regulator(SimulatedSystem):
+    """x⁺ = x + u, and a step is worth −scale·(x² + u²); it never ends."""
+
+    horizon: int = 16
+    n_episodes: int = 4
+    episode_seed: int = 0
+
+    id: ClassVar[str] = "regulator-v0"
+    n_observations: ClassVar[int] = 1
+    action_size: ClassVar[int] = 1
+
+    @property
+    def axes(self):
+        return (ContextAxis("scale", 1.0),)
+
+    @staticmethod
+    def solution(gamma):
+        """P of the value −scale·P·x² and the gain, by the discounted Riccati equation.
+
+        P = 1 + γP/(1 + γP) for one state and one input of weight 1.
+        """
+        P = 1.0
+        for _ in range(200):
+            P = 1 + gamma * P / (1 + gamma * P)
+        return P, gamma * P / (1 + gamma * P)
+
+    def reset(self, key, context):
+        return jax.random.uniform(key, (), context.dtype, -1, 1)
+
+    def observe(self, state, context):
+        return state[None]
+
+    def step(self, state, action, context, key):
+        reward = -context[0] * (state**2 + action[0] ** 2)
+        return state + action[0], reward, jnp.asarray(False)

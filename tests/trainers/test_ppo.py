@@ -20,7 +20,8 @@ from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.simulated import network
 from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.ppo import Ppo
-from tests.trainers.probes import Probe, Vector
+from taskspace.trainers.region import Region
+from tests.trainers.probes import Probe, Regulator, Vector
 
 GAMMA = 0.9
 SMALL = Ppo(
@@ -48,15 +49,15 @@ QUICK_COMPILATION = {
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK_COMPILATION)
-def learned(ppo, system, n_updates, context, parameters, key):
-    """Parameters after some updates, by the trainer's own functions."""
+def learned(ppo, system, n_updates, lots, parameters, key):
+    """Parameters after some updates, by the trainer's own functions; reward's unit."""
     optimiser = parts.make_optimiser(ppo)
-    environments = parts.start(ppo, system, context, key)
+    environments = parts.start(ppo, system, lots, key)
 
     def update(carry, key):
         parameters, moments, environments = carry
         environments, samples = parts.rollout(
-            ppo, system, parameters, environments, context, key
+            ppo, system, parameters, environments, lots, key
         )
         parameters, moments = parts.learn(
             ppo, system, optimiser, parameters, moments, samples, key
@@ -64,14 +65,22 @@ def learned(ppo, system, n_updates, context, parameters, key):
         return (parameters, moments, environments), None
 
     carry = parameters, optimiser.init(parameters), environments
-    (parameters, _, _), _ = lax.scan(update, carry, jax.random.split(key, n_updates))
-    return parameters
+    keys = jax.random.split(key, n_updates)
+    (parameters, _, environments), _ = lax.scan(update, carry, keys)
+    return parameters, jnp.sqrt(environments.gains.variance)
+
+
+def lots(*contexts):
+    return parts.Lots.of(Region(contexts))
 
 
 def train_parts(ppo, system, context, n_updates=100):
+    return train_in_units(ppo, system, context, n_updates)[0]
+
+
+def train_in_units(ppo, system, context, n_updates):
     start = ppo.initial_parameters(system, np.random.default_rng(0))
-    row = jnp.asarray(context, jnp.float32)
-    return learned(ppo, system, n_updates, row, start, jax.random.key(0))
+    return learned(ppo, system, n_updates, lots(context), start, jax.random.key(0))
 
 
 def values(parameters, *observations):
@@ -129,6 +138,33 @@ def test_continuous_actions_reach_their_aim():
     means = network(parameters.actor, jnp.asarray(aims)[:, None])[:, 0]
     np.testing.assert_allclose(means, aims, atol=0.1)
     assert parameters.log_std[0] < -1  # it has become sure of itself
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_regulator_is_learned_with_rewards_of_any_size(scale):
+    """Gain and value of the discounted Riccati equation."""
+    ppo = replace(SMALL, initial_log_std=-1.0, learning_rate=3e-3)
+    parameters, unit = train_in_units(ppo, Regulator(), [scale], 400)
+    P, gain = Regulator.solution(GAMMA)
+    x = jnp.linspace(-1, 1, 9)[:, None]
+    means = np.asarray(network(parameters.actor, x))[:, 0]
+    np.testing.assert_allclose(means, -gain * x[:, 0], atol=0.1)
+    value = np.asarray(network(parameters.critic, x))[:, 0] * float(unit[0]) / scale
+    # Noise of the actions costs the same everywhere: it drops out of differences.
+    # Few episodes come to the ends, so the critic is tried where it has learned.
+    errors = np.abs(value - value[4] + P * x[:, 0] ** 2)
+    assert errors[1:-1].max() < 0.15 * P
+
+
+def test_large_rewards_are_the_reason_for_normalising_them():
+    """The negative control of the test above."""
+    ppo = replace(SMALL, initial_log_std=-1.0, learning_rate=3e-3)
+    ppo = replace(ppo, normalise_rewards=False)
+    parameters = train_parts(ppo, Regulator(), [1000.0], 400)
+    x = jnp.linspace(-1, 1, 9)[:, None]
+    value = np.asarray(network(parameters.critic, x))[:, 0] / 1000
+    P, _ = Regulator.solution(GAMMA)
+    assert np.abs(value - value[4] + P * x[:, 0] ** 2)[1:-1].max() > 0.3 * P
 
 
 def plain_advantages(reward, value, value_after, terminated, truncated, gamma, lam):
@@ -249,7 +285,7 @@ def test_statistics_of_observations_and_their_folding(rng):
     observations = rng.normal(size=(300, 4)) * [1, 0.1, 3, 5] + [0, 3, 1, -2]
     observations = observations.astype(np.float32)
     statistics = parts.start(
-        Ppo(), CartPole(), jnp.ones(6), jax.random.key(0)
+        Ppo(), CartPole(), lots(np.ones(6)), jax.random.key(0)
     ).statistics
     for part in (observations[:50], observations[50:210], observations[210:]):
         statistics = statistics.updated(jnp.asarray(part))
@@ -259,11 +295,14 @@ def test_statistics_of_observations_and_their_folding(rng):
     seen = network(layers, statistics.normalise(jnp.asarray(observations)))
     raw = network(statistics.fold(layers), jnp.asarray(observations))
     np.testing.assert_allclose(raw, seen, atol=1e-5)
+    again = statistics.unfold(statistics.fold(layers))
+    for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(layers), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_rollout_counts_what_it_saw():
     ppo, system = replace(SMALL, normalise_observations=True), CartPole(horizon=20)
-    row = jnp.asarray([axis.default for axis in system.axes])
+    row = lots([axis.default for axis in system.axes])
     start = ppo.initial_parameters(system, np.random.default_rng(0))
     environments = parts.start(ppo, system, row, jax.random.key(0))
     play = jax.jit(
@@ -386,7 +425,7 @@ def test_pendulum_swings_up():
     """Continuous torque: far better than the −1200 of a random policy."""
     system = Pendulum()
     contexts = system.contexts(Grid(mass=(1.0, 1.0, 1)))
-    ppo = Ppo(n_policies=1, total_steps=400_000, gamma=0.9, n_epochs=10)
+    ppo = Ppo(n_policies=1, total_steps=300_000, gamma=0.95)
     trained = ppo.train(system, contexts, seed=0)
     home = system.home_performance(trained.policies, contexts)
-    assert home.item() > -300
+    assert home.item() > -200

@@ -6,7 +6,8 @@ import pytest
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
-from taskspace.trainers.sb3 import Sb3, mlp_from_sb3
+from taskspace.trainers.region import Region
+from taskspace.trainers.sb3 import Sb3, _begin_from, _environment, mlp_from_sb3
 
 pytest.importorskip("stable_baselines3")
 import stable_baselines3 as sb3
@@ -106,3 +107,48 @@ def test_training_gives_a_family_and_repeats():
 def test_unknown_algorithm_is_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'PPO'"):
         Sb3(algorithm="PPO2")
+
+
+def test_episodes_of_a_region_draw_their_contexts_by_weight():
+    system = CartPole()
+    rows = np.stack([default_context(system)] * 3)
+    rows[:, 0] = [0.5, 1.0, 2.0]
+    region = Region(rows, [1, 0, 3])
+    lengths = []
+    for _ in range(2):
+        environment = _environment(system, region, 5)
+        drawn = []
+        for _ in range(400):
+            environment.reset()
+            drawn.append(environment.inner.unwrapped.length)
+        environment.close()
+        lengths.append(drawn)
+    assert lengths[0] == lengths[1]
+    assert set(lengths[0]) == {0.5, 2.0}
+    # Four standard errors of a proportion.
+    assert abs(np.mean(np.equal(lengths[0], 2.0)) - 0.75) < 4 * np.sqrt(0.1875 / 400)
+    one = _environment(system, Region(rows[1:2]), 5)
+    assert one.unwrapped.length == 1.0
+
+
+def test_a_warm_start_has_the_weights_of_its_start():
+    system = CartPole()
+    model, _ = untrained("PPO", system)
+    start = mlp_from_sb3(untrained("PPO", system)[0])
+    _begin_from(model, start)
+    found = mlp_from_sb3(model)
+    for one, other in zip(
+        (*found.weights, *found.biases), (*start.weights, *start.biases), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    trainer = Sb3(
+        n_policies=1,
+        total_steps=64,
+        n_evaluation_episodes=4,
+        options={"n_steps": 32, "batch_size": 32},
+    )
+    rows = np.stack([default_context(system)] * 2)
+    rows[1, 0] = 2.0
+    trained = trainer.train_region(system, Region(rows), seed=0, start=start)
+    assert trained.environment_steps.item() == 64
+    assert trained.log["evaluations"].item() == 2  # of the start, and at the end

@@ -19,7 +19,15 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems.episodic import EpisodicSystem
 
-__all__ = ["Head", "SimulatedSystem", "episode_keys", "network", "play", "where"]
+__all__ = [
+    "Head",
+    "SimulatedSystem",
+    "episode_keys",
+    "network",
+    "play",
+    "play_pairs",
+    "where",
+]
 
 SLOTS = 1024
 """Environments that are played side by side: enough rows for efficient matrix
@@ -222,10 +230,6 @@ def play(
 ) -> jax.Array:
     """Returns of one policy at all contexts; to be traced inside a jit.
 
-    The (target, episode) pairs wait in a queue. A fixed number of slots plays them
-    side by side, and a slot whose episode is over takes the next pair, so policies
-    that fail early cost only the steps they live.
-
     Args:
         system: the environment.
         layers: the network.
@@ -239,53 +243,80 @@ def play(
         Sums of rewards, shape `(target * episode,)`, episodes running fastest.
     """
     n_episodes = keys.shape[0]
-    n_pairs = contexts.shape[0] * n_episodes
-    n_slots = min(SLOTS, n_pairs)
-    end = n_pairs if n_contexts is None else n_contexts * n_episodes
+    return play_pairs(
+        system,
+        layers,
+        head,
+        jnp.repeat(contexts, n_episodes, axis=0),
+        jnp.tile(keys, (contexts.shape[0], 1)),
+        None if n_contexts is None else n_contexts * n_episodes,
+    )
 
-    def start(pair: jax.Array) -> tuple[jax.Array, Any]:
-        pair = jnp.minimum(pair, n_pairs - 1)
-        context = contexts[pair // n_episodes]
-        return context, system.reset(keys[pair % n_episodes, 0], context)
+
+def play_pairs(
+    system: SimulatedSystem,
+    layers: Layers,
+    head: Head,
+    contexts: jax.Array,
+    keys: jax.Array,
+    end: jax.Array | None = None,
+) -> jax.Array:
+    """Returns of one policy, each episode at its own context; traced inside a jit.
+
+    The pairs wait in a queue. A fixed number of slots plays them side by side, and a
+    slot whose episode is over takes the next pair, so policies that fail early cost
+    only the steps they live.
+
+    Args:
+        system: the environment.
+        layers: the network.
+        head: how its outputs become actions.
+        contexts: of each episode, shape `(pair, len(axes))`.
+        keys: of the initial state and of the noise, shape `(pair, 2)`.
+        end: how many of the pairs are played, the first ones; all if left out.
+
+    Returns:
+        Sums of rewards, shape `(pair,)`.
+    """
+    n_pairs = contexts.shape[0]
+    n_slots = min(SLOTS, n_pairs)
+    end = jnp.asarray(n_pairs) if end is None else end
 
     def advance(_, slots):
-        pair, time, total, alive, context, state = slots
+        pair, time, total, alive, (context, noise, state) = slots
         observation = jax.vmap(system.observe)(state, context)
         action = _act(layers, head, observation)
-        noise = jax.vmap(jax.random.fold_in)(keys[pair % n_episodes, 1], time)
-        new, reward, terminated = jax.vmap(system.step)(state, action, context, noise)
+        key = jax.vmap(jax.random.fold_in)(noise, time)
+        new, reward, terminated = jax.vmap(system.step)(state, action, context, key)
         time = time + alive
         total = total + jnp.where(alive, reward, 0)
         # A finished episode stands still, so that it cannot overflow while waiting.
         state = jax.tree.map(partial(where, alive), new, state)
         alive = alive & ~terminated & (time < system.horizon)
-        return pair, time, total, alive, context, state
+        return pair, time, total, alive, (context, noise, state)
 
     def refill(carry):
         waiting, result, slots = carry
         slots = lax.fori_loop(0, REFILL_EVERY, advance, slots)
-        pair, time, total, alive, context, state = slots
+        pair, time, total, alive, playing = slots
         over = ~alive
         result = result.at[jnp.where(over, pair, n_pairs)].set(total)
         ahead = jnp.cumsum(over)
         pair = jnp.where(over, jnp.minimum(waiting + ahead - 1, n_pairs), pair)
         fresh = jax.tree.map(lambda table: table[jnp.minimum(pair, n_pairs - 1)], table)
-        context, state = jax.tree.map(partial(where, over), fresh, (context, state))
+        playing = jax.tree.map(partial(where, over), fresh, playing)
         time = jnp.where(over, 0, time)
         total = jnp.where(over, 0, total)
-        slots = pair, time, total, pair < end, context, state
-        return waiting + ahead[-1], result, slots
+        return waiting + ahead[-1], result, (pair, time, total, pair < end, playing)
 
-    table = jax.vmap(start)(jnp.arange(n_pairs))
+    table = contexts, keys[:, 1], jax.vmap(system.reset)(keys[:, 0], contexts)
     pair = jnp.arange(n_slots)
-    context, state = jax.tree.map(lambda rows: rows[:n_slots], table)
     slots = (
         pair,
         jnp.zeros(n_slots, pair.dtype),
         jnp.zeros(n_slots, contexts.dtype),
         pair < end,
-        context,
-        state,
+        jax.tree.map(lambda rows: rows[:n_slots], table),
     )
     result = jnp.zeros(n_pairs + 1, contexts.dtype)
     carry = jnp.asarray(n_slots, pair.dtype), result, slots

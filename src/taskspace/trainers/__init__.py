@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from taskspace._util.lazy import Registry, lazy_names
 from taskspace.trainers.base import Trained, Trainer, context_seed
+from taskspace.trainers.region import Region, RegionTrainer
 
 if TYPE_CHECKING:
     from taskspace.trainers.lqr import Lqr
@@ -23,7 +24,17 @@ __getattr__, __dir__ = lazy_names(
     },
 )
 
-__all__ = ["TRAINERS", "Lqr", "Ppo", "Sb3", "Trained", "Trainer", "context_seed"]
+__all__ = [
+    "TRAINERS",
+    "Lqr",
+    "Ppo",
+    "Region",
+    "RegionTrainer",
+    "Sb3",
+    "Trained",
+    "Trainer",
+    "context_seed",
+]
 
 TRAINERS: Registry[type[Trainer]] = Registry(
     {

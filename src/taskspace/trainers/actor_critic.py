@@ -39,6 +39,11 @@ class Statistics(NamedTuple):
     variance: jax.Array
     n_seen: jax.Array
 
+    @classmethod
+    def none(cls, size: int) -> "Statistics":
+        """Return the statistics before anything is seen: mean 0 and variance 1."""
+        return cls(jnp.zeros(size), jnp.ones(size), jnp.zeros(()))
+
     def normalise(self, observation: jax.Array) -> jax.Array:
         """The observation in units of its spread."""
         return (observation - self.mean) / jnp.sqrt(self.variance + 1e-8)
@@ -48,6 +53,12 @@ class Statistics(NamedTuple):
         weight, bias = layers[0]
         scaled = weight / jnp.sqrt(self.variance + 1e-8)[:, None]
         return (scaled, bias - self.mean @ scaled), *layers[1:]
+
+    def unfold(self, layers: Layers) -> Layers:
+        """Return layers that do with normalised observations what these do with raw."""
+        weight, bias = layers[0]
+        spread = jnp.sqrt(self.variance + 1e-8)
+        return (weight * spread[:, None], bias + self.mean @ weight), *layers[1:]
 
     def updated(self, observations: jax.Array) -> "Statistics":
         """With further observations, one a row (Chan et al. 1979)."""

@@ -15,29 +15,36 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import lax
-from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Mlp
-from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.simulated import (
     Head,
     Layers,
     SimulatedSystem,
     episode_keys,
-    play,
+    play_pairs,
 )
 from taskspace.trainers.actor_critic import Parameters, initial_parameters
-from taskspace.trainers.base import Trained, Trainer, context_seed
-from taskspace.trainers.ppo_update import learn, make_optimiser, rollout, start
+from taskspace.trainers.base import Trained
+from taskspace.trainers.ppo_update import (
+    Environments,
+    Lots,
+    learn,
+    make_optimiser,
+    rollout,
+    start,
+)
+from taskspace.trainers.region import Region, RegionTrainer
 
 __all__ = ["Ppo"]
 
 
 @dataclass(frozen=True)
-class Ppo(Trainer):
+class Ppo(RegionTrainer[Mlp]):
     """PPO with separate tanh networks for the policy and the value.
 
     The checkpoint with the best evaluation is kept, and training ends once that
@@ -67,6 +74,9 @@ class Ppo(Trainer):
         normalise_observations: show the networks observations with mean 0 and
             standard deviation 1, by the statistics of all those seen before; the
             trained policy has them folded into its first layer.
+        normalise_rewards: count rewards in units of the standard deviation of the
+            discounted returns seen before, so that a step size fits rewards of any
+            size; `None` does so where actions are continuous.
         normalise_advantages: give the advantages of each batch mean 0 and
             standard deviation 1.
         bootstrap_truncated: where the step limit cuts an episode, count its future
@@ -80,6 +90,8 @@ class Ppo(Trainer):
         n_evaluation_episodes: episodes of one evaluation, with the deterministic
             policy and fresh initial states.
         stop_return: mean return that ends training; `None` takes the system's.
+        patience: evaluations in a row without a new best one that end training; `None`
+            spends the whole budget.
     """
 
     n_policies: int = 3
@@ -98,6 +110,7 @@ class Ppo(Trainer):
     entropy_coefficient: float = 0.0
     max_gradient_norm: float = 0.5
     normalise_observations: bool = True
+    normalise_rewards: bool | None = None
     normalise_advantages: bool = True
     bootstrap_truncated: bool = True
     hidden: tuple[int, ...] = (64, 64)
@@ -105,6 +118,7 @@ class Ppo(Trainer):
     evaluate_every: int = 8192
     n_evaluation_episodes: int = 128
     stop_return: float | None = None
+    patience: int | None = None
 
     id: ClassVar[str] = "ppo"
     sources_per_block: ClassVar[int] = 2
@@ -122,6 +136,10 @@ class Ppo(Trainer):
                 raise InvalidInputError(
                     f"0 <= {name} <= 1 must hold, but got {getattr(self, name)}."
                 )
+        if self.patience is not None and self.patience < 1:
+            raise InvalidInputError(
+                f"patience >= 1 must hold, but got patience={self.patience}."
+            )
         if self.n_samples % self.batch_size:
             raise InvalidInputError(
                 f"batch_size must divide n_envs * n_steps = {self.n_samples}, but "
@@ -159,39 +177,50 @@ class Ppo(Trainer):
         updates = self.n_periods * self.n_updates_per_period
         return updates * self.n_samples * self.n_policies
 
-    def train(
+    def normalises_rewards(self, system: SimulatedSystem) -> bool:
+        """Return whether rewards are normalised.
+
+        Args:
+            system: what is played.
+        """
+        if self.normalise_rewards is None:
+            return system.n_actions == 0
+        return self.normalise_rewards
+
+    def train_region(
         self,
         system: System,
-        contexts: NDArray[np.float64],
+        region: Region,
         *,
         seed: int,
-        progress: Progress | None = None,
+        start: Mlp | None = None,
     ) -> Trained[Mlp]:
-        """Policies for some sources.
+        """Train one family for a region.
+
+        A training that begins from a policy holds it for the first period, while the
+        critic learns; so the kept checkpoint is evaluated no worse than the start.
 
         Args:
             system: a simulated system.
-            contexts: full context rows, shape `(source, len(system.axes))`.
+            region: where the contexts of the episodes are drawn from, in evaluations
+                too.
             seed: all randomness comes from it.
-            progress: told how many sources are finished.
+            start: a network to begin from, without leading dims and with the widths
+                `hidden`; from random weights if left out.
 
         Returns:
-            A stack of `Mlp`. The log has `home_return` (evaluation of the kept
-            checkpoint at its source), `solved` (it reached the system's
-            `solved_return`) and `evaluations` (their number).
+            A stack of `Mlp` with one source. The log has `home_return` (evaluation of
+            the kept checkpoint on the region), `solved` (it reached the system's
+            `solved_return`), `evaluations` (their number) and `since_best`
+            (evaluations after the best one: 0 has not levelled off).
         """
         if not isinstance(system, SimulatedSystem):
             raise InvalidInputError(
                 f"PPO trains systems in JAX (SimulatedSystem), but {system.id} is not "
                 "JAX functions. Train Gymnasium environments with 'sb3'."
             )
-        results = []
-        for row in contexts:
-            results.append(self._train_source(system, row, seed))
-            if progress is not None:
-                progress("train", len(results), len(contexts))
-        # Leaves gain the leading dims (source, policy).
-        kept = jax.tree.map(lambda *leaves: np.stack(leaves), *results)
+        family = self._train_family(system, region, seed, start)
+        kept = jax.tree.map(lambda leaf: leaf[None], family)
         solved = system.solved_return if system.solved_return is not None else np.inf
         policies = Mlp(
             weights=tuple(weight for weight, _ in kept.layers),
@@ -204,6 +233,7 @@ class Ppo(Trainer):
             "home_return": kept.score,
             "solved": kept.score >= solved,
             "evaluations": kept.evaluations,
+            "since_best": kept.since_best,
         }
         return Trained(policies, kept.steps.astype(np.int64), log)
 
@@ -215,10 +245,10 @@ class Ppo(Trainer):
             system, rng, hidden=self.hidden, log_std=self.initial_log_std
         )
 
-    def _train_source(
-        self, system: SimulatedSystem, context: NDArray[np.float64], seed: int
+    def _train_family(
+        self, system: SimulatedSystem, region: Region, seed: int, start: Mlp | None
     ) -> "Kept":
-        """The family of one source, NumPy leaves with the leading dim `policy`."""
+        """Return one family: NumPy leaves with the leading dim `policy`."""
         if self.family == "seeds":
             n_runs, n_kept = self.n_policies, 1
         else:
@@ -226,15 +256,47 @@ class Ppo(Trainer):
         # One compilation serves every size of family.
         recipe = replace(self, n_policies=1, family="seeds")
         parts = []
-        for child in context_seed(seed, context).spawn(n_runs):
+        for child in region.seed(seed).spawn(n_runs):
             with jax.enable_x64(False):
                 rng = np.random.default_rng(child)
-                start = self.initial_parameters(system, rng)
+                first = self.initial_parameters(system, rng)
+                if start is not None:
+                    first = first._replace(actor=_layers_of(start, first.actor))
                 key = jax.random.key(rng.integers(2**32, dtype=np.uint32))
-                row = jnp.asarray(context, jnp.float32)
-                kept = _train(recipe, n_kept, system, row, start, key)
+                warm = jnp.asarray(start is not None)
+                lots = Lots.of(region)
+                kept = _train(recipe, n_kept, system, lots, first, key, warm)
                 parts.append(jax.device_get(kept))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _layers_of(start: Mlp, like: Layers) -> Layers:
+    """Return a network as layers, of the sizes that this training has."""
+    sizes = [tuple(weight.shape) for weight, _ in like]
+    shapes = [weight.shape for weight in start.weights]
+    if shapes != sizes or start.activation != "tanh":
+        raise InvalidInputError(
+            f"A training that begins from a policy needs a tanh network of {sizes}, "
+            f"but got {start.activation} and {shapes}. Set hidden to its widths."
+        )
+    return tuple(
+        (jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32))
+        for weight, bias in zip(start.weights, start.biases, strict=True)
+    )
+
+
+class Carry(NamedTuple):
+    """A training between two evaluations."""
+
+    n_periods: jax.Array
+    key: jax.Array
+    parameters: Parameters
+    moments: optax.OptState
+    environments: Environments
+    kept: Layers
+    score: jax.Array
+    since_best: jax.Array
+    """Evaluations after the best one."""
 
 
 class Kept(NamedTuple):
@@ -244,6 +306,7 @@ class Kept(NamedTuple):
     score: jax.Array
     steps: jax.Array
     evaluations: jax.Array
+    since_best: jax.Array
 
 
 @partial(
@@ -256,9 +319,10 @@ def _train(
     ppo: Ppo,
     n_kept: int,
     system: SimulatedSystem,
-    context: jax.Array,
+    lots: Lots,
     parameters: Parameters,
     key: jax.Array,
+    warm: jax.Array,
 ) -> Kept:
     """One training; the best `n_kept` evaluated checkpoints of it."""
     stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
@@ -266,55 +330,82 @@ def _train(
     kind = "argmax" if system.n_actions else "clip"
     head = Head(kind, "tanh", system.action_low, system.action_high)
     optimiser = make_optimiser(ppo)
+    patience = ppo.n_periods if ppo.patience is None else ppo.patience
 
-    def period(carry):
-        n_periods, key, parameters, moments, environments, kept, score = carry
-        key, key_updates, key_evaluation = jax.random.split(key, 3)
+    def evaluate(actor: Layers, key: jax.Array) -> jax.Array:
+        """Return the mean return, with contexts spread evenly over the region."""
+        n = ppo.n_evaluation_episodes
+        jitter = jax.random.uniform(jax.random.fold_in(key, n), (n,))
+        contexts = lots.at((jnp.arange(n) + jitter) / n)
+        return play_pairs(
+            system, actor, head, contexts, episode_keys(key, jnp.arange(n))
+        ).mean()
 
-        def update(carry, key):
-            parameters, moments, environments = carry
+    def period(carry: Carry) -> Carry:
+        key, key_updates, key_evaluation = jax.random.split(carry.key, 3)
+        holds = warm & (carry.n_periods == 0)
+
+        def update(state, key):
+            parameters, moments, environments = state
             key_rollout, key_learn = jax.random.split(key)
+            before = environments.statistics
             environments, samples = rollout(
-                ppo, system, parameters, environments, context, key_rollout
+                ppo, system, parameters, environments, lots, key_rollout
             )
             parameters, moments = learn(
-                ppo, system, optimiser, parameters, moments, samples, key_learn
+                ppo, system, optimiser, parameters, moments, samples, key_learn, holds
             )
-            return (parameters, moments, environments), None
+            # A policy that is held stays the same function of what is observed.
+            same = environments.statistics.unfold(before.fold(parameters.actor))
+            actor = jax.tree.map(partial(jnp.where, holds), same, parameters.actor)
+            return (parameters._replace(actor=actor), moments, environments), None
 
         keys = jax.random.split(key_updates, ppo.n_updates_per_period)
-        state, _ = lax.scan(update, (parameters, moments, environments), keys)
-        parameters, moments, environments = state
-        keys = episode_keys(key_evaluation, jnp.arange(ppo.n_evaluation_episodes))
+        state = carry.parameters, carry.moments, carry.environments
+        (parameters, moments, environments), _ = lax.scan(update, state, keys)
         actor = environments.statistics.fold(parameters.actor)
-        new = play(system, actor, head, context[None], keys).mean()
+        new = evaluate(actor, key_evaluation)
         # The newer of two equal checkpoints has seen more, so it is kept.
-        worst = jnp.argmin(score)
-        better = new >= score[worst]
-        put = partial(_put, index=worst, when=better)
-        kept = jax.tree.map(put, kept, actor)
-        score = put(score, new)
-        return n_periods + 1, key, parameters, moments, environments, kept, score
+        worst = jnp.argmin(carry.score)
+        put = partial(_put, index=worst, when=new >= carry.score[worst])
+        return Carry(
+            carry.n_periods + 1,
+            key,
+            parameters,
+            moments,
+            environments,
+            jax.tree.map(put, carry.kept, actor),
+            put(carry.score, new),
+            jnp.where(new > carry.score.max(), 0, carry.since_best + 1),
+        )
 
-    def goes_on(carry):
-        n_periods, score = carry[0], carry[-1]
-        return (n_periods < ppo.n_periods) & (score.min() < stop)
+    def goes_on(carry: Carry) -> jax.Array:
+        return (
+            (carry.n_periods < ppo.n_periods)
+            & (carry.score.min() < stop)
+            & (carry.since_best < patience)
+        )
 
     key, key_reset = jax.random.split(key)
-    environments = start(ppo, system, context, key_reset)
-    kept = jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor)
-    carry = (
+    first = Carry(
         jnp.asarray(0),
         key,
         parameters,
         optimiser.init(parameters),
-        environments,
-        kept,
+        start(ppo, system, lots, key_reset),
+        jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor),
         jnp.full(n_kept, -jnp.inf),
+        jnp.asarray(0),
     )
-    n_periods, *_, kept, score = lax.while_loop(goes_on, period, carry)
-    steps = n_periods * ppo.n_updates_per_period * ppo.n_samples
-    return Kept(kept, score, jnp.full(n_kept, steps), jnp.full(n_kept, n_periods))
+    last = lax.while_loop(goes_on, period, first)
+    steps = last.n_periods * ppo.n_updates_per_period * ppo.n_samples
+    return Kept(
+        last.kept,
+        last.score,
+        jnp.full(n_kept, steps),
+        jnp.full(n_kept, last.n_periods),
+        jnp.full(n_kept, last.since_best),
+    )
 
 
 def _put(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 
@@ -19,12 +20,14 @@ from taskspace.trainers.actor_critic import (
     distribution,
     sample,
 )
+from taskspace.trainers.region import Region
 
 if TYPE_CHECKING:
     from taskspace.trainers.ppo import Ppo
 
 __all__ = [
     "Environments",
+    "Lots",
     "Samples",
     "learn",
     "loss",
@@ -38,9 +41,48 @@ class Environments(NamedTuple):
     """The environments that collect samples, and what has been seen in them."""
 
     state: Any
+    context: jax.Array
+    """Of the present episode of each."""
     time: jax.Array
     """Steps since the start of each episode."""
     statistics: Statistics
+    """Of the observations."""
+    gained: jax.Array
+    """Discounted sum of the rewards of each episode so far."""
+    gains: Statistics
+    """Of all such sums; their spread is the unit of normalised rewards."""
+
+
+class Lots(NamedTuple):
+    """Contexts to draw from; room for more, so that few sizes are compiled."""
+
+    contexts: jax.Array
+    ends: jax.Array
+    """Running sums of the weights, above 1 from the last context on."""
+
+    @classmethod
+    def of(cls, region: Region) -> "Lots":
+        """Return the contexts of a region.
+
+        Args:
+            region: where the contexts of the episodes are drawn from.
+        """
+        n = len(region.contexts)
+        room = max(ROOM, 1 << (n - 1).bit_length()) - n
+        ends = np.cumsum(region.weights)
+        ends[-1] = 2.0
+        return cls(
+            jnp.asarray(np.pad(region.contexts, ((0, room), (0, 0))), jnp.float32),
+            jnp.asarray(np.pad(ends, (0, room), constant_values=2.0), jnp.float32),
+        )
+
+    def at(self, shares: jax.Array) -> jax.Array:
+        """Return the contexts at some quantiles of the weights.
+
+        Args:
+            shares: numbers in [0, 1).
+        """
+        return self.contexts[jnp.searchsorted(self.ends, shares, side="right")]
 
 
 class Samples(NamedTuple):
@@ -51,6 +93,13 @@ class Samples(NamedTuple):
     log_probability: jax.Array
     advantage: jax.Array
     value_target: jax.Array
+
+
+ROOM = 512
+"""Contexts of a region that need no compilation of their own."""
+
+CONTEXTS = 1
+"""Stands for the draws of contexts among the uses of a key."""
 
 
 def make_optimiser(ppo: "Ppo") -> optax.GradientTransformation:
@@ -70,25 +119,25 @@ def make_optimiser(ppo: "Ppo") -> optax.GradientTransformation:
 
 
 def start(
-    ppo: "Ppo", system: SimulatedSystem, context: jax.Array, key: jax.Array
+    ppo: "Ppo", system: SimulatedSystem, lots: Lots, key: jax.Array
 ) -> Environments:
     """Fresh environments, before anything has been seen.
 
     Args:
         ppo: the settings.
         system: what is played.
-        context: the context in which it is played.
-        key: of the first states.
+        lots: where the contexts of episodes are drawn from.
+        key: of the first states and contexts.
     """
     keys = jax.random.split(key, ppo.n_envs)
+    context = lots.at(_shares(key, (ppo.n_envs,)))
     return Environments(
-        jax.vmap(system.reset, (0, None))(keys, context),
+        jax.vmap(system.reset)(keys, context),
+        context,
         jnp.zeros(ppo.n_envs, jnp.int32),
-        Statistics(
-            jnp.zeros(system.n_observations),
-            jnp.ones(system.n_observations),
-            jnp.zeros(()),
-        ),
+        Statistics.none(system.n_observations),
+        jnp.zeros(ppo.n_envs),
+        Statistics.none(1),
     )
 
 
@@ -97,7 +146,7 @@ def rollout(
     system: SimulatedSystem,
     parameters: Parameters,
     environments: Environments,
-    context: jax.Array,
+    lots: Lots,
     key: jax.Array,
 ) -> tuple[Environments, Samples]:
     """Play `n_steps` steps in every environment and estimate the advantages.
@@ -109,7 +158,7 @@ def rollout(
         system: what is played.
         parameters: of the networks.
         environments: where the last rollout left them.
-        context: the context in which it is played.
+        lots: where the contexts of new episodes are drawn from.
         key: of actions, steps and resets.
     """
     shape = ppo.n_steps, ppo.n_envs
@@ -119,22 +168,24 @@ def rollout(
         noise = jax.random.gumbel(key_action, (*shape, system.n_actions))
     else:
         noise = jax.random.normal(key_action, (*shape, system.action_size))
-    reset = jax.vmap(jax.vmap(system.reset, (0, None)), (0, None))
-    fresh = reset(jax.random.split(key_reset, shape), context)
+    context = lots.at(_shares(key_reset, shape))
+    reset = jax.vmap(jax.vmap(system.reset))
+    fresh = context, reset(jax.random.split(key_reset, shape), context)
     statistics = environments.statistics
 
     def observe(state: Any, context: jax.Array) -> jax.Array:
-        raw = jax.vmap(system.observe, (0, None))(state, context)
+        raw = jax.vmap(system.observe)(state, context)
         return statistics.normalise(raw) if ppo.normalise_observations else raw
 
     def advance(environments: Environments, given):
         noise, fresh, key = given
+        context = environments.context
         observation = observe(environments.state, context)
         action = sample(system, parameters, observation, noise)
         applied = action
         if not system.n_actions:
             applied = jnp.clip(action, system.action_low, system.action_high)
-        state, reward, terminated = jax.vmap(system.step, (0, 0, None, 0))(
+        state, reward, terminated = jax.vmap(system.step)(
             environments.state, applied, context, key
         )
         time = environments.time + 1
@@ -148,13 +199,23 @@ def rollout(
             truncated,
             observe(state, context),
         )
-        state = jax.tree.map(partial(where, over), fresh, state)
-        time = jnp.where(over, 0, time)
-        return Environments(state, time, statistics), seen
+        context, state = jax.tree.map(partial(where, over), fresh, (context, state))
+        gained = ppo.gamma * environments.gained + reward
+        new = environments._replace(
+            state=state,
+            context=context,
+            time=jnp.where(over, 0, time),
+            gained=jnp.where(over, 0, gained),
+        )
+        return new, (*seen, gained)
 
     given = noise, fresh, jax.random.split(key_step, shape)
     environments, seen = lax.scan(advance, environments, given)
-    observation, action, reward, terminated, truncated, after = seen
+    observation, action, reward, terminated, truncated, after, gained = seen
+    if ppo.normalises_rewards(system):
+        gains = environments.gains.updated(gained.reshape(-1, 1))
+        environments = environments._replace(gains=gains)
+        reward = reward / jnp.sqrt(gains.variance + 1e-8)
     value = network(parameters.critic, observation)[..., 0]
     value_after = network(parameters.critic, after)[..., 0]
     if not ppo.bootstrap_truncated:
@@ -177,6 +238,11 @@ def rollout(
         raw = samples.observation * jnp.sqrt(statistics.variance + 1e-8)
         statistics = statistics.updated(raw + statistics.mean)
     return environments._replace(statistics=statistics), samples
+
+
+def _shares(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Draw quantiles of the weights of a region, beside what the key is used for."""
+    return jax.random.uniform(jax.random.fold_in(key, CONTEXTS), shape)
 
 
 def loss(
@@ -216,6 +282,7 @@ def learn(
     moments: optax.OptState,
     samples: Samples,
     key: jax.Array,
+    holds: jax.Array | bool = False,
 ) -> tuple[Parameters, optax.OptState]:
     """`n_epochs` passes over the samples, in random batches.
 
@@ -227,12 +294,17 @@ def learn(
         moments: the optimiser's state.
         samples: all of a rollout.
         key: of the batches.
+        holds: the actor stays as it is; the critic learns.
     """
 
     def step(carry, indices):
         parameters, moments = carry
         batch = jax.tree.map(lambda leaf: leaf[indices], samples)
         gradient = jax.grad(partial(loss, ppo, system))(parameters, batch)
+        still = partial(jax.tree.map, lambda leaf: jnp.where(holds, 0, leaf))
+        gradient = gradient._replace(
+            actor=still(gradient.actor), log_std=still(gradient.log_std)
+        )
         change, moments = optimiser.update(gradient, moments, parameters)
         new: Any = optax.apply_updates(parameters, change)
         return (new, moments), None

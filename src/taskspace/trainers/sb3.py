@@ -6,6 +6,7 @@ becomes an `Mlp`: plain arrays that run at our speed, with nothing pickled.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.policies import Mlp
-from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.episodic import FIRST_TRAINING, EpisodicSystem
-from taskspace.trainers.base import Trained, Trainer, context_seed
+from taskspace.trainers.base import Trained
+from taskspace.trainers.region import Region, RegionTrainer
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -27,7 +28,7 @@ ALGORITHMS = ("PPO", "A2C", "DQN", "SAC", "TD3", "DDPG")
 
 
 @dataclass(frozen=True)
-class Sb3(Trainer):
+class Sb3(RegionTrainer[Mlp]):
     """An algorithm of Stable-Baselines3 on Gymnasium environments.
 
     The defaults are the library's own PPO, the paper's choice. The checkpoint with
@@ -66,57 +67,55 @@ class Sb3(Trainer):
                     f"{name} >= 1 must hold, but got {name}={getattr(self, name)}."
                 )
 
-    def train(
+    def train_region(
         self,
         system: System,
-        contexts: NDArray[np.float64],
+        region: Region,
         *,
         seed: int,
-        progress: Progress | None = None,
+        start: Mlp | None = None,
     ) -> Trained[Mlp]:
-        """Policies for some sources.
+        """Train one family for a region.
 
         Args:
             system: an episodic system with Gymnasium environments.
-            contexts: full context rows, shape `(source, len(system.axes))`.
+            region: where the contexts of the episodes are drawn from, in evaluations
+                too.
             seed: all randomness comes from it. The random state of PyTorch, NumPy
                 and Python is set by it, as Stable-Baselines3 does.
-            progress: told how many sources are finished.
+            start: a network to begin from, without leading dims and with the widths
+                of the algorithm's actor; from random weights if left out.
 
         Returns:
-            A stack of `Mlp`, with the same log as `Ppo`.
+            A stack of `Mlp` with one source, with the same log as `Ppo`.
         """
         if not isinstance(system, EpisodicSystem):
             raise InvalidInputError(
                 "Sb3 trains systems that are played in episodes (EpisodicSystem), but "
                 f"got {system.id}."
             )
-        stacks, numbers = [], []
-        for row in contexts:
-            children = context_seed(seed, row).spawn(self.n_policies)
-            family = [self._train_one(system, row, child) for child in children]
-            policies, *columns = zip(*family, strict=True)
-            stacks.append([policy[None, None] for policy in policies])
-            numbers.append(columns)
-            if progress is not None:
-                progress("train", len(stacks), len(contexts))
-        steps, scores, evaluations = np.swapaxes(np.array(numbers, float), 0, 1)
+        children = region.seed(seed).spawn(self.n_policies)
+        family = [self._train_one(system, region, child, start) for child in children]
+        policies, *columns = zip(*family, strict=True)
+        steps, scores, evaluations, since_best = np.array(columns, float)[:, None]
         solved = system.solved_return if system.solved_return is not None else np.inf
         log = {
             "home_return": scores.astype(np.float32),
             "solved": scores >= solved,
             "evaluations": evaluations.astype(np.int32),
+            "since_best": since_best.astype(np.int32),
         }
-        rows = [_join_family(stack) for stack in stacks]
-        return Trained(Mlp.concatenate(rows), steps.astype(np.int64), log)
+        stack = _join_family([policy[None, None] for policy in policies])
+        return Trained(stack, steps.astype(np.int64), log)
 
     def _train_one(
         self,
         system: EpisodicSystem,
-        context: NDArray[np.float64],
+        region: Region,
         seed: np.random.SeedSequence,
-    ) -> tuple[Mlp, int, float, int]:
-        """Best checkpoint, environment steps, its evaluation, and their number."""
+        start: Mlp | None,
+    ) -> tuple[Mlp, int, float, int, int]:
+        """Best checkpoint, steps, its score, evaluations, and those after the best."""
         try:
             import stable_baselines3
             from stable_baselines3.common.callbacks import BaseCallback
@@ -125,21 +124,16 @@ class Sb3(Trainer):
             raise MissingExtraError("The Sb3 trainer", "rl") from error
 
         stop = self.stop_return if self.stop_return is not None else system.stop_return
-        episodes = range(FIRST_TRAINING, FIRST_TRAINING + self.n_evaluation_episodes)
-        kept: list[tuple[Mlp, float]] = []
-        evaluated: list[float] = []
+        scores: list[float] = []
+        kept: list[tuple[Mlp, int]] = []
 
         def evaluate(model: "BaseAlgorithm") -> bool:
             """Keep the model if it is the best so far; whether training goes on."""
             policy = mlp_from_sb3(model)
-            played = system.returns(
-                policy[None, None], context[None], episodes=episodes
-            )
-            score = float(played.mean(dtype=np.float64))
-            evaluated.append(score)
-            if not kept or score >= kept[0][1]:
-                kept[:] = [(policy, score)]
-            return stop is None or score < stop
+            scores.append(self._evaluate(system, region, policy))
+            if scores[-1] >= max(scores):
+                kept[:] = [(policy, len(scores) - 1)]
+            return stop is None or scores[-1] < stop
 
         class Evaluation(BaseCallback):
             def __init__(self, every: int):
@@ -152,21 +146,101 @@ class Sb3(Trainer):
                 self.due += self.every
                 return evaluate(self.model)
 
-        environments = DummyVecEnv([lambda: system.environment(context)] * self.n_envs)
+        word = int(seed.generate_state(1)[0] >> 1)
+        environments = DummyVecEnv(
+            [
+                partial(_environment, system, region, word + number)
+                for number in range(self.n_envs)
+            ]
+        )
         algorithm = getattr(stable_baselines3, self.algorithm)
         model = algorithm(
-            "MlpPolicy",
-            environments,
-            seed=int(seed.generate_state(1)[0] >> 1),
-            device="cpu",
-            **dict(self.options),
+            "MlpPolicy", environments, seed=word, device="cpu", **dict(self.options)
         )
+        if start is not None:
+            _begin_from(model, start)
+            evaluate(model)
         model.learn(self.total_steps, callback=Evaluation(self.evaluate_every))
-        if stop is None or kept == [] or kept[0][1] < stop:
+        if not scores or stop is None or scores[-1] < stop:
             evaluate(model)
         environments.close()
-        policy, score = kept[0]
-        return policy, int(model.num_timesteps), score, len(evaluated)
+        policy, best = kept[0]
+        after = len(scores) - 1 - best
+        return policy, int(model.num_timesteps), scores[best], len(scores), after
+
+    def _evaluate(self, system: EpisodicSystem, region: Region, policy: Mlp) -> float:
+        """Return the mean return, with contexts spread evenly over the region."""
+        n = self.n_evaluation_episodes
+        rows = region.draw((np.arange(n) + 0.5) / n)
+        kinds, place = np.unique(rows, axis=0, return_inverse=True)
+        numbers = FIRST_TRAINING + np.arange(n)
+        played = [
+            system.returns(
+                policy[None, None],
+                kinds[k : k + 1],
+                episodes=numbers[place.ravel() == k].tolist(),
+            ).ravel()
+            for k in range(len(kinds))
+        ]
+        return float(np.concatenate(played).mean(dtype=np.float64))
+
+
+def _environment(system: EpisodicSystem, region: Region, seed: int) -> Any:
+    """Return an environment whose episodes draw their contexts from a region."""
+    import gymnasium
+
+    if len(region.contexts) == 1:
+        return system.environment(region.contexts[0])
+
+    class Drawn(gymnasium.Env):
+        """Every episode in the environment of another context."""
+
+        def __init__(self):
+            self.rng = np.random.default_rng(seed)
+            self.made: dict[bytes, gymnasium.Env] = {}
+            self.inner = self.at(region.contexts[0])
+            self.observation_space = self.inner.observation_space
+            self.action_space = self.inner.action_space
+
+        def at(self, row: NDArray[np.float64]) -> gymnasium.Env:
+            if row.tobytes() not in self.made:
+                self.made[row.tobytes()] = inner = system.environment(row)
+                inner.reset(seed=int(self.rng.integers(2**31)))
+            return self.made[row.tobytes()]
+
+        def reset(self, *, seed=None, options=None):
+            del seed  # that of the draws is given; environments are seeded by it
+            self.inner = self.at(region.draw(self.rng.random()))
+            return self.inner.reset(options=options)
+
+        def step(self, action):
+            return self.inner.step(action)
+
+        def close(self):
+            for inner in self.made.values():
+                inner.close()
+
+    return Drawn()
+
+
+def _begin_from(model: "BaseAlgorithm", start: Mlp) -> None:
+    """Give the actor of a model the weights of a policy."""
+    import torch
+
+    linear = _actor(model)[0][::2]
+    sizes = [tuple(module.weight.T.shape) for module in linear]
+    shapes = [weight.shape for weight in start.weights]
+    if shapes != sizes:
+        raise InvalidInputError(
+            f"A training that begins from a policy needs a network of {sizes}, but got "
+            f"{shapes}. Set policy_kwargs={{'net_arch': …}} to its widths."
+        )
+    with torch.no_grad():
+        for module, weight, bias in zip(
+            linear, start.weights, start.biases, strict=True
+        ):
+            module.weight.copy_(torch.as_tensor(weight.T.copy()))
+            module.bias.copy_(torch.as_tensor(bias.copy()))
 
 
 def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
@@ -181,17 +255,8 @@ def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
     """
     from gymnasium.spaces import Box
 
-    policy: Any = model.policy
     space = model.action_space
-    if hasattr(policy, "mlp_extractor"):  # PPO, A2C
-        modules = [*policy.mlp_extractor.policy_net, policy.action_net]
-        head = "clip"
-    elif hasattr(policy, "q_net"):  # DQN
-        modules, head = list(policy.q_net.q_net), "argmax"
-    elif hasattr(policy.actor, "latent_pi"):  # SAC
-        modules, head = [*policy.actor.latent_pi, policy.actor.mu], "squash"
-    else:  # TD3, DDPG: the last module is the squashing tanh
-        modules, head = list(policy.actor.mu)[:-1], "squash"
+    modules, head = _actor(model)
     low, high = -np.inf, np.inf
     if isinstance(space, Box):
         low, high = (
@@ -214,6 +279,19 @@ def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
         action_low=low,
         action_high=high,
     )
+
+
+def _actor(model: "BaseAlgorithm") -> tuple[list[Any], Any]:
+    """Return linear layers with activations between them, and the head of `Mlp`."""
+    policy: Any = model.policy
+    if hasattr(policy, "mlp_extractor"):  # PPO, A2C
+        return [*policy.mlp_extractor.policy_net, policy.action_net], "clip"
+    if hasattr(policy, "q_net"):  # DQN
+        return list(policy.q_net.q_net), "argmax"
+    if hasattr(policy.actor, "latent_pi"):  # SAC
+        return [*policy.actor.latent_pi, policy.actor.mu], "squash"
+    # TD3, DDPG: the last module is the squashing tanh
+    return list(policy.actor.mu)[:-1], "squash"
 
 
 def _join_family(members: list[Mlp]) -> Mlp:
