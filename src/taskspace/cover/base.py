@@ -16,6 +16,7 @@ from taskspace._util.typed import check_fields
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.verify.proof import PriceProof
+from taskspace.cover.verify.tree import TreeProof
 from taskspace.cover.views import html_view, listed
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -24,8 +25,8 @@ from taskspace.sets import LossRow, TargetSets
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 3
-READABLE_VERSIONS = (1, 2, 3)
+FORMAT_VERSION = 4
+READABLE_VERSIONS = (1, 2, 3, 4)
 
 
 def _none() -> NDArray[np.int64]:
@@ -55,7 +56,8 @@ class Cover:
             this cover. Never above the true minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
-            `"reductions"`, `"lp"`, or `"knapsack"` (of a partial cover).
+            `"reductions"`, `"lp"`; of a partial cover `"knapsack"` or `"tree"`
+            (prices, branch by branch).
         optimal: whether it is proven that no cover is better: none that does as much
             costs less (cost and lower bound are equal); where a budget ended the
             search, none within the budget serves more (coverage and coverage bound
@@ -69,6 +71,11 @@ class Cover:
             elsewhere.
         prices: the prices that prove the lower bound, or the best known smaller one
             where an exact solver raised it; None for partial covers.
+        share: the share of the targets (of target weight) that was asked for, None
+            where no minimum cover of a share was.
+        budget: sources that a minimum cover of a budget might hold, None elsewhere.
+        proof: the tree that proves the bound of such covers, None where it was too
+            large to keep.
         include: sources that had to be selected.
         exclude: sources that must not be.
         question: what it answers; None for a set-cover problem, which asks nothing.
@@ -90,6 +97,9 @@ class Cover:
     n_targets: int
     coverage_bound: float | None = None
     prices: PriceProof | None = None
+    share: float | None = None
+    budget: int | None = None
+    proof: TreeProof | None = None
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
     question: Question | None = None
@@ -110,6 +120,8 @@ class Cover:
         values = {name: getattr(self, name) for name in names}
         if self.prices is not None:
             values["prices"] = self.prices.to_dict()
+        if self.proof is not None:
+            values["proof"] = self.proof.to_dict()
         return plain(values, nonfinite="keep")
 
     @classmethod
@@ -139,6 +151,8 @@ class Cover:
         known["question"] = _question(values.get("question"))
         if known.get("prices") is not None:
             known["prices"] = PriceProof.from_dict(known["prices"])
+        if known.get("proof") is not None:
+            known["proof"] = TreeProof.from_dict(known["proof"])
         lists = ("sources", "assignment", "uncoverable", "include", "exclude")
         for name in (name for name in lists if name in known):
             try:

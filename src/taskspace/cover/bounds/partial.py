@@ -22,7 +22,7 @@ _MAX_PREFIXES = 64  # of a selection that are tried for a bound on its coverage
 
 
 def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
-    """Weights of targets as integers of one unit, which is a power of two.
+    """Weights of targets as the smallest integers in one unit, without rounding.
 
     Args:
         weights: finite numbers `>= 0`, one for each target; None means 1 for each.
@@ -44,12 +44,12 @@ def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
     whole = np.ldexp(mantissas, 53).astype(np.int64).tolist()
     positive = exponents[array > 0]
     lowest = int(positive.min()) if positive.size else 0
-    return integer_array(
-        [
-            n << (e - lowest) if n else 0
-            for n, e in zip(whole, exponents.tolist(), strict=True)
-        ]
-    )
+    units = [
+        n << (e - lowest) if n else 0
+        for n, e in zip(whole, exponents.tolist(), strict=True)
+    ]
+    common = math.gcd(*units) or 1
+    return integer_array([n // common for n in units])
 
 
 def exact_loads(runs: RunSets, weights: NDArray[Any]) -> NDArray[Any]:

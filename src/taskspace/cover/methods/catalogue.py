@@ -45,14 +45,16 @@ class CoverMethod:
 
 _ANY = ("costs", "include", "exclude")
 _SEARCH = (*_ANY, "time_limit", "seed", "progress")
-_GREEDY = (*_ANY, "share", "target_weights", "budget")
+_PART = ("share", "target_weights", "budget")
+_GREEDY = (*_ANY, *_PART)
+_MINIMUM = (*_SEARCH, *_PART)
 
 METHODS: dict[str, CoverMethod] = {
     method.name: method
     for method in (
         CoverMethod("greedy", greedy_cover, _GREEDY, True, True, False, "#0072B2"),
         CoverMethod("local", local_cover, _SEARCH, False, True, False, "#CC79A7"),
-        CoverMethod("minimum", minimum_cover, _SEARCH, False, True, False, "#E69F00"),
+        CoverMethod("minimum", minimum_cover, _MINIMUM, False, True, False, "#E69F00"),
         CoverMethod("uniform", uniform_cover, ("shape",), True, False, True, "#D55E00"),
         CoverMethod("random", random_cover, ("seed",), True, False, False, "#009E73"),
     )
@@ -84,9 +86,9 @@ def find_cover(
         method: one of `METHODS`.
         shape: points on each axis of the source grid, for `uniform`; a study knows it.
         costs: cost of each source, for `greedy`, `local` and `minimum`.
-        share: share of the targets that is enough, for `greedy`.
-        target_weights: weight of each target, for `greedy`.
-        budget: sources to take at most, for `greedy`.
+        share: share of the targets that is enough, for `greedy` and `minimum`.
+        target_weights: weight of each target, likewise.
+        budget: sources to take at most, likewise.
         include: sources that must be in, for `greedy`, `local` and `minimum`.
         exclude: sources that must not be in, likewise.
         time_limit: seconds for `local` and `minimum`.

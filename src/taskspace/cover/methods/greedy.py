@@ -163,9 +163,8 @@ def greedy_order(
         already: weight of other targets, which are served.
     """
     servable = int(weights[sets.coverable].sum())
-    # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
-    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * (int(weights.sum()) + already)
-    needed = servable if share == 1 else max(0, math.ceil(asked) - already)
+    asked = needed_weight(share, int(weights.sum()) + already)
+    needed = servable if share == 1 else max(0, asked - already)
     is_plain = (weights == 1).all() and (costs == 1).all()
     take = _unicost_order if is_plain else _weighted_order
     sources, served = take(sets, costs, weights, needed, budget)
@@ -176,6 +175,17 @@ def greedy_order(
     unserved = not sets.coverable.all() and (weights[~sets.coverable] > 0).any()
     reason = "uncoverable targets remain" if unserved else "covered"
     return GreedyOrder(sources, served, served, reason)
+
+
+def needed_weight(share: float, total: int) -> int:
+    """Return the weight that a share asks for.
+
+    Args:
+        share: of all target weight.
+        total: all target weight, an integer.
+    """
+    # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
+    return math.ceil(Fraction(share) * (1 - Fraction(1, 2**50)) * total)
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -40,6 +40,7 @@ from taskspace.cover.exact.solver import (
 )
 from taskspace.cover.exact.threads import Beside
 from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.methods.part import part_cover
 from taskspace.cover.problem import sets_of
 from taskspace.cover.restrictions import Rest, restrict
 from taskspace.cover.verify.proof import PricedPart, PriceProof, join_prices
@@ -63,6 +64,9 @@ def minimum_cover(
     *,
     time_limit: float = 60,
     costs: ArrayLike | None = None,
+    share: float | None = None,
+    target_weights: ArrayLike | None = None,
+    budget: int | None = None,
     seed: int = 0,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
@@ -70,12 +74,18 @@ def minimum_cover(
 ) -> Cover:
     """The cheapest cover that can be found, with a proof of how good it is.
 
+    With a share it is the cheapest that serves so much, with a budget the one of so
+    many sources that serves most.
+
     Args:
         problem: a study, or the targets that each source serves.
         question: what is asked of a study.
         time_limit: seconds; compiling the kernels, once per installation, comes on
             top.
         costs: cost of each source, `> 0`; all 1 where not given.
+        share: share of all targets (of all target weight) that is enough.
+        target_weights: weight of each target, `>= 0`; all 1 where not given.
+        budget: sources at most; not with costs or a share.
         seed: of the random choices.
         include: sources that must be selected.
         exclude: sources that must not be selected.
@@ -87,6 +97,28 @@ def minimum_cover(
     clock = Clock(time_limit)
     sets = sets_of(problem, question)
     limits = restrict(sets.n_sources, include, exclude)
+    if share is not None or budget is not None or target_weights is not None:
+        cover = part_cover(
+            sets,
+            share,
+            budget,
+            costs=costs,
+            target_weights=target_weights,
+            limits=limits,
+            clock=clock,
+            seed=seed,
+            progress=progress,
+        )
+        verify_cover(
+            cover,
+            sets,
+            costs,
+            target_weights=target_weights,
+            raise_on_failure=True,
+            refute_bound=False,
+            effort=0,
+        )
+        return cover
     if is_too_large(sets):
         return greedy_instead(sets, costs, "minimum", limits)
     cost = scale_costs(costs, sets.n_sources)

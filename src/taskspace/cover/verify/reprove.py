@@ -65,7 +65,9 @@ class Problem:
             )
         exact = [Fraction(w) for w in array.tolist()]
         common = math.lcm(*(w.denominator for w in exact), 1)
-        whole = np.array([int(w * common) for w in exact] + [None], object)[:-1]
+        units = [int(w * common) for w in exact]
+        divisor = math.gcd(*units) or 1
+        whole = np.array([n // divisor for n in units] + [None], object)[:-1]
         return cls(sets, cost, whole, needed)
 
     def rest(self, include: set[int], exclude: set[int]) -> "Problem":

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
+from taskspace.cover.verify.parts import asked_weight, coverage_claim, share_claim
 from taskspace.cover.verify.reprove import (
     Problem,
     coverage_limit,
@@ -20,6 +21,7 @@ from taskspace.cover.verify.reprove import (
     price_bound,
     search_below,
 )
+from taskspace.cover.verify.tree import tree_fault
 from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
@@ -279,6 +281,8 @@ def _budget_failures(
             f"optimal is claimed, but coverage_bound={cover.coverage_bound} is above "
             f"the share {float(share)} served"
         )
+    elif cover.budget is not None:
+        failures += _tree_failures(cover, asked, claimed, proven, open_)
     else:
         beyond = coverage_limit(asked.rest, asked.chosen)
         already = problem.served_weight(asked.taken)
@@ -291,12 +295,57 @@ def _budget_failures(
     return failures
 
 
+def _tree_failures(
+    cover: Cover,
+    asked: _Asked,
+    coverage_bound: Fraction | None,
+    proven: list[str],
+    open_: list[str],
+) -> list[str]:
+    """Go through the tree that proves a share's cost or a budget's coverage."""
+    problem, rest, proof = asked.problem, asked.rest, cover.proof
+    what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
+    already = problem.served_weight(asked.taken)
+    total = problem.total_weight or 1
+    servable = int(rest.weights[rest.needed].sum()) + already
+    goal = asked_weight(cover.share or 0, problem.total_weight, servable)
+    if coverage_bound is not None:
+        what = f"coverage_bound={cover.coverage_bound} ({cover.lower_bound_kind})"
+        if cover.size > (cover.budget or 0):
+            return [f"{cover.size} sources are more than budget={cover.budget}"]
+    elif problem.served_weight(cover.sources) < goal:
+        return [f"share={cover.share} is claimed, but less is served"]
+    if proof is None:
+        open_.append(f"{what} was not refuted, and was not proven again: no proof")
+        return []
+    if coverage_bound is not None:
+        room = (cover.budget or 0) - len(asked.taken)
+        about = coverage_claim(rest, room, total, proof)
+        if isinstance(about, str):
+            return [f"the proof of {what} proves nothing: {about}"]
+        # A share that is rounded up proves what the next smaller float would not.
+        claim = Fraction(servable, total) - coverage_bound * (1 + Fraction(1, 2**50))
+    else:
+        about = share_claim(rest, max(0, goal - already), proof)
+        claim = Fraction(cover.lower_bound) - asked.spent
+    fault = tree_fault(proof, about, claim) if claim > 0 else ""
+    if not fault:
+        proven.append(f"{what} is proven again by its tree of prices")
+    elif cover.lower_bound_kind == "exact":
+        open_.append(f"{what} was not proven again: {fault}")
+    else:
+        return [f"the proof of {what} proves nothing: {fault}"]
+    return []
+
+
 def _price_failures(
     cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
 ) -> list[str]:
     """Prove the lower bound again, from its prices or by the knapsack bound."""
     what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
-    if cover.lower_bound == 0:
+    if cover.share is not None:
+        return _tree_failures(cover, asked, None, proven, open_)
+    if cover.lower_bound == 0 or cover.budget is not None:
         return []
     if cover.lower_bound_kind == "knapsack":
         needed = asked.rest.served_weight(asked.chosen)

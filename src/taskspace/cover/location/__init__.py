@@ -1,0 +1,1 @@
+"""Sources chosen against what targets then cost: shares, budgets, means."""

@@ -1,0 +1,220 @@
+r"""One problem behind shares, budgets and means: choose sources, serve targets.
+
+Choose at most `budget` sources. Each costs $c_s$; a target pays the least loss
+$a_{st}$ of the selected sources, or its cap $d_t$ where none of its list is selected.
+
+| question | source costs | losses | cap | budget | may stay unserved |
+|---|---|---|---|---|---|
+| partial cover | costs | 0 where served | none | all | weight `slack` in total |
+| maximum coverage | 0 | 0 where served | weight of the target | k | all, at its weight |
+| least mean | 0 | weight × loss | none, or by a source that must be in | k | none |
+
+For any prices $\lambda_t$ (at most the cap; for a share at most `rate` × weight), with
+$\rho_s = \sum_t \max(0, \lambda_t - a_{st}) - c_s$, every selection costs at least
+$\sum_t \lambda_t - \mathrm{rate} \cdot \mathrm{slack}$ minus the `budget` largest
+positive $\rho_s$ (a Lagrangian bound; docs/theory.md, "Shares and means").
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.sets import TargetSets
+
+__all__ = ["Lists", "Location", "maximum_coverage", "partial_cover"]
+
+_ROOM = 60  # bits that sums of prices may take
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Entries `(member, value)` of each owner, one owner after the other.
+
+    Args:
+        offsets: where the entries of each owner begin, and where the last ones end.
+        members: what the entries are about.
+        values: a number for each.
+    """
+
+    offsets: NDArray[np.int64]
+    members: NDArray[np.int32]
+    values: NDArray[Any]
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
+        """All three, as the compiled kernels take them."""
+        return self.offsets, self.members, self.values
+
+    def turned(self, n_members: int) -> "Lists":
+        """Return the entries of each member instead of each owner.
+
+        Args:
+            n_members: how many members there are.
+        """
+        order = np.argsort(self.members, kind="stable")
+        counts = np.bincount(self.members, minlength=n_members)
+        owners = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return Lists(
+            np.concatenate([[0], np.cumsum(counts)]),
+            owners[order].astype(np.int32),
+            self.values[order],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Location:
+    """A problem as the search sees it: floats that guide, integers that prove.
+
+    Args:
+        lists: for each target the sources that matter to it and their losses,
+            ascending.
+        caps: the price of each target is at most this; inf for no limit.
+        costs: cost of each source.
+        budget: sources at most.
+        weights: for a share the weight of each target, integers; None elsewhere.
+        slack: for a share the weight that may stay unserved.
+        shift: proofs are in integers of `2**-shift`.
+        is_whole: every selection costs an integer, so that bounds may be rounded up.
+    """
+
+    lists: Lists
+    caps: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    budget: int
+    weights: NDArray[Any] | None
+    slack: int
+    shift: int
+    is_whole: bool
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self.costs)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return len(self.caps)
+
+    @cached_property
+    def by_source(self) -> Lists:
+        """The targets of each source and its losses there."""
+        return self.lists.turned(self.n_sources)
+
+    @cached_property
+    def float_weights(self) -> NDArray[np.float64]:
+        """Weights of targets for a share, rounded; none elsewhere."""
+        if self.weights is None:
+            return np.zeros(0)
+        return self.weights.astype(np.float64)
+
+    def units(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return numbers in integers of `2**-shift`, rounded down; inf is the largest.
+
+        Args:
+            values: the numbers.
+        """
+        top = 2.0**_ROOM
+        scaled = np.floor(np.ldexp(np.minimum(values, 1e300), self.shift))
+        return np.clip(scaled, -top, top).astype(np.int64)
+
+    @cached_property
+    def loss_units(self) -> NDArray[np.int64]:
+        """Losses of the lists in integers, rounded down."""
+        return self.units(self.lists.values)
+
+    @cached_property
+    def cost_units(self) -> NDArray[np.int64]:
+        """Costs of sources in integers, rounded down."""
+        return self.units(self.costs)
+
+    @cached_property
+    def cap_units(self) -> NDArray[np.int64]:
+        """Caps of targets in integers, rounded down."""
+        return self.units(self.caps)
+
+
+def finest_shift(total: float) -> int:
+    """Return the finest unit in which sums up to a total stay within 60 bits.
+
+    Args:
+        total: an upper bound of every sum, in floats.
+    """
+    return _ROOM - 1 - int(np.frexp(max(total, 1e-300))[1])
+
+
+def _serving(sets: TargetSets) -> Lists:
+    """For each target the sources that serve it, at no loss."""
+    from taskspace.cover.bounds.lp import cover_matrix
+
+    matrix = cover_matrix(sets.to_runs())
+    return Lists(
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32),
+        np.zeros(len(matrix.indices)),
+    )
+
+
+def partial_cover(
+    sets: TargetSets, costs: NDArray[np.float64], weights: NDArray[Any], needed: int
+) -> Location:
+    """Return the problem of the cheapest sources that serve enough weight.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        weights: weight of each target, integers.
+        needed: weight that must be served.
+    """
+    counts = (weights > 0) & sets.coverable
+    runs = sets.to_runs().keep_targets(counts)
+    kept = weights[counts]
+    total = float(costs.sum()) * 2
+    return Location(
+        lists=_serving(runs),
+        caps=np.full(len(kept), float(costs.max(initial=0.0))),
+        costs=costs,
+        budget=len(costs),
+        weights=kept,
+        slack=int(kept.sum()) - needed,
+        shift=min(46, finest_shift(total * max(1, len(kept)))),
+        is_whole=bool((costs == np.floor(costs)).all()),
+    )
+
+
+def maximum_coverage(sets: TargetSets, weights: NDArray[Any], budget: int) -> Location:
+    """Return the problem of the sources that leave the least weight unserved.
+
+    Args:
+        sets: the targets that each source serves.
+        weights: weight of each target, integers.
+        budget: sources at most.
+    """
+    counts = (weights > 0) & sets.coverable
+    kept = weights[counts].astype(np.float64)
+    kept = np.where(kept > 2.0**53, np.nextafter(kept, 0.0), kept)  # never above
+    return Location(
+        lists=_serving(sets.to_runs().keep_targets(counts)),
+        caps=kept,
+        costs=np.zeros(sets.n_sources),
+        budget=min(budget, sets.n_sources),
+        weights=None,
+        slack=0,
+        shift=min(46, finest_shift(2.0 * float(kept.sum()))),
+        is_whole=True,
+    )
+
+
+def exact_sum(values: NDArray[np.float64], weights: NDArray[np.float64]) -> Fraction:
+    """Return the sum of products of floats, without rounding.
+
+    Args:
+        values: finite numbers.
+        weights: finite numbers, as many.
+    """
+    pairs = zip(values.tolist(), weights.tolist(), strict=True)
+    return sum((Fraction(v) * Fraction(w) for v, w in pairs if v and w), Fraction(0))

@@ -1,0 +1,253 @@
+r"""Proofs of shares, budgets and means: a tree of decisions with prices at its nodes.
+
+See `taskspace.cover.location` for why prices bound every selection that agrees with
+the decisions of a node. Here the tree is gone through again, in Python and NumPy
+integers and in fractions, with nothing shared with the search that found it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+
+__all__ = ["Selecting", "TreeNode", "TreeProof", "tree_fault"]
+
+Ints = NDArray[np.int64]
+_MOST = 2**61  # sums of prices stay below this
+
+
+class TreeNode(NamedTuple):
+    """Prices of a node, None where those of the node above serve, and its decision.
+
+    Args:
+        units: price of each target, in units of `2**-shift`.
+        rate: what a unit of unserved weight costs, where a share was asked for.
+        source: the source that the next two nodes decide, in and out; −1 for a leaf.
+    """
+
+    units: Ints | None
+    rate: Fraction | None
+    source: int
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProof:
+    """Nodes of a tree, each before its children, the one with the source in first.
+
+    Args:
+        unit: what an integer cost is worth.
+        shift: binary digits of a price after the point.
+        is_whole: whether every selection costs a multiple of `unit`.
+        nodes: the nodes.
+    """
+
+    unit: Fraction
+    shift: int
+    is_whole: bool
+    nodes: tuple[TreeNode, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values; fractions as text."""
+        return {
+            "unit": str(self.unit),
+            "shift": self.shift,
+            "whole": self.is_whole,
+            "nodes": [
+                {"source": node.source}
+                | ({} if node.units is None else {"units": node.units.tolist()})
+                | ({} if node.rate is None else {"rate": str(node.rate)})
+                for node in self.nodes
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Return the proof that `to_dict` wrote.
+
+        Args:
+            values: plain JSON values.
+        """
+        try:
+            nodes = tuple(
+                TreeNode(
+                    None if "units" not in node else _integers(node["units"]),
+                    None if "rate" not in node else Fraction(node["rate"]),
+                    int(node["source"]),
+                )
+                for node in values["nodes"]
+            )
+            proof = cls(
+                Fraction(values["unit"]),
+                int(values["shift"]),
+                bool(values["whole"]),
+                nodes,
+            )
+            if not abs(proof.shift) < 10_000 or proof.unit <= 0:
+                raise ValueError("its unit or its shift is out of range")
+        except (
+            KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
+        ) as error:  # fmt: skip
+            raise InvalidInputError(
+                "The proof of a saved cover must be a unit, a shift and nodes with "
+                f"integer prices, but reading it failed: {error!r}."
+            ) from error
+        return proof
+
+
+def _integers(values: list[Any]) -> Ints:
+    if not all(type(n) is int for n in values):
+        raise ValueError("a price is no integer")
+    return np.array(values, np.int64).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Selecting:
+    """What a proof is about, as the verifier sees it.
+
+    Args:
+        n_sources: sources to choose from.
+        n_targets: targets with a price.
+        budget: sources at most.
+        costs: cost of each source, in units of `2**-shift`, rounded down.
+        loads: from prices, what each source saves at them, not below the truth.
+        price_fault: what is wrong with prices and a rate; empty if nothing is.
+        slack: weight that may stay unserved at the rate.
+        cost: exact cost of a selection; None if it does not serve enough.
+    """
+
+    n_sources: int
+    n_targets: int
+    budget: int
+    costs: Ints
+    loads: Callable[[Ints], Ints]
+    price_fault: Callable[[Ints, Fraction | None], str]
+    slack: int
+    cost: Callable[[NDArray[np.int64]], Fraction | None]
+
+
+def tree_fault(proof: TreeProof, about: Selecting, claim: Fraction) -> str:
+    """Return what is wrong with a proof that no selection costs less than a claim.
+
+    Args:
+        proof: the tree.
+        about: what it is about.
+        claim: the bound that it shall prove.
+
+    Returns:
+        An empty text if it proves the claim.
+    """
+    exact = claim / proof.unit
+    scale = Fraction(2) ** proof.shift
+    goal = -(-exact * scale // 1)
+    if proof.is_whole:  # more than the largest integer below the claim
+        goal = (-(-exact // 1) - 1) * scale // 1 + 1
+    nodes = iter(proof.nodes)
+    begin = _Node(np.zeros(about.n_sources, np.int8), None, None, 0)
+    open_: list[_Node] = [begin]
+    while open_:  # children of the last node come next
+        node = open_.pop()
+        record = next(nodes, None)
+        if record is None:
+            return "its tree ends before all selections are bounded"
+        fault, children = _visit(node, record, about, int(goal), claim)
+        if fault:
+            return fault
+        open_ += children
+    return "" if next(nodes, None) is None else "its tree has nodes left over"
+
+
+class _Node(NamedTuple):
+    """Decisions (0 free, 1 in, 2 out), and what the prices above come to."""
+
+    state: NDArray[np.int8]
+    values: Ints | None
+    total: int | None
+    depth: int
+
+
+def _visit(
+    node: _Node, record: TreeNode, about: Selecting, goal: int, claim: Fraction
+) -> tuple[str, list[_Node]]:
+    """What is wrong with a node, and the nodes that are left below it."""
+    values, total = node.values, node.total
+    if record.units is not None:
+        fault = _price_fault(record, about)
+        if fault:
+            return fault, []
+        values = about.loads(record.units) - about.costs
+        total = int(record.units.sum())
+        if record.rate is not None:
+            total -= int(-(-record.rate * about.slack // 1))
+    if values is None or total is None:
+        return "its first node has no prices", []
+    state, is_closed = _decide(node.state, values, total, about, goal, claim)
+    if record.source < 0:
+        if is_closed:
+            return "", []
+        return "a leaf of its tree holds selections that may cost less", []
+    if record.source >= about.n_sources:
+        return "its tree decides a source that does not exist", []
+    below = []
+    for decision in (2, 1):  # the last is taken first
+        child = state.copy()
+        if state[record.source] in (0, decision):
+            child[record.source] = decision
+        else:  # no selection is left: everything is out and in
+            child[:] = 3
+        below.append(_Node(child, values, total, node.depth + 1))
+    return "", below
+
+
+def _price_fault(record: TreeNode, about: Selecting) -> str:
+    units = record.units
+    assert units is not None
+    if units.shape != (about.n_targets,):
+        return f"a node has {units.size} prices for {about.n_targets} targets"
+    if int(np.abs(units.astype(object)).sum()) >= _MOST:
+        return "the prices of a node are too large"
+    return about.price_fault(units, record.rate)
+
+
+def _decide(
+    state: NDArray[np.int8],
+    values: Ints,
+    total: int,
+    about: Selecting,
+    goal: int,
+    claim: Fraction,
+) -> tuple[NDArray[np.int8], bool]:
+    """Decide what prices decide; whether no selection below the claim is left."""
+    while True:
+        if (state == 3).any() or int((state == 1).sum()) > about.budget:
+            return state, True
+        chosen, free = np.flatnonzero(state == 1), np.flatnonzero(state == 0)
+        room = about.budget - len(chosen)
+        base = total - int(values[chosen].sum())
+        if room == 0 or not len(free):
+            cost = about.cost(chosen)
+            return state, cost is None or cost >= claim
+        gains = sorted((max(0, int(v)) for v in values[free]), reverse=True)
+        bound = base - sum(gains[:room])
+        if bound >= goal:
+            return state, True
+        last = gains[room - 1] if room <= len(gains) else 0
+        after = gains[room] if room < len(gains) else 0
+        decided = state.copy()
+        for s in free.tolist():
+            value = int(values[s])
+            taken = value if value >= last else last
+            if bound + taken - value >= goal:  # with it in, at least this
+                decided[s] = 2
+            if value >= last and bound + max(0, value) - after >= goal:
+                decided[s] = 1 if decided[s] == 0 else 3
+        if np.array_equal(decided, state):
+            able = np.flatnonzero(state != 2)
+            return state, about.cost(able) is None
+        state = decided
+
+
