@@ -284,7 +284,7 @@ def test_damaged_files_are_refused(tmp_path):
     for damaged, message in [
         (text[: len(text) // 2], "saved as JSON"),
         ("[1, 2]", "something else"),
-        (text.replace('"version": 3', '"version": 99'), "version of 1 to 3"),
+        (text.replace('"version": 4', '"version": 99'), "version of 1 to 4"),
         (text.replace('"shift"', '"shifd"'), "reading them failed"),
         (text.replace('"unit": "1"', '"unit": "1/0"'), "reading them failed"),
         (text.replace('"size"', '"sise"'), "size are missing"),

@@ -16,6 +16,7 @@ from taskspace.cover.methods.catalogue import CoverMethod as CoverMethod
 from taskspace.cover.methods.catalogue import find_cover as find_cover
 from taskspace.cover.methods.greedy import greedy_cover as greedy_cover
 from taskspace.cover.methods.local import local_cover as local_cover
+from taskspace.cover.methods.mean import least_mean as least_mean
 from taskspace.cover.methods.minimum import minimum_cover as minimum_cover
 from taskspace.cover.tolerance.budget import SmallestEpsilon as SmallestEpsilon
 from taskspace.cover.tolerance.budget import least_cover as least_cover

@@ -74,6 +74,10 @@ class Cover:
         share: the share of the targets (of target weight) that was asked for, None
             where no minimum cover of a share was.
         budget: sources that a minimum cover of a budget might hold, None elsewhere.
+        mean_loss: mean loss over the targets, by weight, where the least mean of a
+            budget was asked for; None elsewhere. Then `lower_bound` and `optimal` are
+            about it: no selection within the budget that serves every target has a
+            smaller mean loss.
         proof: the tree that proves the bound of such covers, None where it was too
             large to keep.
         include: sources that had to be selected.
@@ -99,6 +103,7 @@ class Cover:
     prices: PriceProof | None = None
     share: float | None = None
     budget: int | None = None
+    mean_loss: float | None = None
     proof: TreeProof | None = None
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
@@ -220,9 +225,11 @@ class Cover:
     def __repr__(self) -> str:
         proven = "proven optimal" if self.optimal else "not proven optimal"
         cost = "" if self.cost == self.size else f", cost {self.cost:.8g}"
+        mean = "" if self.mean_loss is None else f", mean loss {self.mean_loss:.8g}"
         lines = [
             f"Cover by {self.method}: {self.size:,} of {self.n_sources:,} sources "
-            f"serve {100 * self.coverage:.4g} % of {self.n_targets:,} targets{cost}",
+            f"serve {100 * self.coverage:.4g} % of {self.n_targets:,} targets"
+            f"{cost}{mean}",
             f"  {proven}, lower bound {self.lower_bound:.8g} "
             f"({self.lower_bound_kind}); {self.stop_reason}, {self.seconds:.3g} s",
             f"  sources: {listed(self.sources.tolist())}",

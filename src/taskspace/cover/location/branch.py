@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +186,9 @@ class Branching:
         total, values = self._values(node.units, node.rate)
         while goal is not None:
             state = node.state
-            bound, with_it, without = forced_bounds(total, values, state, problem.budget)
+            bound, with_it, without = forced_bounds(
+                total, values, state, problem.budget
+            )
             node.bound = max(node.bound, bound)
             out = (state == FREE) & (with_it >= goal)
             must = (state == FREE) & (without >= goal)
@@ -216,11 +219,14 @@ class Branching:
             node.children.append(_Node(state, node.prices, node.bound))
             self._push(node.children[-1])
 
-    def proof(self, unit: Fraction) -> TreeProof:
+    def proof(
+        self, unit: Fraction, names: NDArray[np.int64] | None = None
+    ) -> TreeProof:
         """Return the tree with the prices of its nodes, children after their parent.
 
         Args:
             unit: what a cost of 1 in the problem is worth to the user.
+            names: what the verifier calls each source, if not by its place here.
         """
         problem = self.problem
         nodes: list[TreeNode] = []
@@ -229,7 +235,10 @@ class Branching:
             units, rate = node.units, node.rate
             if units is None or units is above:
                 units, rate = None, None
-            nodes.append(TreeNode(units, rate, node.source))
+            source = node.source
+            if names is not None and source >= 0:
+                source = int(names[source])
+            nodes.append(TreeNode(units, rate, source))
             for child in node.children:
                 walk(child, node.units)
 
@@ -309,9 +318,7 @@ def _first_prices(problem: Location) -> NDArray[np.float64]:
     offsets, _, losses = problem.lists.arrays
     lengths = np.diff(offsets)
     if problem.weights is not None:  # of a share: cost per target of its sources
-        per_target = problem.costs / np.maximum(
-            1, np.diff(problem.by_source.offsets)
-        )
+        per_target = problem.costs / np.maximum(1, np.diff(problem.by_source.offsets))
         prices = np.full(problem.n_targets, np.inf)
         np.minimum.at(
             prices,

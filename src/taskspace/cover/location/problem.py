@@ -6,7 +6,7 @@ $a_{st}$ of the selected sources, or its cap $d_t$ where none of its list is sel
 | question | source costs | losses | cap | budget | may stay unserved |
 |---|---|---|---|---|---|
 | partial cover | costs | 0 where served | none | all | weight `slack` in total |
-| maximum coverage | 0 | 0 where served | weight of the target | k | all, at its weight |
+| maximum coverage | 0 | 0 where served | weight of target | k | all, at its weight |
 | least mean | 0 | weight × loss | none, or by a source that must be in | k | none |
 
 For any prices $\lambda_t$ (at most the cap; for a share at most `rate` × weight), with
@@ -25,9 +25,18 @@ from numpy.typing import NDArray
 
 from taskspace.sets import TargetSets
 
-__all__ = ["Lists", "Location", "maximum_coverage", "partial_cover"]
+__all__ = [
+    "Lists",
+    "Location",
+    "exact_sum",
+    "least_mean",
+    "maximum_coverage",
+    "partial_cover",
+]
 
 _ROOM = 60  # bits that sums of prices may take
+_MAX_ENTRIES, _NEAR = 30_000_000, 6  # of all lists; times a fair share of the sources
+_BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +128,8 @@ class Location:
             values: the numbers.
         """
         top = 2.0**_ROOM
-        scaled = np.floor(np.ldexp(np.minimum(values, 1e300), self.shift))
+        with np.errstate(over="ignore"):
+            scaled = np.floor(np.ldexp(values, self.shift))
         return np.clip(scaled, -top, top).astype(np.int64)
 
     @cached_property
@@ -209,6 +219,92 @@ def maximum_coverage(sets: TargetSets, weights: NDArray[Any], budget: int) -> Lo
     )
 
 
+def least_mean(
+    losses: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    budget: int,
+    caps: NDArray[np.float64],
+) -> Location:
+    """Return the problem of the sources of least weighted loss.
+
+    Args:
+        losses: loss of each source at each target; inf where it may not be used.
+        weights: weight of each target, `>= 0`.
+        budget: sources at most, `>= 1`.
+        caps: what each target pays if no source is selected; inf for no limit.
+    """
+    n_sources, n_targets = losses.shape
+    room = _MAX_ENTRIES // max(1, n_targets)
+    length = min(n_sources, max(min(_NEAR * n_sources // budget, room), 1))
+    lists, beyond = _nearest(losses, weights, caps, length)
+    finite = np.where(np.isfinite(lists.values), np.abs(lists.values), 0.0)
+    dearest = float(finite.max(initial=0.0))
+    limits = np.minimum(_product(caps, weights), beyond)
+    # Where some selection serves a target not at all, it may cost more than all do.
+    penalty = 2 * (dearest * n_targets + np.finfo(float).tiny)
+    limits = np.where(np.isfinite(limits), limits, penalty)
+    total = np.abs(limits).sum() + dearest * n_targets
+    return Location(
+        lists=lists,
+        caps=limits,
+        costs=np.zeros(n_sources),
+        budget=min(budget, n_sources),
+        weights=None,
+        slack=0,
+        shift=finest_shift(2.0 * float(total)),
+        is_whole=False,
+    )
+
+
+def _product(
+    losses: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Loss times weight, never above the exact product."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = np.where(weights == 0, 0.0, losses * weights)
+    exact = (weights == 1) | (product == 0) & (losses >= 0) | np.isinf(product)
+    return np.where(exact, product, np.nextafter(product, -np.inf))
+
+
+def _nearest(
+    losses: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    caps: NDArray[np.float64],
+    length: int,
+) -> tuple[Lists, NDArray[np.float64]]:
+    """The nearest sources of each target, and what all others cost at least."""
+    n_sources, n_targets = losses.shape
+    members, values, counts = [], [], []
+    beyond = np.empty(n_targets)
+    for start in range(0, n_targets, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        rows = np.ascontiguousarray(losses[:, block].T)
+        if length < n_sources:
+            order = np.argpartition(rows, length - 1, axis=1)
+            rest = np.take_along_axis(rows, order[:, length:], 1).min(axis=1)
+            order = order[:, :length]
+        else:
+            order = np.broadcast_to(np.arange(n_sources), rows.shape)
+            rest = np.max(rows, axis=1, initial=0.0)  # more is never of use
+        near = np.take_along_axis(rows, order, 1)
+        ranked = np.argsort(near, axis=1, kind="stable")
+        order = np.take_along_axis(order, ranked, 1)
+        near = np.take_along_axis(near, ranked, 1)
+        kept = (near < np.inf) & (near < caps[block, None])
+        priced = _product(near, weights[block, None])
+        beyond[block] = _product(rest, weights[block])
+        members.append(order[kept].astype(np.int32))
+        values.append(priced[kept])
+        counts.append(kept.sum(axis=1))
+    lengths = np.concatenate(counts) if counts else np.zeros(0, np.int64)
+    lists = Lists(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate(members) if members else np.zeros(0, np.int32),
+        np.concatenate(values) if values else np.zeros(0),
+    )
+    return lists, beyond
+
+
 def exact_sum(values: NDArray[np.float64], weights: NDArray[np.float64]) -> Fraction:
     """Return the sum of products of floats, without rounding.
 
@@ -216,5 +312,12 @@ def exact_sum(values: NDArray[np.float64], weights: NDArray[np.float64]) -> Frac
         values: finite numbers.
         weights: finite numbers, as many.
     """
-    pairs = zip(values.tolist(), weights.tolist(), strict=True)
-    return sum((Fraction(v) * Fraction(w) for v, w in pairs if v and w), Fraction(0))
+    parts = [np.frexp(array) for array in (values, weights)]
+    first, second = (np.ldexp(m, 53).astype(np.int64).tolist() for m, _ in parts)
+    powers = (parts[0][1] + parts[1][1]).tolist()
+    low = min(powers, default=0)
+    total = sum(
+        a * b << (power - low)
+        for a, b, power in zip(first, second, powers, strict=True)
+    )
+    return total * Fraction(2) ** (low - 106)

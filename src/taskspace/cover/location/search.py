@@ -43,13 +43,17 @@ def swapped(
     lists, by_source = problem.lists.arrays, problem.by_source.arrays
     per_source = max(1, len(problem.lists.members) // problem.n_sources)
     chunk = max(1, _CHUNK // per_source)
-    at, idle = 0, 0
+    at, idle, best = 0, 0, np.inf
     while idle < problem.n_sources and clock.left > 0:
         n = min(chunk, problem.n_sources - idle)
-        chosen, n_swaps, last = _swap(*lists, *by_source, problem.caps, chosen, at, n)
-        idle = n if n_swaps else idle + n
-        if n_swaps:
-            idle = (at + n - 1 - last) % problem.n_sources
+        trial, total, last = _swap(
+            *lists, *by_source, problem.caps, chosen.copy(), at, n
+        )
+        idle = idle + n if last < 0 else n - 1 - last
+        if last >= 0 and not total < best:  # roundings that go in a circle
+            break
+        if last >= 0:
+            chosen, best = trial, total
         at = (at + n) % problem.n_sources
     return np.sort(chosen)
 
@@ -137,10 +141,12 @@ def _swap(
     p1, d1, d2 = np.empty(m, np.int64), np.empty(m), np.empty(m)
     drop = np.zeros(k)
     for t in range(m):
-        p1[t], d1[t], d2[t] = _two_nearest(t_offsets, t_members, t_losses, caps, place, t)
+        p1[t], d1[t], d2[t] = _two_nearest(
+            t_offsets, t_members, t_losses, caps, place, t
+        )
         if p1[t] >= 0:
             drop[p1[t]] += d2[t] - d1[t]
-    n_swaps, last = 0, -1
+    last = -1
     delta = np.empty(k)
     for i in range(n_try):
         s = (begin + i) % n
@@ -159,7 +165,6 @@ def _swap(
         r = np.argmin(delta)
         if gain - delta[r] <= 1e-12 * (gain + abs(delta[r])):
             continue
-        n_swaps += 1
         last = i
         out = chosen[r]
         chosen[r] = s
@@ -175,7 +180,7 @@ def _swap(
                 )
                 if p1[t] >= 0:
                     drop[p1[t]] += d2[t] - d1[t]
-    return chosen, n_swaps, last
+    return chosen, d1.sum(), last
 
 
 @numba.njit(cache=True, nogil=True)

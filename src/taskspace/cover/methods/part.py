@@ -29,7 +29,14 @@ from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
 from taskspace.sets import TargetSets
 
-__all__ = ["budget_cover", "part_cover", "share_cover"]
+__all__ = [
+    "budget_cover",
+    "kept_proof",
+    "most_wanted",
+    "part_cover",
+    "share_cover",
+    "weights_of",
+]
 
 MAX_KEPT_PRICES = 2_000_000
 """Prices of a tree that are kept with a cover; a larger proof is not."""
@@ -166,7 +173,7 @@ def share_cover(
     return replace(
         cover,
         share=float(share),
-        proof=_proof(search, cost.unit),
+        proof=kept_proof(search.proof(cost.unit)),
         stop_reason="proven optimal" if cover.optimal else "time limit",
     )
 
@@ -205,7 +212,7 @@ def budget_cover(
     def cost_of(sources: NDArray[np.int64]) -> Exact | None:
         return servable - part.served(sources)
 
-    search = Branching(problem, cost_of, lambda x: _most(x, problem.budget))
+    search = Branching(problem, cost_of, lambda x: most_wanted(x, problem.budget))
     none = np.zeros(0, np.int64)
     search.offer(none)
     search.offer(swapped(problem, begin_greedily(problem, none), clock))
@@ -240,7 +247,7 @@ def budget_cover(
         coverage_bound=cover.coverage
         if target_weights is None and is_best
         else abs(round_down(-most)),
-        proof=_proof(search, Fraction(1, total)),
+        proof=kept_proof(search.proof(Fraction(1, total))),
     )
 
 
@@ -263,8 +270,13 @@ def _needed_only(sources: NDArray[np.int64], part: _Part) -> NDArray[np.int64]:
     return np.array(kept, np.int64)
 
 
-def _most(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
-    """The sources that were wanted most, as many as the budget."""
+def most_wanted(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
+    """Return the sources that were wanted most, as many as the budget.
+
+    Args:
+        wanted: how much each source is wanted.
+        budget: how many.
+    """
     return np.argsort(-wanted, kind="stable")[:budget]
 
 
@@ -309,8 +321,23 @@ def _solve(
     return search.lower, "tree"
 
 
-def _proof(search: Branching, unit: Fraction) -> TreeProof | None:
-    """The tree of a search, unless it is too large to keep."""
-    proof = search.proof(unit)
+def kept_proof(proof: TreeProof) -> TreeProof | None:
+    """Return a proof, None if it is too large to be kept with a cover.
+
+    Args:
+        proof: the tree of a search.
+    """
     n_kept = sum(0 if node.units is None else len(node.units) for node in proof.nodes)
     return proof if n_kept <= MAX_KEPT_PRICES else None
+
+
+def weights_of(weights: ArrayLike | None, n_targets: int) -> NDArray[np.float64]:
+    """Return weights of targets as floats, checked; 1 for each where none are given.
+
+    Args:
+        weights: finite numbers `>= 0`, one for each target.
+        n_targets: number of targets.
+    """
+    if not exact_weights(weights, n_targets).any():
+        raise InvalidInputError("Some target must have a weight above 0.")
+    return np.ones(n_targets) if weights is None else np.asarray(weights, np.float64)

@@ -49,8 +49,8 @@ def share_claim(problem: Problem, needed: int, proof: TreeProof) -> Selecting:
     slack = sum(weights) - needed
     scale = Fraction(2) ** proof.shift
     costs = []
-    for cost in problem.costs.tolist():
-        value = Fraction(cost) / proof.unit
+    for price in problem.costs.tolist():
+        value = Fraction(price) / proof.unit
         rounded = math.floor(value) * scale if proof.is_whole else value * scale
         costs.append(min(math.floor(rounded), 2**61))
 

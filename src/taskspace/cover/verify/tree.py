@@ -6,7 +6,7 @@ integers and in fractions, with nothing shared with the search that found it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
@@ -114,20 +114,25 @@ class Selecting:
         n_targets: targets with a price.
         budget: sources at most.
         costs: cost of each source, in units of `2**-shift`, rounded down.
-        loads: from prices, what each source saves at them, not below the truth.
+        loads: from prices, what each source saves at them, not below the truth; None
+            if that is too large for 64 bits.
         price_fault: what is wrong with prices and a rate; empty if nothing is.
         slack: weight that may stay unserved at the rate.
         cost: exact cost of a selection; None if it does not serve enough.
+        include: sources that must be in.
+        exclude: sources that must not be in.
     """
 
     n_sources: int
     n_targets: int
     budget: int
     costs: Ints
-    loads: Callable[[Ints], Ints]
+    loads: Callable[[Ints], Ints | None]
     price_fault: Callable[[Ints, Fraction | None], str]
     slack: int
     cost: Callable[[NDArray[np.int64]], Fraction | None]
+    include: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    exclude: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def tree_fault(proof: TreeProof, about: Selecting, claim: Fraction) -> str:
@@ -147,8 +152,9 @@ def tree_fault(proof: TreeProof, about: Selecting, claim: Fraction) -> str:
     if proof.is_whole:  # more than the largest integer below the claim
         goal = (-(-exact // 1) - 1) * scale // 1 + 1
     nodes = iter(proof.nodes)
-    begin = _Node(np.zeros(about.n_sources, np.int8), None, None, 0)
-    open_: list[_Node] = [begin]
+    state = np.zeros(about.n_sources, np.int8)
+    state[about.include], state[about.exclude] = 1, 2
+    open_: list[_Node] = [_Node(state, None, None)]
     while open_:  # children of the last node come next
         node = open_.pop()
         record = next(nodes, None)
@@ -167,7 +173,6 @@ class _Node(NamedTuple):
     state: NDArray[np.int8]
     values: Ints | None
     total: int | None
-    depth: int
 
 
 def _visit(
@@ -179,7 +184,10 @@ def _visit(
         fault = _price_fault(record, about)
         if fault:
             return fault, []
-        values = about.loads(record.units) - about.costs
+        loads = about.loads(record.units)
+        if loads is None:
+            return "its losses are too large in its unit", []
+        values = loads - about.costs
         total = int(record.units.sum())
         if record.rate is not None:
             total -= int(-(-record.rate * about.slack // 1))
@@ -199,7 +207,7 @@ def _visit(
             child[record.source] = decision
         else:  # no selection is left: everything is out and in
             child[:] = 3
-        below.append(_Node(child, values, total, node.depth + 1))
+        below.append(_Node(child, values, total))
     return "", below
 
 
@@ -249,5 +257,3 @@ def _decide(
             able = np.flatnonzero(state != 2)
             return state, about.cost(able) is None
         state = decided
-
-

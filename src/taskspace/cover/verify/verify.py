@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
+from taskspace.cover.verify.mean import mean_failures
 from taskspace.cover.verify.parts import asked_weight, coverage_claim, share_claim
 from taskspace.cover.verify.reprove import (
     Problem,
@@ -105,6 +106,10 @@ def verify_cover(
     failures = _shape_failures(cover, sets)
     proven: list[str] = []
     open_: list[str] = []
+    if cover.mean_loss is not None and not failures:
+        failures = _serving_failures(cover, sets)
+        failures += mean_failures(cover, sets, target_weights, proven, open_)
+        return _verified(cover, failures, proven, open_, raise_on_failure)
     if not failures:
         failures = _serving_failures(cover, sets)
         failures += _cost_failures(cover, problem)
@@ -116,6 +121,16 @@ def verify_cover(
             failures = _cheaper_failures(cover, asked)
         if effort and not failures and open_:
             failures = _search_failures(cover, asked, effort, proven, open_)
+    return _verified(cover, failures, proven, open_, raise_on_failure)
+
+
+def _verified(
+    cover: Cover,
+    failures: list[str],
+    proven: list[str],
+    open_: list[str],
+    raise_on_failure: bool,
+) -> Verification:
     if failures and raise_on_failure:
         raise CoverRefutedError(tuple(failures))
     return Verification(

@@ -1,0 +1,230 @@
+"""The sources of a budget whose best-of-selection mean loss is least: k-median."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import Clock, Cover, make_cover
+from taskspace.cover.costs import Exact, round_down, scale_costs
+from taskspace.cover.location.branch import Branching
+from taskspace.cover.location.problem import exact_sum
+from taskspace.cover.location.problem import least_mean as mean_problem
+from taskspace.cover.location.search import begin_greedily, swapped
+from taskspace.cover.methods.minimum import minimum_cover
+from taskspace.cover.methods.part import kept_proof, most_wanted, weights_of
+from taskspace.cover.restrictions import Restrictions, restrict
+from taskspace.cover.verify.verify import verify_cover
+from taskspace.criteria import Criterion, criterion_named
+from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
+from taskspace.questions import tolerance_sets
+
+__all__ = ["least_mean"]
+
+_MAX_ROUNDED = 2_000_000  # entries up to which every rounding is improved by swaps
+_MAX_VERIFIED = 20_000_000
+
+
+def least_mean(
+    losses: Any,
+    budget: int,
+    *,
+    epsilon: float | None = None,
+    target_weights: ArrayLike | None = None,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+    time_limit: float = 60.0,
+    progress: Progress | None = None,
+) -> Cover:
+    """Find the sources of least mean loss, every target served by the best of them.
+
+    Args:
+        losses: loss matrix `(source, target)`, xarray or NumPy; +inf where a source
+            cannot be used.
+        budget: sources at most, `>= 1`.
+        epsilon: no target may lose more than this; None for no limit.
+        target_weights: weight of each target in the mean, `>= 0`; all 1 where not
+            given.
+        include: sources that must be selected.
+        exclude: sources that must not be.
+        time_limit: seconds.
+        progress: called now and then with the bounds of the least mean.
+
+    Returns:
+        The cover: `mean_loss`, `lower_bound` of all such means, `optimal` if they are
+        equal. Its tolerance is the largest loss that it leaves.
+    """
+    clock = Clock(time_limit)
+    matrix = np.asarray(losses, np.float64)
+    limits = restrict(len(matrix), include, exclude)
+    weights = weights_of(target_weights, matrix.shape[1])
+    _check(matrix, budget, limits)
+    allowed = matrix
+    if epsilon is not None:
+        _rule(losses).check_epsilon(epsilon)
+        allowed = np.where(matrix <= epsilon, matrix, np.inf)
+    search = _Search(allowed, weights, budget, limits)
+    _begin(search, clock, epsilon)
+    search.run(clock, progress)
+    chosen = search.selection
+    worst = float(allowed[np.ix_(chosen, weights > 0)].min(axis=0).max())
+    if not _rule(losses).allows_negative_epsilon:
+        worst = max(0.0, worst)
+    sets = tolerance_sets(losses if hasattr(losses, "attrs") else matrix, worst)
+    total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
+    cover = make_cover(
+        "minimum",
+        sets,
+        chosen,
+        costs=scale_costs(None, len(matrix)),
+        lower_bound=0,
+        lower_bound_kind="tree",
+        stop_reason="proven optimal" if search.is_optimal else "time limit",
+        clock=clock,
+        restrictions=limits,
+    )
+    cover = replace(
+        cover,
+        budget=budget,
+        mean_loss=round_down(search.cost / total),
+        lower_bound=round_down(search.lower / total),
+        optimal=search.is_optimal,
+        proof=kept_proof(search.branching.proof(Fraction(1), search.free)),
+    )
+    if matrix.size <= _MAX_VERIFIED:
+        verify_cover(cover, sets, target_weights=target_weights, raise_on_failure=True)
+    return cover
+
+
+def _check(matrix: NDArray[np.float64], budget: int, limits: Restrictions) -> None:
+    if matrix.ndim != 2 or np.isnan(matrix).any() or (matrix == -np.inf).any():
+        raise InvalidInputError(
+            "A mean needs a loss matrix (source, target) of numbers above −inf, but "
+            f"got shape {matrix.shape} with NaN or −inf in it."
+        )
+    n_in = len(limits.include)
+    if budget < 1 or budget < n_in:
+        raise InvalidInputError(
+            "budget >= 1 must hold and include must fit into it, but got "
+            f"budget={budget} and {n_in} sources that must be in."
+        )
+
+
+def _rule(losses: Any) -> Criterion:
+    """The criterion that losses are of; regret where they do not say it."""
+    return criterion_named(getattr(losses, "attrs", {}).get("criterion", "regret"))
+
+
+class _Search:
+    """Branching on the sources that are free."""
+
+    def __init__(
+        self,
+        matrix: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        budget: int,
+        limits: Restrictions,
+    ):
+        self.matrix, self.weights, self.limits = matrix, weights, limits
+        fixed = np.concatenate([limits.include, limits.exclude])
+        self.free = np.setdiff1d(np.arange(len(matrix)), fixed)
+        caps = matrix[limits.include].min(axis=0, initial=np.inf)
+        self.room = budget - len(limits.include)
+        part = matrix if len(self.free) == len(matrix) else matrix[self.free]
+        self.problem = mean_problem(part, weights, max(1, self.room), caps)
+        self.problem = replace(self.problem, budget=min(self.room, len(self.free)))
+        self.branching = Branching(self.problem, self.cost_of, self._rounded)
+
+    def cost_of(self, sources: NDArray[np.int64]) -> Exact | None:
+        """Weighted loss of free sources with those that must be in, unrounded."""
+        rows = np.append(self.limits.include, self.free[sources])
+        best = self.matrix[rows].min(axis=0, initial=np.inf)
+        best = np.where(self.weights > 0, best, 0.0)
+        if np.isinf(best).any():
+            return None
+        known = self.branching.best_cost
+        rough = float(best @ self.weights)
+        if known is not None and rough > float(known) + 1e-9 * abs(rough):
+            return Fraction(rough)  # not the best, whatever the roundings
+        return exact_sum(best, self.weights)
+
+    def _rounded(self, wanted: NDArray[np.float64]) -> NDArray[np.int64]:
+        sources = most_wanted(wanted, self.problem.budget)
+        if len(self.problem.lists.members) > _MAX_ROUNDED:
+            return sources
+        return swapped(self.problem, sources, Clock())
+
+    @property
+    def selection(self) -> NDArray[np.int64]:
+        """All sources of the best selection."""
+        assert self.branching.best is not None
+        chosen = self.free[self.branching.best]
+        return np.sort(np.append(self.limits.include, chosen)).astype(np.int64)
+
+    @property
+    def cost(self) -> Fraction:
+        """Weighted loss of the best selection."""
+        assert self.branching.best_cost is not None
+        return Fraction(self.branching.best_cost)
+
+    @property
+    def lower(self) -> Fraction:
+        """No selection has a smaller weighted loss."""
+        return min(Fraction(self.branching.lower), self.cost)
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether bound and selection meet."""
+        return self.lower >= self.cost
+
+    def run(self, clock: Clock, progress: Progress | None) -> None:
+        """Branch until solved or out of time."""
+        total = float(self.weights.sum())
+
+        def tell() -> None:
+            if progress is not None:
+                low, high = float(self.lower) / total, float(self.cost) / total
+                progress("search", low, high, "mean loss")
+
+        self.branching.run(clock, tell)
+
+
+def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:
+    """Find a selection that serves every target, or say that there is none."""
+    offer, problem = search.branching.offer, search.problem
+    if search.room:
+        start = begin_greedily(problem, np.zeros(0, np.int64))
+        offer(swapped(problem, start, Clock(0.5 * clock.left)))
+    else:
+        offer(np.zeros(0, np.int64))
+    if search.branching.best is not None:
+        return
+    counts = search.weights > 0
+    sets = tolerance_sets(search.matrix[:, counts], np.finfo(float).max)
+    limits: dict[str, Any] = {
+        "include": search.limits.include,
+        "exclude": search.limits.exclude,
+    }
+    cover = minimum_cover(sets, time_limit=0.5 * clock.left, **limits)
+    most = search.room + len(search.limits.include)
+    if cover.is_full and cover.size <= most:
+        fewest = np.setdiff1d(cover.sources, search.limits.include)
+        offer(np.searchsorted(search.free, fewest))
+        return
+    within = "" if epsilon is None else f" within ε = {epsilon:g}"
+    if cover.is_full and cover.lower_bound <= most:
+        raise InvalidInputError(
+            f"No {most} sources that serve every target{within} were found in time. "
+            f"{cover.size} do: give a larger budget or more time."
+        )
+    few = (
+        f"it takes {cover.lower_bound:g}" if cover.is_full else "no source serves some"
+    )
+    raise InvalidInputError(
+        f"No {most} sources serve every target{within}: {few}, proven. Give a larger "
+        "budget or tolerance, or leave such targets out."
+    )

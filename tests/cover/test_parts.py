@@ -1,0 +1,387 @@
+"""Shares, budgets and means against brute force in fractions, and their proofs."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from taskspace.cover import (
+    Cover,
+    find_cover,
+    greedy_cover,
+    least_mean,
+    minimum_cover,
+    verify_cover,
+)
+from taskspace.cover.methods import part
+from taskspace.cover.verify.tree import TreeProof
+from taskspace.errors import InvalidInputError
+from taskspace.questions import tolerance_sets
+from taskspace.sets import PackedSets
+
+N_QUICK, N_SLOW = 120, 3000
+
+
+def exact(values):
+    return [Fraction(float(v)) for v in values]
+
+
+def random_case(rng):
+    """Sets, costs, weights and restrictions, with ties, zeros and wild scales."""
+    n, m = int(rng.integers(1, 8)), int(rng.integers(1, 10))
+    matrix = rng.random((n, m)) < rng.choice([0.2, 0.4, 0.6])
+    costs = [
+        None, rng.integers(1, 5, n).astype(float), rng.random(n) + 0.1,
+        rng.choice([0.1, 0.2, 0.3], n),
+    ][rng.integers(4)]  # fmt: skip
+    weights = [
+        None, rng.integers(0, 5, m).astype(float), rng.random(m),
+        rng.choice([1e16, 1.0, 0.0], m),
+    ][rng.integers(4)]  # fmt: skip
+    order = rng.permutation(n).tolist()
+    n_in, n_out = rng.integers(0, 2, 2) * (rng.random() < 0.3)
+    include, exclude = order[:n_in], order[n_in : n_in + n_out]
+    return matrix, costs, weights, include, exclude
+
+
+def selections(n, include, exclude, most):
+    free = [s for s in range(n) if s not in exclude]
+    for size in range(min(most, len(free)) + 1):
+        for chosen in combinations(free, size):
+            if set(include) <= set(chosen):
+                yield list(chosen)
+
+
+def served(matrix, weights, chosen):
+    covered = matrix[chosen].any(0)
+    return sum(
+        (w for w, is_in in zip(weights, covered, strict=True) if is_in), Fraction(0)
+    )
+
+
+def least_cost(matrix, costs, weights, share, include, exclude):
+    """Cost of the cheapest selection that serves the share, or all that can be."""
+    n, m = matrix.shape
+    weight = exact(np.ones(m) if weights is None else weights)
+    cost = exact(np.ones(n) if costs is None else costs)
+    allowed = [s for s in range(n) if s not in exclude]
+    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * sum(weight)
+    needed = min(asked, served(matrix, weight, allowed))
+    return min(
+        sum((cost[s] for s in chosen), Fraction(0))
+        for chosen in selections(n, include, exclude, n)
+        if served(matrix, weight, chosen) >= needed
+    )
+
+
+def read_back(cover):
+    return Cover.from_dict(json.loads(json.dumps(cover.to_dict())))
+
+
+def check_share(rng):
+    matrix, costs, weights, include, exclude = random_case(rng)
+    share = float(rng.choice([0, 0.3, 0.5, 0.75, 0.9, 1.0]))
+    sets = PackedSets.from_bool(matrix)
+    cover = minimum_cover(
+        sets, costs=costs, target_weights=weights, share=share,
+        include=include, exclude=exclude,
+    )  # fmt: skip
+    truth = least_cost(matrix, costs, weights, share, include, exclude)
+    assert cover.optimal
+    assert abs(Fraction(cover.cost) - truth) <= truth / 2**45
+    again = verify_cover(read_back(cover), sets, costs, target_weights=weights)
+    assert again.holds
+    assert not again.not_checked
+
+
+def check_budget(rng):
+    matrix, _, weights, include, exclude = random_case(rng)
+    n, m = matrix.shape
+    budget = int(rng.integers(len(include), n + 1))
+    sets = PackedSets.from_bool(matrix)
+    cover = minimum_cover(
+        sets, target_weights=weights, budget=budget, include=include, exclude=exclude
+    )
+    weight = exact(np.ones(m) if weights is None else weights)
+    best = max(
+        served(matrix, weight, chosen)
+        for chosen in selections(n, include, exclude, budget)
+    )
+    assert cover.optimal
+    assert cover.size <= budget
+    assert served(matrix, weight, cover.sources.tolist()) == best
+    again = verify_cover(read_back(cover), sets, target_weights=weights)
+    assert again.holds
+    assert not again.not_checked
+
+
+def check_mean(rng):
+    n, m = int(rng.integers(1, 8)), int(rng.integers(1, 9))
+    losses = [
+        rng.random((n, m)), rng.integers(0, 4, (n, m)).astype(float),
+        rng.normal(size=(n, m)), rng.choice([0.1, 0.2, 0.3], (n, m)),
+    ][rng.integers(4)]  # fmt: skip
+    losses[rng.random((n, m)) < rng.choice([0.0, 0.3])] = np.inf
+    _, _, _, include, exclude = random_case(rng)
+    include, exclude = ([s for s in x if s < n] for x in (include, exclude))
+    weights = [None, rng.integers(1, 4, m) * 1.0, rng.choice([1e9, 1.0], m)][
+        rng.integers(3)
+    ]
+    budget = int(rng.integers(max(1, len(include)), n + 1))
+    epsilon = None if rng.random() < 0.5 else float(rng.choice([0.2, 0.7, 2.0]))
+    allowed = losses if epsilon is None else np.where(losses <= epsilon, losses, np.inf)
+    weight = exact(np.ones(m) if weights is None else weights)
+    means = []
+    for chosen in selections(n, include, exclude, budget):
+        best = allowed[chosen].min(0, initial=np.inf)
+        if np.isfinite(best).all():
+            pairs = zip(exact(best), weight, strict=True)
+            means.append(sum(v * w for v, w in pairs) / sum(weight))
+    options = {"epsilon": epsilon, "target_weights": weights}
+    options |= {"include": include, "exclude": exclude}
+    if not means:
+        with pytest.raises(InvalidInputError, match="serve"):
+            least_mean(losses, budget, **options)
+        return
+    cover = least_mean(losses, budget, **options)
+    assert cover.optimal
+    assert 0 <= min(means) - Fraction(cover.mean_loss) <= abs(min(means)) / 2**50
+    assert cover.lower_bound == cover.mean_loss
+    worst = max(0.0, allowed[cover.sources].min(0).max())
+    again = verify_cover(
+        read_back(cover), tolerance_sets(losses, worst), target_weights=weights
+    )
+    assert again.holds
+    assert again.proven
+
+
+CHECKS = [check_share, check_budget, check_mean]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_optimum_is_that_of_brute_force(check):
+    rng = np.random.default_rng(7)
+    for _ in range(N_QUICK):
+        check(rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKS)
+def test_thousands_of_optima_are_those_of_brute_force(check):
+    rng = np.random.default_rng(8)
+    for _ in range(N_SLOW):
+        check(rng)
+
+
+def scores(n, m, seed):
+    rng = np.random.default_rng(seed)
+    skill, task = rng.normal(0, 0.6, (n, 4)), rng.normal(0, 1, (m, 4))
+    noise = rng.normal(0, 0.7, (n, 1)) + rng.normal(0, 0.8, (n, m))
+    return 1 / (1 + np.exp(-(skill @ task.T + noise)))
+
+
+@pytest.fixture(scope="module")
+def losses():
+    table = scores(30, 120, 0)
+    return table.max(0) - table
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_cp_sat_finds_the_same_optima(losses, with_weights):
+    cp_model = pytest.importorskip("ortools.sat.python.cp_model")
+    matrix = losses <= 0.1
+    n, m = matrix.shape
+    rng = np.random.default_rng(1)
+    weights = rng.integers(1, 9, m) if with_weights else np.ones(m, int)
+    costs = rng.integers(1, 6, n) if with_weights else np.ones(n, int)
+
+    def solve(share, budget):
+        model = cp_model.CpModel()
+        x = [model.new_bool_var("") for _ in range(n)]
+        y = [model.new_bool_var("") for _ in range(m)]
+        for t in range(m):
+            model.add(y[t] <= sum(x[s] for s in np.flatnonzero(matrix[:, t])))
+        weight = sum(int(w) * v for w, v in zip(weights, y, strict=True))
+        if budget is None:
+            model.add(weight >= int(np.ceil(share * weights.sum())))
+            model.minimize(sum(int(c) * v for c, v in zip(costs, x, strict=True)))
+        else:
+            model.add(sum(x) <= budget)
+            model.maximize(weight)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        assert solver.solve(model) == cp_model.OPTIMAL
+        return round(solver.objective_value)
+
+    sets = PackedSets.from_bool(matrix)
+    cover = minimum_cover(sets, costs=costs, target_weights=weights, share=0.75)
+    assert cover.optimal
+    assert cover.cost == solve(0.75, None)
+    cover = minimum_cover(sets, target_weights=weights, budget=4)
+    assert cover.optimal
+    assert weights[cover.assignment >= 0].sum() == solve(None, 4)
+
+
+def test_optima_do_not_depend_on_units_or_order(losses):
+    rng = np.random.default_rng(2)
+    rows, columns = rng.permutation(30), rng.permutation(120)
+    turned = losses[np.ix_(rows, columns)]
+    for scale in (1.0, 1e-9, 3e7):
+        for epsilon in (None, 0.5):
+            base = least_mean(losses, 4, epsilon=epsilon)
+            cap = None if epsilon is None else epsilon * scale
+            other = least_mean(turned * scale, 4, epsilon=cap)
+            assert base.optimal
+            assert other.optimal
+            assert other.mean_loss == pytest.approx(base.mean_loss * scale, rel=1e-12)
+            assert sorted(rows[other.sources]) == base.sources.tolist()
+    sets = [PackedSets.from_bool(x <= 0.1) for x in (losses, turned)]
+    weights, costs = rng.random(120), rng.random(30) + 0.5
+    first = minimum_cover(sets[0], share=0.7, costs=costs, target_weights=weights)
+    second = minimum_cover(
+        sets[1], share=0.7, costs=costs[rows] * 1e6, target_weights=weights[columns] / 7
+    )
+    assert first.optimal
+    assert second.optimal
+    assert second.cost == pytest.approx(first.cost * 1e6, rel=1e-12)
+
+
+def test_no_method_beats_the_bound_and_the_optimum_beats_greedy(losses):
+    sets = PackedSets.from_bool(losses <= 0.1)
+    for share in (0.5, 0.8, 0.9):
+        best = minimum_cover(sets, share=share)
+        greedy = greedy_cover(sets, share=share)
+        assert greedy.lower_bound <= best.size <= greedy.size
+    for budget in (1, 3, 6):
+        best = minimum_cover(sets, budget=budget)
+        greedy = greedy_cover(sets, budget=budget)
+        assert greedy.coverage <= best.coverage <= greedy.coverage_bound
+
+
+def test_least_means_fall_with_the_budget_and_rise_with_the_cap(losses):
+    means = [least_mean(losses, k).mean_loss for k in (1, 2, 4, 8)]
+    assert means == sorted(means, reverse=True)
+    caps = [least_mean(losses, 8, epsilon=e).mean_loss for e in (0.25, 0.35, 1.0)]
+    assert caps == sorted(caps, reverse=True)
+
+
+def test_out_of_time_there_are_bounds_that_hold():
+    table = scores(60, 400, 3)
+    losses = table.max(0) - table
+    done = least_mean(losses, 4)
+    quick = least_mean(losses, 4, time_limit=0.0)
+    assert quick.lower_bound <= done.lower_bound <= done.mean_loss <= quick.mean_loss
+    sets = PackedSets.from_bool(losses <= 0.1)
+    done = minimum_cover(sets, share=0.9)
+    quick = minimum_cover(sets, share=0.9, time_limit=0.0)
+    assert quick.lower_bound <= done.cost <= quick.cost
+
+
+# --- proofs that are not true ---
+
+
+@pytest.fixture(scope="module")
+def proven(losses):
+    """Sets and honest covers, each with its proof."""
+    sets = tolerance_sets(losses, 0.1)
+    mean = least_mean(losses, 3)
+    worst = float(losses[mean.sources].min(0).max())
+    return [
+        (sets, minimum_cover(sets, share=0.8)),
+        (sets, minimum_cover(sets, budget=3)),
+        (tolerance_sets(losses, worst), mean),
+    ]
+
+
+def with_nodes(cover, change):
+    nodes = [change(k, node) for k, node in enumerate(cover.proof.nodes)]
+    return replace(cover, proof=replace(cover.proof, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_honest_proofs_hold_and_tampered_ones_are_refused(proven, case):
+    sets, cover = proven[case]
+    assert cover.optimal
+    assert verify_cover(cover, sets).holds
+    price = max(1, int(cover.proof.nodes[0].units.max()))
+    forgeries = {
+        "a price raised": with_nodes(
+            cover, lambda k, node: node._replace(units=node.units + price)
+        ),
+        "no prices": with_nodes(cover, lambda k, node: node._replace(units=None)),
+        "prices of nothing": with_nodes(
+            cover, lambda k, node: node._replace(units=0 * node.units)
+        ),
+        "one target too few": with_nodes(
+            cover, lambda k, node: node._replace(units=node.units[1:])
+        ),
+        "a tree cut short": replace(
+            cover, proof=replace(cover.proof, nodes=cover.proof.nodes[:-1])
+        ),
+        "a tree with more": replace(
+            cover, proof=replace(cover.proof, nodes=cover.proof.nodes * 2)
+        ),
+        "another unit": replace(
+            cover, proof=replace(cover.proof, unit=7 * cover.proof.unit)
+        ),
+    }
+    for name, forged in forgeries.items():
+        assert not verify_cover(forged, sets, refute_bound=False).holds, name
+
+
+def test_a_bound_above_the_truth_is_refused(proven):
+    (sets, share), (_, budget), (mean_sets, mean) = proven
+    worse = minimum_cover(sets, include=[0], share=0.8)
+    dearer = replace(worse, include=worse.include[:0], proof=share.proof)
+    assert worse.cost > share.cost  # or the forgery would be none
+    assert not verify_cover(dearer, sets, refute_bound=False).holds
+    lower = replace(budget, coverage_bound=budget.coverage - 0.01)
+    assert not verify_cover(lower, sets).holds
+    other = least_mean(np.array([mean_sets.losses(s) for s in range(30)]), 3, exclude=[
+        int(mean.sources[0])
+    ])  # fmt: skip
+    forged = replace(other, exclude=mean.exclude, question=mean.question)
+    wide = tolerance_sets(np.array([mean_sets.losses(s) for s in range(30)]), 1.0)
+    assert not verify_cover(forged, wide).holds
+    fewer = replace(mean, budget=4)  # what is proven of 3 is not proven of 4
+    assert not verify_cover(fewer, mean_sets).holds
+
+
+def test_files_with_odd_proofs_are_refused_in_words():
+    for values in (
+        {}, {"unit": "1", "shift": 0, "whole": True, "nodes": [{"source": 0.5}, 3]},
+        {"unit": "1/0", "shift": 0, "whole": True, "nodes": []},
+        {"unit": "1", "shift": 10**6, "whole": True, "nodes": []},
+        {"unit": "1", "shift": 0, "whole": True,
+         "nodes": [{"source": -1, "units": [1.5]}]},
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError, match="proof of a saved cover"):
+            TreeProof.from_dict(values)
+
+
+def test_a_proof_too_large_to_keep_leaves_the_bound_unchecked(losses, monkeypatch):
+    monkeypatch.setattr(part, "MAX_KEPT_PRICES", 1)
+    sets = PackedSets.from_bool(losses <= 0.1)
+    cover = minimum_cover(sets, share=0.8)
+    assert cover.proof is None
+    again = verify_cover(cover, sets)
+    assert again.holds
+    assert again.not_checked
+
+
+def test_what_does_not_fit_together_is_refused_in_words(losses):
+    sets = PackedSets.from_bool(losses <= 0.1)
+    with pytest.raises(InvalidInputError, match="share"):
+        minimum_cover(sets, share=1.5)
+    with pytest.raises(InvalidInputError, match="budget counts sources"):
+        minimum_cover(sets, budget=2, costs=np.ones(30) * 2)
+    with pytest.raises(InvalidInputError, match="include must fit"):
+        minimum_cover(sets, budget=1, include=[0, 1])
+    with pytest.raises(InvalidInputError, match="weight above 0"):
+        least_mean(losses, 2, target_weights=np.zeros(120))
+    with pytest.raises(InvalidInputError, match="above −inf"):
+        least_mean(np.full((2, 2), -np.inf), 1)
+    assert find_cover(sets, method="minimum", budget=2).size == 2
