@@ -148,6 +148,7 @@ def check_mean(rng):
         return
     cover = least_mean(losses, budget, **options)
     assert cover.optimal
+    assert cover.mean_loss is not None
     assert 0 <= min(means) - Fraction(cover.mean_loss) <= abs(min(means)) / 2**50
     assert cover.lower_bound == cover.mean_loss
     worst = max(0.0, allowed[cover.sources].min(0).max())
