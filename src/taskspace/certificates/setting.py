@@ -32,7 +32,7 @@ class Setting:
         study: what is known.
         question: what is asked.
         rates: Lipschitz constants that the user knows, if any.
-        enclosure: bounds over boxes, if there are some.
+        enclosure: bounds over boxes of true contexts, if there are some.
         clock: of the whole command.
         seed: of the cover engine and of samples.
     """
@@ -121,7 +121,7 @@ def make_setting(
             study.system,
             study.all_policies,
             contexts,
-            question,
+            question.measured_with(None),
         )
     return Setting(study, question, constants, enclosure, Clock(), seed)
 
@@ -158,7 +158,7 @@ def refute_given(setting: Setting) -> RateCheck:
     assert setting.targets is not None
     return refute_rates(
         setting.table,
-        setting.question,
+        setting.question.measured_with(None),
         setting.targets,
         target_rates(setting),
         clock=Clock(0.2 * setting.clock.left),

@@ -15,6 +15,7 @@ from taskspace.certificates.boxes.check import (
 from taskspace.certificates.boxes.enclosures import (
     Enclosure,
     LipschitzEnclosure,
+    MeasuredEnclosure,
     no_enclosure_reason,
 )
 from taskspace.certificates.boxes.gate import TableGate
@@ -31,6 +32,7 @@ from taskspace.certificates.statements.claims import claim
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
+from taskspace.questions import Question
 from taskspace.sets import TargetSets
 from taskspace.spaces import Space
 from taskspace.systems.base import PROVENANCE_WORDS, System
@@ -78,6 +80,7 @@ def certify_continuum(
     gate = TableGate(setting, enclosure)
     gate.compare(cover.sources)
     gate.compare(np.arange(cover.n_sources), Clock(GATE_SHARE * setting.clock.left))
+    enclosure = _as_measured(setting, enclosure, system, targets)
     on_grid, whole = _cover_box(setting, enclosure, system, targets, cover, tighter)
     for checked in (on_grid, whole):
         gate.check_map(checked)
@@ -88,6 +91,22 @@ def certify_continuum(
     between = on_grid.with_facts({}, nodes=nodes).certificate
     between = replace(between, name="grid cover, between nodes")
     return whole, [between, whole.certificate]
+
+
+def _as_measured(
+    setting: Setting, enclosure: Enclosure, system: System, targets: Space
+) -> Enclosure:
+    """Return bounds where contexts are measured, as the question states."""
+    error = setting.question.error
+    if error is None:
+        return enclosure
+    edges = box_edges(system, targets)
+    low, high = (np.array([edge[end] for edge in edges]) for end in (0, -1))
+    names = [axis.name for axis in system.axes]
+    epsilon = setting.question.epsilon
+    return MeasuredEnclosure(
+        enclosure, error, names, (low, high), epsilon, setting.clock
+    )
 
 
 def _cover_box(
@@ -199,7 +218,7 @@ def _lipschitz(setting: Setting, given: RateCheck | None) -> Enclosure | None:
     ):
         return None
     contexts = system.contexts(sources)
-    question = setting.question
+    question = setting.question.measured_with(None)
     if question.rule.reference == "best known" and system.optimum(contexts[:1]) is None:
         return None
     return LipschitzEnclosure(
@@ -227,7 +246,7 @@ def _margin(
     """
     name, scope = "continuum cover", "every context of the box"
     grid = setting.targets
-    missing = _missing(grid, cover)
+    missing = _missing(grid, cover, setting.question)
     if grid is None or missing:
         return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
     question, provenance = setting.question, setting.provenance
@@ -262,8 +281,14 @@ def _margin(
     return Certificate(name, holds, kind, why, values, scope, bounds)
 
 
-def _missing(grid: Space | None, cover: Cover) -> str:
+def _missing(grid: Space | None, cover: Cover, question: Question) -> str:
     """What a statement about the space between targets lacks, empty if nothing."""
+    if question.error is not None:
+        return (
+            "A statement about contexts that are measured between the targets needs "
+            "bounds over boxes, but there are none here. The cover of the targets "
+            "holds for the targets within the error."
+        )
     if grid is None:
         return (
             "A statement about the space between targets needs their contexts, but "

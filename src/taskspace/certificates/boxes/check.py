@@ -158,10 +158,16 @@ def box_edges(
         edges.append(np.unique(values))
     n_live = sum(len(e) > 1 for e in edges)
     wanted = FIRST_CELLS.get(n_live, 8) if n_cells is None else n_cells
-    return tuple(_cut_evenly(e, wanted) for e in edges)
+    return tuple(cut_evenly(e, wanted) for e in edges)
 
 
-def _cut_evenly(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
+def cut_evenly(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
+    """Return edges with the intervals between them cut evenly.
+
+    Args:
+        edges: ascending; a single one stays as it is.
+        n_cells: at least this many intervals come out.
+    """
     if len(edges) == 1 or len(edges) > n_cells:
         return edges
     n_cuts = -(-n_cells // (len(edges) - 1))

@@ -18,6 +18,7 @@ from taskspace.certificates.setting import Setting
 from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
 from taskspace.errors import ContradictionError
+from taskspace.questions import Question
 
 __all__ = ["TableGate"]
 
@@ -69,12 +70,13 @@ class TableGate:
         wanted = wanted[~self._seen[wanted]] if self._is_open else wanted[:0]
         points = Boxes.points(self._nodes)
         step = max(1, PAIRS_AT_ONCE // max(1, len(self._nodes)))
+        question = self._setting.question.measured_with(None)
         for first in range(0, len(wanted), step):
             if clock is not None and clock.left <= 0:
                 break
             some = wanted[first : first + step]
             low, high = self._enclosure.bounds(points, some)
-            losses, slack = self._losses(some)
+            losses, slack = self._losses(some, question)
             wrong = losses > high + slack
             if self._two_sided:
                 wrong |= losses < low - slack
@@ -99,7 +101,7 @@ class TableGate:
         for node, box in self._places(cover):
             sources = cover.assignment[box]
             rows, number = np.unique(sources, return_inverse=True)
-            losses, slack = self._losses(rows)
+            losses, slack = self._losses(rows, self._setting.question)
             loss = losses[number.reshape(-1), node]
             limit = cover.loss_bound[box] + slack[number.reshape(-1), node]
             for wrong in np.flatnonzero(loss > limit)[:1]:
@@ -128,10 +130,10 @@ class TableGate:
                 yield node + first, boxes[box]
 
     def _losses(
-        self, sources: NDArray[np.int64]
+        self, sources: NDArray[np.int64], question: Question
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Losses of the table, and what rounding may have done to them."""
-        table, question = self._setting.table, self._setting.question
+        table = self._setting.table
         losses = np.concatenate(
             [question.rows(table, slice(int(s), int(s) + 1)) for s in sources]
         )
@@ -145,7 +147,10 @@ class TableGate:
             home = np.abs(table["home_performance"].values[sources])
             home = np.where(np.isfinite(home), home, 0.0).max(1)
             size = size + 2 * home[:, None]
-        return losses, np.where(np.isfinite(size), EVALUATION_SLACK * size, 0.0)
+        slack = np.where(np.isfinite(size), EVALUATION_SLACK * size, 0.0)
+        if question.error is not None:  # the loss may be that of another node
+            slack = np.maximum(slack, slack.max(1, keepdims=True))
+        return losses, slack
 
     def _contradict(self, source: int, node: int, loss: float, bound: str) -> None:
         context = dict(zip(self._axes, self._nodes[node].tolist(), strict=True))

@@ -92,13 +92,17 @@ def certified_cover(
         max_depth=max_depth,
         seed=seed,
     )
+    may_grow = candidates is None and len(pool) < enclosure.n_sources
+    if enclosure.is_paved:
+        search.bound_at_nodes(Clock(0.1 * clock.left))
+        search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
     search.prove_first(suggestions)
     search.shrink(Clock(0.3 * clock.left))
-    search.bound_at_nodes(Clock(0.2 * clock.left))
+    if not enclosure.is_paved:
+        search.bound_at_nodes(Clock(0.2 * clock.left))
     if not search.holds:
         search.close_gaps(Clock(0.4 * clock.left))
-    if not search.holds:
-        may_grow = candidates is None and len(search.pool) < enclosure.n_sources
+    if not search.holds and not enclosure.is_paved:
         search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
     search.close_gaps(clock)
     found = search.finish()

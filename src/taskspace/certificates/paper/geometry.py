@@ -47,6 +47,9 @@ def certify_geometry(
         Rates and balls as far as they can be had, and the certificates.
     """
     table, question = setting.table, setting.question
+    if question.error is not None:
+        why = "Derived for contexts that are known exactly, and not for measured ones."
+        return None, None, [Certificate("loss rates", False, "vacuous", why)]
     if question.rule.is_relative:
         why = (
             "Loss rates compare scores of one policy, in units of performance; epsilon "

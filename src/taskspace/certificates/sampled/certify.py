@@ -56,6 +56,7 @@ def certify_fresh(
     clock = Clock(time_limit)
     table, assignment, explored = setting.table, cover.assignment, None
     try:
+        setting.question.check_exact("Fresh episodes")
         if sampling.pilot is not None:
             explored = explore(
                 table,
@@ -170,6 +171,7 @@ def certify_share(
         seed,
     )
     try:
+        setting.question.check_exact("A share of drawn contexts")
         found = served_share(
             play,
             drawn,

@@ -109,6 +109,8 @@ def grid_sentence(
     where = on_table(provenance)
     if where and n_served == cover.n_targets:
         whom = "every target"
+    if question.error is not None:
+        whom += f" measured with {question.error.words} (of the targets within that)"
     parts = [f"{count(cover.size, 'source')} {verb} {whom}{where}, {few}."]
     n_missing -= n_without_reference
     if n_without_reference:
@@ -219,6 +221,8 @@ class BoxFacts:
         names = self.names
         every = names[0] if len(names) == 1 else f"({', '.join(names)})"
         where = f"every {every} in the box, not only the grid,"
+        if self.question.error is not None:
+            where += f" measured with {self.question.error.words},"
         what = self.question.rule.clause(self.question.epsilon)
         noun = "controller" if self.n_policies == 1 else "source"
         many = self.size != 1

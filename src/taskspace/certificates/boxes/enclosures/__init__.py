@@ -20,6 +20,7 @@ from taskspace.certificates.boxes.enclosures.linear import (
 )
 from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure, loop_enclosure
+from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -34,6 +35,7 @@ __all__ = [
     "LinearEnclosure",
     "LipschitzEnclosure",
     "LoopEnclosure",
+    "MeasuredEnclosure",
     "MsdEnclosure",
     "NoEnclosureError",
     "enclosure_for",

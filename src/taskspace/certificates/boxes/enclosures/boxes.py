@@ -174,6 +174,9 @@ class Enclosure(ABC):
     """Whose losses are bounded, if it is known."""
     policies: Policy | None = None
     """Of the sources, in their order; a library of a cover compares them."""
+    is_paved: bool = False
+    """Whether the first bound of a source takes long and all others are quick, so that
+    a search should ask for few sources."""
 
     @property
     @abstractmethod

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.cover.base import Clock
 
 __all__ = ["may_serve_nodes", "serves_cells"]
@@ -78,6 +79,13 @@ def _search(
     *,
     nodes: bool,
 ) -> Iterator[NDArray[np.bool_]]:
+    if isinstance(enclosure, MeasuredEnclosure):
+        # What is measured is served where all is served that may be true.
+        inner = enclosure.true_bounds()
+        windows = enclosure.windows(edges, nodes=nodes)
+        for block in _search(inner, edges, epsilon, clock, undecided, nodes=nodes):
+            yield windows.erode(block)
+        return
     grid = [np.ascontiguousarray(e, dtype=np.float64) for e in edges]
     counts = np.array([len(e) if nodes or len(e) == 1 else len(e) - 1 for e in grid])
     n_items = int(np.prod(counts))
