@@ -85,7 +85,15 @@ def test_a_forgotten_derived_field_is_a_dead_axis():
         assert dead_axes(environment_outcomes(system.environment), axes) == expected
 
 
-def test_three_ways_to_apply_a_context():
+class ToldAtReset(gymnasium.Wrapper):
+    """A pendulum that takes its gravity in the options of a reset, once."""
+
+    def reset(self, *, seed=None, options=None):
+        self.unwrapped.g = (options or {}).get("g", 1.0)
+        return self.env.reset(seed=seed)
+
+
+def test_four_ways_to_apply_a_context():
     axis = ContextAxis("gravity", 10.0, low=0.0)
 
     def by_function(environment, context):
@@ -103,6 +111,10 @@ def test_three_ways_to_apply_a_context():
         GymnasiumSystem(
             lambda g: gymnasium.make("Pendulum-v1", g=g), [axis], apply="arguments",
             attributes={"gravity": "g"}, horizon=200,
+        ),
+        GymnasiumSystem(
+            lambda: ToldAtReset(gymnasium.make("Pendulum-v1")), [axis],
+            apply="options", attributes={"gravity": "g"}, horizon=200,
         ),
     ]  # fmt: skip
     policies = LinearGain(np.array([[[[0.0, 5.0, 1.0]]]]))

@@ -12,6 +12,7 @@ from taskspace.systems.linear import HOMES as LINEAR
 from taskspace.systems.objective import Objective
 
 if TYPE_CHECKING:
+    from taskspace.systems.acrobot import Acrobot
     from taskspace.systems.baselines import Baselines, baseline_performance
     from taskspace.systems.cartpole import CartPole
     from taskspace.systems.episodic import EpisodicSystem, fresh_episodes
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
         ScalarLqr,
         control_family,
     )
+    from taskspace.systems.mountain_car import MountainCar
     from taskspace.systems.pendulum import Pendulum
+    from taskspace.systems.planar_quadrotor import PlanarQuadrotor
     from taskspace.systems.simulated import SimulatedSystem
+    from taskspace.systems.swingup import SwingUp
     from taskspace.systems.tabular import (
         DirectionalityToy,
         TabularFamily,
@@ -41,14 +45,18 @@ if TYPE_CHECKING:
 
 _HERE = "taskspace.systems"
 _HOMES = {
+    "acrobot": ("Acrobot",),
     "baselines": ("Baselines", "baseline_performance"),
     "cartpole": ("CartPole",),
     "episodic": ("EpisodicSystem", "fresh_episodes"),
     "function": ("FunctionSystem", "PythonPolicies"),
     "gymnasium": ("GymnasiumSystem", "gymnasium_system"),
     "linear": (),
+    "mountain_car": ("MountainCar",),
     "pendulum": ("Pendulum",),
+    "planar_quadrotor": ("PlanarQuadrotor",),
     "simulated": ("SimulatedSystem",),
+    "swingup": ("SwingUp",),
     "tabular": ("DirectionalityToy", "TabularFamily", "UnreachableState"),
 }
 __getattr__, __dir__ = lazy_names(
@@ -63,6 +71,7 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "SYSTEMS",
+    "Acrobot",
     "AffineFamily",
     "Baselines",
     "CartPole",
@@ -77,14 +86,17 @@ __all__ = [
     "LinearSystem",
     "Lqg",
     "MassSpringDamper",
+    "MountainCar",
     "Objective",
     "Pendulum",
     "Pi",
     "Pid",
+    "PlanarQuadrotor",
     "PythonPolicies",
     "Quadrotor",
     "ScalarLqr",
     "SimulatedSystem",
+    "SwingUp",
     "System",
     "TabularFamily",
     "UnreachableState",
@@ -99,6 +111,10 @@ SYSTEMS: Registry[type[System]] = Registry(
         "msd-v1": f"{_HERE}.linear.msd:MassSpringDamper",
         "cartpole-v1": f"{_HERE}.cartpole:CartPole",
         "pendulum-v1": f"{_HERE}.pendulum:Pendulum",
+        "swingup-v1": f"{_HERE}.swingup:SwingUp",
+        "acrobot-v1": f"{_HERE}.acrobot:Acrobot",
+        "mountaincar-v1": f"{_HERE}.mountain_car:MountainCar",
+        "planar-quadrotor-v1": f"{_HERE}.planar_quadrotor:PlanarQuadrotor",
         "directionality-toy-v1": f"{_HERE}.tabular:DirectionalityToy",
         "unreachable-state-v1": f"{_HERE}.tabular:UnreachableState",
         "scalar-lqr-v1": f"{_HERE}.linear.preiss:ScalarLqr",

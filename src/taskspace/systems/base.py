@@ -90,6 +90,20 @@ class ContextAxis:
     low_open: bool = False
     description: str = ""
 
+    @classmethod
+    def positive(
+        cls, name: str, default: float, unit: str = "", description: str = ""
+    ) -> "ContextAxis":
+        """Return an axis whose values are above zero.
+
+        Args:
+            name: name of the parameter.
+            default: value where a space does not vary it.
+            unit: unit of the value.
+            description: one line for people.
+        """
+        return cls(name, default, unit, 0.0, low_open=True, description=description)
+
     @property
     def label(self) -> str:
         """Name and unit, for the axis of a figure; a mere letter is explained."""

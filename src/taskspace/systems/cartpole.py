@@ -15,7 +15,7 @@ from taskspace.systems.simulated import SimulatedSystem
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["CartPole", "CartPoleState"]
+__all__ = ["MAX_POSITION", "CartPole", "CartPoleState", "accelerations"]
 
 MAX_POSITION = 2.4
 MAX_ANGLE = 12 * 2 * np.pi / 360
@@ -97,14 +97,16 @@ class CartPole(SimulatedSystem):
         del key
         x, x_dot, theta, theta_dot = state
         pole_length, cart_mass, pole_mass, gravity, force, time_step = context
-        total_mass = cart_mass + pole_mass
         push = jnp.where(action == 1, force, -force)
-        sin, cos = jnp.sin(theta), jnp.cos(theta)
-        swing = (push + pole_mass * pole_length * theta_dot**2 * sin) / total_mass
-        theta_acc = (gravity * sin - cos * swing) / (
-            pole_length * (4 / 3 - pole_mass * cos**2 / total_mass)
+        x_acc, theta_acc = accelerations(
+            theta,
+            theta_dot,
+            push,
+            pole_length=pole_length,
+            cart_mass=cart_mass,
+            pole_mass=pole_mass,
+            gravity=gravity,
         )
-        x_acc = swing - pole_mass * pole_length * theta_acc * cos / total_mass
         new = CartPoleState(
             x + time_step * x_dot,
             x_dot + time_step * x_acc,
@@ -144,30 +146,50 @@ class CartPole(SimulatedSystem):
         return environment
 
 
+def accelerations(
+    theta: jax.Array,
+    theta_dot: jax.Array,
+    push: jax.Array,
+    *,
+    pole_length: jax.Array,
+    cart_mass: jax.Array,
+    pole_mass: jax.Array,
+    gravity: jax.Array,
+    drag: jax.Array | float = 0.0,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the accelerations of the cart and of the pole's angle.
+
+    Args:
+        theta: angle of the pole from upright.
+        theta_dot: its angular velocity.
+        push: horizontal force on the cart.
+        pole_length: pivot to centre of mass, half of the pole.
+        cart_mass: mass of the cart.
+        pole_mass: mass of the pole.
+        gravity: gravitational acceleration.
+        drag: torque of the joint on the pole against its motion.
+    """
+    total_mass = cart_mass + pole_mass
+    sin, cos = jnp.sin(theta), jnp.cos(theta)
+    swing = (push + pole_mass * pole_length * theta_dot**2 * sin) / total_mass
+    theta_acc = (gravity * sin - cos * swing - drag / (pole_mass * pole_length)) / (
+        pole_length * (4 / 3 - pole_mass * cos**2 / total_mass)
+    )
+    return swing - pole_mass * pole_length * theta_acc * cos / total_mass, theta_acc
+
+
 _AXES = (
-    ContextAxis(
+    ContextAxis.positive(
         "pole_length",
         0.5,
         "m",
-        low=0.0,
-        low_open=True,
-        description="pivot to centre of mass: half of the pole (Gymnasium: length)",
+        "pivot to centre of mass: half of the pole (Gymnasium: length)",
     ),
-    ContextAxis(
-        "cart_mass",
-        1.0,
-        "kg",
-        low=0.0,
-        low_open=True,
-        description="mass of the cart (Gymnasium: masscart)",
+    ContextAxis.positive(
+        "cart_mass", 1.0, "kg", "mass of the cart (Gymnasium: masscart)"
     ),
-    ContextAxis(
-        "pole_mass",
-        0.1,
-        "kg",
-        low=0.0,
-        low_open=True,
-        description="mass of the pole (Gymnasium: masspole)",
+    ContextAxis.positive(
+        "pole_mass", 0.1, "kg", "mass of the pole (Gymnasium: masspole)"
     ),
     ContextAxis(
         "gravity",
@@ -183,13 +205,8 @@ _AXES = (
         low=0.0,
         description="size of the push (Gymnasium: force_mag)",
     ),
-    ContextAxis(
-        "time_step",
-        0.02,
-        "s",
-        low=0.0,
-        low_open=True,
-        description="time between two actions (Gymnasium: tau)",
+    ContextAxis.positive(
+        "time_step", 0.02, "s", "time between two actions (Gymnasium: tau)"
     ),
 )
 _GYMNASIUM = ("length", "masscart", "masspole", "gravity", "force_mag", "tau")

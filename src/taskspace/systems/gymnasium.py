@@ -1,9 +1,10 @@
-"""Any Gymnasium environment as a system, with contexts set in one of three ways.
+"""Any Gymnasium environment as a system, with contexts set in one of four ways.
 
 | `apply` | a context reaches the environment by |
 |---|---|
 | `"attributes"` | attributes of the unwrapped environment, then `derived` ones anew |
 | `"arguments"` | arguments of `gymnasium.make` or of the function that makes it |
+| `"options"` | `reset(options=…)` of every episode |
 | a function | `apply(environment, context)`, which does whatever is needed |
 
 Environments compute some fields once, when they are made (a total mass, bounds of a
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GymnasiumSystem", "gymnasium_system"]
 
-APPLY = ("attributes", "arguments")
+APPLY = ("attributes", "arguments", "options")
 
 SIDE_BY_SIDE = 64
 """Environments of one context that are kept open at a time."""
@@ -172,6 +173,10 @@ class GymnasiumSystem(EpisodicSystem):
             physics: Any = environment.unwrapped
             for name, value in named.items():
                 _set_attribute(physics, self.attributes.get(name, name), value)
+        elif self.apply == "options":
+            environment = _with_options(
+                environment, {self.attributes.get(n, n): v for n, v in named.items()}
+            )
         for name, function in self.derived.items():
             _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
         return environment
@@ -237,6 +242,22 @@ class GymnasiumSystem(EpisodicSystem):
         return returns.mean(-1, dtype=np.float64)
 
 
+def _with_options(
+    environment: "gymnasium.Env", options: dict[str, float]
+) -> "gymnasium.Env":
+    """Return an environment whose every reset is told the context."""
+    import gymnasium
+
+    class Told(gymnasium.Wrapper):
+        """Adds the context to the options of each reset."""
+
+        def reset(self, *, seed=None, options=None):
+            return self.env.reset(seed=seed, options={**(options or {}), **told})
+
+    told = options
+    return Told(environment)
+
+
 def gymnasium_system(
     env_id: str,
     *,
@@ -260,8 +281,8 @@ def gymnasium_system(
             `attribute` (where the name differs). A default that is left out is read
             from the environment; names alone may be a list. Not needed for the ids
             in `READY`, whose axes keep their meaning when they are named.
-        apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
-            `gymnasium.make`.
+        apply: `"attributes"` of the unwrapped environment, `"arguments"` of
+            `gymnasium.make`, or `"options"` of `reset`.
         arguments: further arguments for making an environment.
         horizon: steps after which an episode is cut.
         n_episodes: episodes that make up one performance.

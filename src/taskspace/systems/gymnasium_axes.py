@@ -13,6 +13,7 @@ from taskspace.systems.base import ContextAxis
 __all__ = ["READY", "ReadyAxes"]
 
 
+_positive = ContextAxis.positive
 MAX_SPEED = 8.0
 """Of Pendulum-v1, rad/s."""
 
@@ -24,14 +25,6 @@ class ReadyAxes(NamedTuple):
     apply: Callable[[Any, dict[str, float]], None]
     bounds: Callable[[dict[str, float], int], tuple[float, float]] | None = None
     """Least and largest return of an episode, of the context and the horizon."""
-
-
-def _positive(
-    name: str, default: float, unit: str = "", description: str = ""
-) -> ContextAxis:
-    return ContextAxis(
-        name, default, unit, low=0.0, low_open=True, description=description
-    )
 
 
 def pendulum_bounds(max_torque: float, horizon: int) -> tuple[float, float]:

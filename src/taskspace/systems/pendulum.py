@@ -120,19 +120,12 @@ class Pendulum(SimulatedSystem):
 
 
 _AXES = (
-    ContextAxis("mass", 1.0, "kg", low=0.0, low_open=True, description="of the rod"),
-    ContextAxis("length", 1.0, "m", low=0.0, low_open=True, description="of the rod"),
+    ContextAxis.positive("mass", 1.0, "kg", "of the rod"),
+    ContextAxis.positive("length", 1.0, "m", "of the rod"),
     ContextAxis(
         "gravity", 10.0, "m/s²", low=0.0, description="gravitational acceleration"
     ),
-    ContextAxis(
-        "time_step",
-        0.05,
-        "s",
-        low=0.0,
-        low_open=True,
-        description="time between two actions",
-    ),
+    ContextAxis.positive("time_step", 0.05, "s", "time between two actions"),
     ContextAxis(
         "max_torque",
         2.0,
