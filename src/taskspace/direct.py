@@ -64,6 +64,7 @@ def direct_sets(
         RunSets(25 sources, 25 targets, 56 runs)
     """
     question.check_exact("A set without a table")
+    question.check_single("A set without a table")
     contexts = system.contexts(sources)
     at = system.contexts(sources if targets is None else targets)
     names = REDUCTIONS[question.judge]

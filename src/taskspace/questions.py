@@ -4,8 +4,8 @@ It travels whole. Losses and tolerance sets are what a question makes of a study
 criterion and the judge are looked up here and nowhere else.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +41,12 @@ class Question:
             number in its unit, or a percentage as text. A source then serves a target
             that is measured if it serves every target within the error of it. Kept
             as `ErrorBounds`, or None where nothing errs.
+        measure: the score that counts, where it is not the criterion's own: with
+            `floor` any of `taskspace.systems.base.MEASURES`, e.g. `"disk_margin"`.
+        also: further demands. A source serves a target if it meets all of them; the
+            loss is that of the question itself, and infinite where another demand is
+            not met.
+        all_of: all demands at once; the first is the question, the others are `also`.
 
     Examples:
         >>> question = Question("regret", epsilon=0.2)
@@ -52,10 +58,15 @@ class Question:
 
     criterion: str = "regret"
     judge: str = "worst"
-    epsilon: float = field(kw_only=True)
+    epsilon: float = field(kw_only=True, default=None)  # pyright: ignore
     error: Any = field(default=None, kw_only=True)
+    measure: str = field(default="", kw_only=True)
+    also: tuple["Question", ...] = field(default=(), kw_only=True)
+    all_of: InitVar[Sequence["Question"] | None] = field(default=None, kw_only=True)
 
-    def __post_init__(self):
+    def __post_init__(self, all_of: Sequence["Question"] | None):
+        if all_of is not None:
+            self._take(all_of)
         if self.judge not in JUDGES:
             raise UnknownNameError("judge", self.judge, JUDGES)
         if isinstance(self.epsilon, bool) or not isinstance(
@@ -65,33 +76,77 @@ class Question:
                 f"epsilon must be a number, but got {self.epsilon!r}."
             )
         object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "measure", self.rule.measure)
         self.rule.check_epsilon(self.epsilon)
         object.__setattr__(self, "error", ErrorBounds.of(self.error))
+        object.__setattr__(self, "also", tuple(map(as_question, self.also)))
+        for demand in self.also:
+            if demand.also or demand.error is not None:
+                raise InvalidInputError(
+                    "A further demand is a criterion, a judge and a tolerance, but got "
+                    f"'{demand.statement}'. State an error in the first demand; it is "
+                    "about all of them."
+                )
+
+    def _take(self, demands: Sequence["Question"]) -> None:
+        """Become the first of several demands, with the others beside it."""
+        if self.epsilon is not None or self.also or not demands:
+            raise InvalidInputError(
+                "all_of=[...] names at least one question, and nothing else stands "
+                "beside it but the error."
+            )
+        first, *others = map(as_question, demands)
+        for name in ("criterion", "judge", "epsilon", "measure"):
+            object.__setattr__(self, name, getattr(first, name))
+        if first.error is not None:
+            object.__setattr__(self, "error", first.error)
+        object.__setattr__(self, "also", (*first.also, *others))
+
+    @property
+    def demands(self) -> tuple["Question", ...]:
+        """Every demand as a question of its own, the first one first."""
+        return (replace(self, also=(), error=None), *self.also)
 
     @property
     def rule(self) -> Criterion:
         """The criterion itself."""
-        return criterion_named(self.criterion)
+        return criterion_named(self.criterion, self.measure)
 
     @property
     def statement(self) -> str:
         """The question as one clause, for tables, figures and certificates."""
-        return (
-            f"{self.rule.sentence(self.epsilon)} by the {self.judge} policy of each "
-            f"source{self._error_words}"
-        )
+        said = [
+            f"{demand.rule.sentence(demand.epsilon)} by the {demand.judge} policy of "
+            "each source"
+            for demand in self.demands
+        ]
+        return f"{' and '.join(said)}{self._error_words}"
+
+    @property
+    def clause(self) -> str:
+        """What is true of a context that is served, as the end of a sentence."""
+        return " and ".join(d.rule.clause(d.epsilon) for d in self.demands)
 
     @property
     def label(self) -> str:
         """The question in a few words, for the title of a picture."""
         measured = f", {self.error.words}" if self.error else ""
-        return f"{self.criterion} ≤ {self.epsilon:g}, {self.judge} policy{measured}"
+        said = " and ".join(d.rule.short(d.epsilon) for d in self.demands)
+        return f"{said}, {self.judge} policy{measured}"
 
     @property
     def _error_words(self) -> str:
         if self.error is None:
             return ""
         return f", where contexts are measured with {self.error.words}"
+
+    @property
+    def key(self) -> str:
+        """A short name of all but the first tolerance and the error."""
+        first, *others = self.demands
+        own = first.measure not in ("performance", first.criterion)
+        names = [f"{first.criterion}.{first.judge}{'.' * own}{first.measure * own}"]
+        return "+".join([*names, *(f"{d.key}.{d.epsilon:g}" for d in others)])
 
     def at(self, epsilon: float) -> Self:
         """Return the same question with another tolerance.
@@ -122,6 +177,19 @@ class Question:
                 "covers and libraries with it."
             )
 
+    def check_single(self, what: str) -> None:
+        """Refuse further demands in words.
+
+        Args:
+            what: what knows one demand only.
+        """
+        if self.also:
+            raise InvalidInputError(
+                f"{what} answers one demand, but the question states "
+                f"{len(self.demands)}: {self.statement}. Ask for them one by one; "
+                "covers, profiles, proofs over boxes and libraries take all at once."
+            )
+
     def as_regret(self) -> "Question":
         """Return the question about regret by the same judge, at tolerance 0."""
         return Question("regret", self.judge, epsilon=0.0, error=self.error)
@@ -134,7 +202,17 @@ class Question:
         Args:
             study: what is known, or a performance table.
         """
-        return as_study(study).scored(self.rule.measure, self.judge).table
+        known = as_study(study)
+        best = "best" in {demand.judge for demand in self.demands}
+        if self.also and best and known.n_policies > 1:
+            raise InvalidInputError(
+                "With several demands judge='best' would take another policy of the "
+                f"family for each, and families have {known.n_policies} members here. "
+                "Use judge='worst', or one policy per source."
+            )
+        for demand in self.demands:
+            known = known.scored(demand.measure, demand.judge)
+        return known.table
 
     def losses(self, study: Study | xr.Dataset) -> xr.DataArray:
         """Return the loss of every source at every target, dims `(source, target)`.
@@ -154,6 +232,7 @@ class Question:
             attrs={
                 "criterion": self.criterion,
                 "judge": self.judge,
+                "measure": self.measure,
                 "provenance": provenance_of(table),
             },
         )
@@ -205,6 +284,16 @@ class Question:
 
     def _true_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses at the targets themselves, of one stretch of sources."""
+        losses = self._own_rows(table, rows)
+        if not self.also:
+            return losses
+        met = np.ones(losses.shape, bool)
+        for demand in self.also:
+            met &= demand._own_rows(table, rows) <= demand.epsilon
+        return np.where(met, losses, np.inf)
+
+    def _own_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
+        """Return the losses of the first demand alone."""
         rule = self.rule
         if rule.reference == "home":
             # The reduction over the family must know each policy's own score, so the
@@ -291,9 +380,34 @@ class Question:
         Args:
             study: what is known, or a performance table.
         """
-        if self.rule.reference != "best known":
+        if all(demand.rule.reference != "best known" for demand in self.demands):
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isnan(as_study(study).table["best_known"].values))
+
+    def unmet(
+        self, study: Study | xr.Dataset, targets: NDArray[np.integer]
+    ) -> dict[str, int]:
+        """Return how many of some targets no source serves by each demand alone.
+
+        Args:
+            study: what is known, or a performance table.
+            targets: numbers of targets, e.g. those that a cover cannot serve.
+
+        Returns:
+            For each demand's `label` how many of the targets no source serves even by
+            it alone; under `"together"` those that sources serve by each demand, but
+            none by all of them.
+        """
+        table, windows = self.table_of(study), self._windows(study)
+        served = {demand: np.zeros(len(targets), bool) for demand in self.demands}
+        for rows in row_blocks(table):
+            for demand in served:
+                within = demand._own_rows(table, rows) <= demand.epsilon
+                within = within if windows is None else windows.erode(within)
+                served[demand] = served[demand] | within[:, targets].any(0)
+        counts = {demand.label: int((~hit).sum()) for demand, hit in served.items()}
+        together = np.logical_and.reduce(list(served.values()))
+        return counts | ({"together": int(together.sum())} if self.also else {})
 
     # --- plain values -------------------------------------------------------------
 
@@ -304,6 +418,10 @@ class Question:
             "judge": self.judge,
             "epsilon": self.epsilon,
         }
+        if self.measure != criterion_named(self.criterion).measure:
+            values["measure"] = self.measure
+        if self.also:
+            values["also"] = [demand.to_dict() for demand in self.also]
         if self.error is not None:
             values["error"] = self.error.to_dict()
         return values
@@ -317,9 +435,11 @@ class Question:
         """
         return cls(
             values["criterion"],
-            values["judge"],
+            values.get("judge", "worst"),
             epsilon=values["epsilon"],
             error=values.get("error"),
+            measure=values.get("measure", ""),
+            also=tuple(map(cls.from_dict, values.get("also", ()))),
         )
 
 
@@ -368,7 +488,8 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         The sets as packed bits.
     """
     attrs = getattr(losses, "attrs", {})
-    asked = {key: attrs[key] for key in ("criterion", "judge") if key in attrs}
+    words = ("criterion", "judge", "measure")
+    asked = {key: attrs[key] for key in words if key in attrs}
     question = Question(**asked, epsilon=epsilon)
     values = np.asarray(losses)
     if values.ndim != 2:

@@ -389,7 +389,7 @@ def test_an_enclosure_of_ones_own_is_used():
         time_limit=20,
     )
     assert "our own bounds" in result["continuum cover"].why
-    with pytest.raises(InvalidInputError, match="The enclosure must be for 'signed'"):
+    with pytest.raises(InvalidInputError, match=r"must be for 'signed\.worst'"):
         certify(
             ts.Study.of(table, system=MSD),
             ts.Question("signed", epsilon=0.5),

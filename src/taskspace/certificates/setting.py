@@ -97,18 +97,10 @@ def make_setting(
     if rates is not None:
         names = _names(study.system, study.targets)
         constants = check_rates(rates, names) if names else None
-    if enclosure is not None and (
-        enclosure.question.criterion,
-        enclosure.question.judge,
-    ) != (
-        question.criterion,
-        question.judge,
-    ):
+    if enclosure is not None and enclosure.question.key != question.key:
         raise InvalidInputError(
-            f"The enclosure must be for {question.criterion!r} and the "
-            f"{question.judge} policy, but is for "
-            f"{enclosure.question.criterion!r} and the "
-            f"{enclosure.question.judge} policy."
+            f"The enclosure must be for {question.key!r} (criterion and policy), but "
+            f"is for {enclosure.question.key!r}."
         )
     if enclosure is not None and enclosure.n_sources != study.n_sources:
         raise InvalidInputError(

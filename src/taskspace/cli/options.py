@@ -25,6 +25,7 @@ from taskspace.criteria import CRITERIA
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.runs.opening import NOT_GIVEN, open_study
+from taskspace.systems.base import MEASURES
 
 __all__ = [
     "Asking",
@@ -111,6 +112,21 @@ class Asking:
             "that of the run's experiment, else worst."
         ),
     ] = None
+    measure: Annotated[
+        str | None,
+        option(
+            "With --criterion floor, what must be good enough in place of J: "
+            f"{', '.join(MEASURES)}."
+        ),
+    ] = None
+    also: Annotated[
+        list[str] | None,
+        option(
+            "A further demand, e.g. 'floor(disk_margin) <= -0.5'; may be repeated. A "
+            "source serves a target if it meets all of them.",
+            "--and",
+        ),
+    ] = None
 
     def question(
         self, path: Path, epsilon: float | None, *, any_epsilon: bool = False
@@ -123,7 +139,13 @@ class Asking:
             any_epsilon: the command finds tolerances by itself, so none is needed.
         """
         return choose_question(
-            path, self.criterion, self.judge, epsilon, any_epsilon=any_epsilon
+            path,
+            self.criterion,
+            self.judge,
+            epsilon,
+            measure=self.measure,
+            also=self.also or (),
+            any_epsilon=any_epsilon,
         )
 
 
@@ -259,10 +281,19 @@ def question_options(question: Question) -> str:
         question: what was asked.
     """
     # All of it: what is left out would be that of the run's experiment.
-    return (
+    words = (
         f"--epsilon {_shortest(question.epsilon)} --criterion {question.criterion} "
         f"--judge {question.judge}"
     )
+    if "measure" in question.to_dict():
+        words += f" --measure {question.measure}"
+    for demand in question.also:
+        inside = f"({demand.measure})" if "measure" in demand.to_dict() else ""
+        text = f"{demand.criterion}{inside} <= {_shortest(demand.epsilon)}"
+        if demand.judge != "worst":
+            text += f" {demand.judge}"
+        words += f" --and {shlex.quote(text)}"
+    return words
 
 
 def command_options(path: Path, question: Question | None, **values: Any) -> str:

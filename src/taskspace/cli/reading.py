@@ -1,6 +1,7 @@
 """What commands read: a question, the way a matrix is read, numbers and names."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "load_numbers",
     "missing_cells",
     "place_of",
+    "read_demand",
     "read_problem",
     "source_places",
     "split_names",
@@ -45,6 +47,8 @@ def choose_question(
     judge: str | None,
     epsilon: float | None,
     *,
+    measure: str | None = None,
+    also: Sequence[str] = (),
     any_epsilon: bool = False,
 ) -> Question:
     """Return what a command asks; what is left out is as in the run's own experiment.
@@ -58,6 +62,8 @@ def choose_question(
         criterion: `--criterion`, None if left out.
         judge: `--judge`, None if left out.
         epsilon: `--epsilon`, None if left out.
+        measure: `--measure`, None if left out.
+        also: each `--and`.
         any_epsilon: the command finds tolerances by itself, so none is needed.
     """
     fitting = [
@@ -78,8 +84,13 @@ def choose_question(
         tolerance = own.epsilon
     else:
         tolerance = 0.0 if epsilon is None else epsilon
+    same = criterion in (None, basis.criterion)
     found = Question(
-        criterion or basis.criterion, judge or basis.judge, epsilon=tolerance
+        criterion or basis.criterion,
+        judge or basis.judge,
+        epsilon=tolerance,
+        measure=measure or (basis.measure if same else ""),
+        also=tuple(map(read_demand, also)) or basis.also,
     )
     taken = [
         f"--{name} {value}"
@@ -93,6 +104,29 @@ def choose_question(
     if taken:
         progress_console.print(f"As in the run's experiment: {shown(' '.join(taken))}.")
     return found
+
+
+def read_demand(text: str) -> Question:
+    """Return a further demand, e.g. `floor(disk_margin) <= -0.5`.
+
+    Args:
+        text: `CRITERION <= EPSILON` or `floor(MEASURE) <= EPSILON`; a judge may follow.
+    """
+    form = r"\s*(\w+)\s*(?:\((\w+)\))?\s*(?:<=|≤)\s*(\S+)\s*(\w+)?\s*"
+    match = re.fullmatch(form, text)
+    try:
+        if match is None:
+            raise ValueError
+        criterion, measure, epsilon, judge = match.groups()
+        tolerance = float(epsilon)
+    except ValueError as error:
+        raise InvalidInputError(
+            "--and states a demand as CRITERION <= EPSILON, e.g. --and 'ratio <= 0.1' "
+            f"or --and 'floor(disk_margin) <= -0.5', but got {text!r}."
+        ) from error
+    return Question(
+        criterion, judge or "worst", epsilon=tolerance, measure=measure or ""
+    )
 
 
 def has_questions(path: Path) -> bool:

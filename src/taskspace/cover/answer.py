@@ -73,6 +73,8 @@ class CoverAnswer:
         without_reference: numbers of the targets at which the loss has no reference;
             they are among the cover's `uncoverable`.
         reference: what regret is against, where the table says it.
+        unmet: of several demands, how many of the targets that no source serves fail
+            each, see `Question.unmet`.
     """
 
     cover: Cover
@@ -86,6 +88,7 @@ class CoverAnswer:
     standard_error: float | None = None
     without_reference: tuple[int, ...] = ()
     reference: str | None = None
+    unmet: dict[str, int] | None = None
 
     @classmethod
     def of(
@@ -117,6 +120,9 @@ class CoverAnswer:
         regret = question.as_regret()
         errors = question.assigned_errors(table, cover.assignment)
         known = None if errors is None or np.isnan(errors).all() else errors
+        unmet = None
+        if question.also and len(cover.uncoverable):
+            unmet = question.unmet(study, cover.uncoverable)
         subgrid = None
         if cover.method == "uniform" and isinstance(space, Grid):
             subgrid = subgrid_counts(cover.sources, space.shape)
@@ -132,6 +138,7 @@ class CoverAnswer:
             standard_error=None if known is None else float(np.nanmax(known)),
             without_reference=tuple(question.without_reference(table).tolist()),
             reference=table.attrs.get("best_known_kind"),
+            unmet=unmet,
         )
 
     @property
@@ -191,6 +198,8 @@ class CoverAnswer:
             )
         if self.without_reference:
             lines.append(f"  {no_reference_words(len(self.without_reference))}")
+        if self.unmet:
+            lines.append(f"  {unmet_words(self.unmet)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -209,7 +218,8 @@ class CoverAnswer:
             "without_reference": list(self.without_reference),
             "reference": self.reference,
         }
-        for name in ("contexts", "names", "sizes", "subgrid", "standard_error"):
+        optional = ("contexts", "names", "sizes", "subgrid", "standard_error", "unmet")
+        for name in optional:
             if getattr(self, name) is not None:
                 record[name] = getattr(self, name)
         return plain(record)
@@ -238,7 +248,21 @@ class CoverAnswer:
             without_reference=tuple(record.get("without_reference", ())),
             reference=record.get("reference"),
             subgrid=record.get("subgrid"),
+            unmet=record.get("unmet"),
         )
+
+
+def unmet_words(unmet: Mapping[str, int]) -> str:
+    """Return which of several demands the targets fail that no source serves.
+
+    Args:
+        unmet: of `Question.unmet`.
+    """
+    parts = [f"{n:,} by '{label}'" for label, n in unmet.items() if label != "together"]
+    return (
+        f"Of the targets that no source serves, none serves {', '.join(parts)} alone; "
+        f"{unmet['together']:,} fail only the demands together."
+    )
 
 
 def source_names(table: xr.Dataset) -> list[str] | None:

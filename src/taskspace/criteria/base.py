@@ -36,9 +36,9 @@ class Criterion(ABC):
     """The loss as a formula, for help and tables."""
     reference: ClassVar[Reference]
     """What J at the target is compared with."""
-    measure: ClassVar[str] = "performance"
+    measure: str = "performance"
     """The score of the table that it reads: J, or another that the system gives."""
-    averages_starts: ClassVar[bool] = True
+    averages_starts: bool = True
     """Whether a cost is a mean over initial states, where J is one."""
     is_relative: ClassVar[bool] = False
     """Whether the loss is a share of the reference, not in units of performance."""
@@ -103,6 +103,14 @@ class Criterion(ABC):
 
     def sentence(self, epsilon: float) -> str:
         """What serving a target within `epsilon` means, for people.
+
+        Args:
+            epsilon: the tolerance.
+        """
+        return f"{self.name} ≤ {epsilon:g}"
+
+    def short(self, epsilon: float) -> str:
+        """The inequality alone, for titles.
 
         Args:
             epsilon: the tolerance.

@@ -24,9 +24,9 @@ class EveryStart(Criterion):
         "cost / least cost − 1 from the worst initial state, for linear systems"
     )
     reference: ClassVar[Reference] = "none"
-    measure: ClassVar[str] = "every_start"
+    measure: str = "every_start"
     is_relative: ClassVar[bool] = True
-    averages_starts: ClassVar[bool] = False
+    averages_starts: bool = False
 
     def loss(
         self, performance: NDArray[np.float64], reference: NDArray[np.float64]

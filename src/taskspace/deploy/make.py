@@ -110,8 +110,8 @@ def _check_cover(study: Study, cover: Any) -> None:
 def _of_targets(
     study: Study, cover: Any, question: Question, rule: str, outside: Outside
 ) -> PolicyLibrary:
-    study = study.scored(question.rule.measure, question.judge)
-    table = study.table
+    table = question.table_of(study)
+    study = study.with_table(table)
     sources = _sources(cover, table.sizes["source"])
     members = [_members(study, question, int(s), cover) for s in sources]
     entries, losses, scores = [], [], []
@@ -208,6 +208,7 @@ def _members(
     else:
         loss = asked.loss(away, table["best_known"].values)
     if question.judge == "best":
+        question.check_single("A library of families with judge='best'")
         return list(range(n_members)), loss, away
     # Every member serves what the worst one serves: take the best on the whole.
     mine = np.asarray(getattr(cover, "assignment", np.full(away.shape[1], source)))
@@ -215,7 +216,9 @@ def _members(
     best = int(
         np.where(np.isinf(away[:, where]), -1e300, away[:, where]).mean(1).argmax()
     )
-    return [best], loss[best : best + 1], away[best : best + 1]
+    # Of several demands only what the worst member meets is known of each.
+    own = judged if question.also else loss[best : best + 1]
+    return [best], own, away[best : best + 1]
 
 
 def _family(study: Study, source: int, measure: str) -> NDArray[np.float64] | None:

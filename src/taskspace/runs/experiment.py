@@ -53,11 +53,15 @@ class CriterionSpec:
         criterion: one of `taskspace.criteria.CRITERIA`.
         epsilon: tolerances.
         judge: `worst` or `best`.
+        measure: the score that counts, where it is not the criterion's own.
+        also: further demands, each a table of criterion, epsilon, judge and measure.
     """
 
     criterion: str
     epsilon: tuple[float, ...]
     judge: str = "worst"
+    measure: str = ""
+    also: tuple[Question, ...] = ()
 
     def __post_init__(self):
         if not self.epsilon:
@@ -68,8 +72,20 @@ class CriterionSpec:
     def questions(self) -> tuple[Question, ...]:
         """One question a tolerance."""
         return tuple(
-            Question(self.criterion, self.judge, epsilon=e) for e in self.epsilon
+            Question(
+                self.criterion,
+                self.judge,
+                epsilon=e,
+                measure=self.measure,
+                also=self.also,
+            )
+            for e in self.epsilon
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a file."""
+        values = self.questions[0].to_dict()
+        return values | {"epsilon": self.epsilon}
 
 
 @dataclass(frozen=True)
@@ -185,12 +201,13 @@ class Experiment:
     @property
     def judges(self) -> tuple[str, ...]:
         """The judges that the criteria ask for."""
-        return tuple(dict.fromkeys(spec.judge for spec in self.criteria))
+        asked = [demand for question in self.questions for demand in question.demands]
+        return tuple(dict.fromkeys(demand.judge for demand in asked))
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The scores beside J that the criteria read."""
-        found = dict.fromkeys(q.rule.measure for q in self.questions)
+        found = dict.fromkeys(d.measure for q in self.questions for d in q.demands)
         return tuple(name for name in found if name != "performance")
 
     def resolved(self) -> "Experiment":
@@ -212,10 +229,7 @@ class Experiment:
         """Plain values: dicts, lists, strings and numbers."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         del values["code"]
-        values["criteria"] = [
-            {"criterion": c.criterion, "judge": c.judge, "epsilon": c.epsilon}
-            for c in self.criteria
-        ]
+        values["criteria"] = [criterion.to_dict() for criterion in self.criteria]
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
@@ -410,7 +424,19 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
         criterion=spec["criterion"],
         epsilon=tuple(float(value) for value in epsilons),
         judge=spec.get("judge", "worst"),
+        measure=spec.get("measure", ""),
+        also=tuple(_demand(each) for each in spec.get("also", ())),
     )
+
+
+def _demand(spec: Mapping[str, Any]) -> Question:
+    """Return a further demand of [[criteria]]."""
+    _check_keys("criteria.also", spec, ["criterion", "epsilon", "judge", "measure"])
+    if "criterion" not in spec or "epsilon" not in spec:
+        raise InvalidInputError(
+            f"criteria.also needs criterion and epsilon, but got {dict(spec)}."
+        )
+    return Question.from_dict(spec)
 
 
 def _select(spec: Mapping[str, Any]) -> SelectSpec:

@@ -86,6 +86,7 @@ def select(
         progress: told after each training how many targets are covered.
     """
     question.check_exact("A selection")
+    question.check_single("A selection")
     tried = space if targets is None else targets
     anywhere = candidates == BOX
     space = candidate_space(space, candidates, seed)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
+from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.objective import Objective
 
 __all__ = [
@@ -138,9 +139,6 @@ REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 `best` are the smallest and largest J(target, π) over the family, `gap_worst` and
 `gap_best` the largest and smallest J(source, π) − J(target, π)."""
 
-
-MEASURES: tuple[str, ...] = ("every_start",)
-"""Scores beside J that a criterion may read; see `System.scores`."""
 
 # What a class may redefine without a change of J.
 FREE = frozenset(

@@ -50,10 +50,10 @@ def certify_geometry(
     if question.error is not None:
         why = "Derived for contexts that are known exactly, and not for measured ones."
         return None, None, [Certificate("loss rates", False, "vacuous", why)]
-    if question.rule.is_relative:
+    if question.rule.is_relative or question.also or question.measure != "performance":
         why = (
             "Loss rates compare scores of one policy, in units of performance; epsilon "
-            f"of {question.criterion!r} is in others."
+            f"of '{question.label}' is in others."
         )
         return None, None, [Certificate("loss rates", False, "vacuous", why)]
     try:

@@ -362,9 +362,23 @@ class Deployed:
         """
         contexts = self._system.contexts(Points(self._names, rows))
         chosen = self._select(rows)
-        rule = self._question.rule
-        reference = self._reference(contexts)
-        served = np.zeros(len(rows), np.bool_)
+        parts = [
+            self._meets(demand, contexts, chosen, before)
+            for demand in self._question.demands
+        ]
+        return np.logical_and.reduce(parts)
+
+    def _meets(
+        self,
+        question: Question,
+        contexts: NDArray[np.float64],
+        chosen: NDArray[np.integer],
+        before: int,
+    ) -> NDArray[np.bool_]:
+        """Which contexts meet one demand."""
+        rule = question.rule
+        reference = self._reference(question, contexts)
+        served = np.zeros(len(contexts), np.bool_)
         for source in np.unique(chosen[chosen >= 0]).tolist():
             mine = np.flatnonzero(chosen == source)
             stack = self._policies[source : source + 1]
@@ -372,14 +386,15 @@ class Deployed:
             if rule.reference == "home":
                 own = self._sources[source : source + 1]
                 against = self._system.home_performance(stack, own)[0][:, None]
-            losses = rule.loss(self._scores(stack, contexts, mine, before), against)
-            worst = self._question.judge == "worst"
-            loss = losses.max(0) if worst else losses.min(0)
-            served[mine] = loss <= self._question.epsilon
+            scores = self._scores(rule.measure, stack, contexts, mine, before)
+            losses = rule.loss(scores, against)
+            loss = losses.max(0) if question.judge == "worst" else losses.min(0)
+            served[mine] = loss <= question.epsilon
         return served
 
     def _scores(
         self,
+        measure: str,
         stack: Policy,
         contexts: NDArray[np.float64],
         mine: NDArray[np.intp],
@@ -388,7 +403,6 @@ class Deployed:
         """J, or the return of one fresh episode, dims `(policy, context)`."""
         system = self._system
         if not isinstance(system, EpisodicSystem):
-            measure = self._question.rule.measure
             return system.scores(measure, stack, contexts[mine])[0]
         # Draws are independent: each has an episode of its own.
         played = [
@@ -401,8 +415,10 @@ class Deployed:
         ]
         return np.stack(played, axis=1).astype(np.float64)
 
-    def _reference(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._question.rule.reference != "best known":
+    def _reference(
+        self, question: Question, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        if question.rule.reference != "best known":
             return np.zeros(len(contexts))
         system = self._system
         best = system.optimum(contexts)
@@ -411,7 +427,7 @@ class Deployed:
             best = None if limits is None else limits[:, 1]
         if best is None:
             raise InvalidInputError(
-                f"criterion={self._question.criterion!r} at new contexts needs the "
+                f"criterion={question.criterion!r} at new contexts needs the "
                 f"optimum there, which {system.id} does not know. Use 'signed' or "
                 "'floor'."
             )

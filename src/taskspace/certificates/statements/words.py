@@ -223,7 +223,7 @@ class BoxFacts:
         where = f"every {every} in the box, not only the grid,"
         if self.question.error is not None:
             where += f" measured with {self.question.error.words},"
-        what = self.question.rule.clause(self.question.epsilon)
+        what = self.question.clause
         noun = "controller" if self.n_policies == 1 else "source"
         many = self.size != 1
         whom = f"these {count(self.size, noun)}" if many else f"this {noun}"
@@ -390,7 +390,7 @@ class FreshFacts:
     @property
     def sentence(self) -> str:
         """All of it, in a few sentences."""
-        what = self.question.rule.clause(self.question.epsilon)
+        what = self.question.clause
         share = (
             f"confidence {100 * self.confidence:.6g} %, {self.n_episodes:,} fresh "
             "episodes"
@@ -452,6 +452,6 @@ def share_sentence(
         failed += f"; {n_all:,} were drawn in all"
     return (
         f"At least {100 * bound:.4g} % of {of_what} are served, drawn {distribution}: "
-        f"each {question.rule.clause(question.epsilon)} (confidence "
+        f"each {question.clause} (confidence "
         f"{100 * confidence:.6g} %; {n_samples:,} draws, {failed})."
     )

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
 from taskspace.cover import Cover, CoverAnswer
-from taskspace.cover.answer import error_words, no_reference_words
+from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
 from taskspace.performance import target_space
 from taskspace.questions import Question
@@ -98,6 +98,8 @@ def show_cover(
             f"[red]![/red] {len(unserved)} targets are served by no source: "
             f"{_first(names, unserved)}."
         )
+    if answer.unmet:
+        console.print(shown(unmet_words(answer.unmet)))
     if lacking := list(answer.without_reference):
         console.print(
             f"[red]![/red] {no_reference_words(len(lacking))} They are: "

@@ -30,6 +30,7 @@ from taskspace.deploy.trial.drift import drift_returns
 from taskspace.deploy.trial.networks import network_scores, training_steps
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
+from taskspace.questions import Question
 from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -421,10 +422,26 @@ def _within(
     reference: NDArray[np.float64],
     policy: Any,
 ) -> NDArray[np.bool_] | None:
-    """Where a contender is within ε, by the library's own question."""
-    question = library.question
-    if question is None:
+    """Where a contender is within ε, by every demand of the library's question."""
+    if library.question is None:
         return None
+    about = (library, system, contexts, name, score, reference, policy)
+    met = [_meets(demand, *about) for demand in library.question.demands]
+    known = [one for one in met if one is not None]
+    return np.logical_and.reduce(known) if len(known) == len(met) else None
+
+
+def _meets(
+    question: Question,
+    library: PolicyLibrary,
+    system: System,
+    contexts: NDArray[np.float64],
+    name: str,
+    score: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    policy: Any,
+) -> NDArray[np.bool_] | None:
+    """Where a contender meets one demand, None where that is not to be had."""
     rule = question.rule
     if rule.reference == "home":
         # Only the library's policies have a home to be compared with.

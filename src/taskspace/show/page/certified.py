@@ -99,7 +99,7 @@ def add_certificates(
     """
     page.header["certificates"] = [
         {
-            "key": f"{result.question.criterion}.{result.question.judge}",
+            "key": result.question.key,
             "epsilon": result.question.epsilon,
             "question": result.question.statement,
             "items": [

@@ -13,7 +13,6 @@ from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
-from taskspace.criteria import CRITERIA
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -153,7 +152,7 @@ def _layer(
     blobs: Blobs,
 ) -> dict[str, Any]:
     losses, first = layer.losses[rows], layer.first[rows]
-    rule = CRITERIA[layer.question.criterion]
+    rule = layer.question.rule
     if losses.size <= EXACT_CELLS:
         shown = _exact_losses(table, layer.question, rows, blobs)
     else:
@@ -188,11 +187,14 @@ def _exact_losses(
     table: xr.Dataset, question: Question, rows: NDArray[np.int64], blobs: Blobs
 ) -> dict[str, Any]:
     """What the page computes losses from, by the same operations: J, or the gap."""
-    rule = CRITERIA[question.criterion]
+    rule = question.rule
     kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
     name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
-    values = family_rows(table, name, stretch)[rows - rows[0]]
+    if question.also:  # what the page turns the sign of is infinite where one fails
+        values, kind = -question.rows(table, stretch)[rows - rows[0]], "none"
+    else:
+        values = family_rows(table, name, stretch)[rows - rows[0]]
     return {
         "values": blobs.add(values),
         "exact": True,

@@ -80,7 +80,7 @@ class Layer:
     @property
     def key(self) -> str:
         """A short name, used in the address of a view."""
-        return f"{self.question.criterion}.{self.question.judge}"
+        return self.question.key
 
     @property
     def epsilons(self) -> list[float]:

@@ -244,7 +244,7 @@ class Subject:
             name = system
         study = self.study
         for question in asked:  # some criteria read another score than J
-            study = study.scored(question.rule.measure, question.judge)
+            study = study.with_table(question.table_of(study))
         page = collect(
             study.table,
             asked,
@@ -317,7 +317,6 @@ def _add_curves(page: PageData, results: Results) -> None:
                 }
                 for curve in results.curves
                 if curve.method in ("uniform", "random")
-                and curve.question.criterion == layer["criterion"]
-                and curve.question.judge == layer["judge"]
+                and curve.question.key == layer["key"]
                 and curve.question.epsilon == step["epsilon"]
             ]

@@ -4,7 +4,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.criteria import CRITERIA
 from taskspace.questions import Question
 
 __all__ = ["judged_standard_error"]
@@ -24,7 +23,9 @@ def judged_standard_error(
         question: criterion and judge.
         rows: the sources.
     """
-    rule = CRITERIA[question.criterion]
+    rule = question.rule
+    if question.measure != "performance":
+        return None
     if "standard_error" not in table or rule.reference == "home":
         return None
     scores = table["performance"][rows].values

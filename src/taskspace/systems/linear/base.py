@@ -14,8 +14,8 @@ from taskspace.systems.base import Provenance, System
 from taskspace.systems.linear.controllers import augmented
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
-from taskspace.systems.linear.kernels.starts import worst_start_excess
 from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.linear.objective import quadratic_objective
 from taskspace.systems.objective import Objective
 
@@ -131,32 +131,10 @@ class LinearSystem(System):
     def scores(
         self, measure: str, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        r"""`performance`, or `every_start`: minus what the worst initial state loses.
-
-        The second is minus the least ε with $P_K \preceq (1 + \epsilon) P_*$: from no
-        initial state does the gain cost more than 1 + ε times the optimum from there.
-        NaN where $P_*$ is not known or singular.
-        """
-        if measure != "every_start":
+        """`performance`, or another measure of the closed loop, larger is better."""
+        if measure not in MEASURES:
             return super().scores(measure, policies, contexts)
-        if np.isfinite(self.horizon):
-            raise InvalidInputError(
-                "every_start compares with the optimum of the infinite horizon, but "
-                f"got horizon={self.horizon:g}. Use horizon=inf, or another criterion."
-            )
-        gain = self.gains(policies).gain
-        best, solved = self.optimal_gain(contexts)
-        excess = worst_start_excess(
-            np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
-            best,
-            solved,
-            *self.matrices(contexts),
-            continuous=self.is_continuous,
-        )
-        optimum = self.optimum(contexts)
-        assert optimum is not None
-        excess[:, np.isneginf(optimum)] = np.inf  # no gain stabilises
-        return -excess.reshape(*gain.shape[:2], len(contexts))
+        return MEASURES[measure].scores(self, policies, contexts)
 
     def stacked(
         self, policies: Policy | Sequence[Any] | NDArray[Any]

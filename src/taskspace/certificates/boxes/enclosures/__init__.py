@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.certificates.boxes.enclosures.all_of import AllOf
 from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
@@ -30,6 +31,7 @@ from taskspace.systems.linear.msd import MassSpringDamper
 
 __all__ = [
     "ENCLOSURES",
+    "AllOf",
     "Boxes",
     "Enclosure",
     "LinearEnclosure",
@@ -126,6 +128,19 @@ def find_enclosure(
     reason = ""
     if system is None or policies is None:
         return None, reason
+    if question.also:
+        parts = []
+        for demand in question.demands:
+            part, reason = find_enclosure(system, policies, sources, demand)
+            if part is None:
+                return None, reason or _nobody(system, policies)
+            parts.append(part)
+        return AllOf(parts, question), ""
+    if question.measure not in ("performance", question.criterion):
+        return None, (
+            f"The measure {question.measure!r} has no bounds over boxes: what is said "
+            "of it is about the contexts of the table."
+        )
     for kind, make in ENCLOSURES:
         if isinstance(system, kind):
             try:

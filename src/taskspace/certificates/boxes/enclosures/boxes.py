@@ -18,7 +18,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["Boxes", "Enclosure", "NoEnclosureError", "check_exact"]
+__all__ = ["Boxes", "Enclosure", "NoEnclosureError", "check_cost", "check_exact"]
 
 
 class NoEnclosureError(InvalidInputError):
@@ -38,6 +38,19 @@ def check_exact(system: System) -> None:
             f"{name} is {system.provenance!r}: it computes something in another way "
             'than its base. If that is exact too, state provenance = "exact" in '
             f"{name}; the bounds must then be its own as well."
+        )
+
+
+def check_cost(question: Question) -> None:
+    """Refuse a question that is not about the cost alone.
+
+    Args:
+        question: what bounds on costs are asked for.
+    """
+    question.check_single("A bound on costs over boxes")
+    if question.measure not in ("performance", question.criterion):
+        raise NoEnclosureError(
+            f"Bounds on costs say nothing of the measure {question.measure!r}."
         )
 
 

@@ -16,6 +16,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
     NoEnclosureError,
+    check_cost,
 )
 from taskspace.certificates.boxes.enclosures.traced import (
     MAGNITUDE,
@@ -102,6 +103,7 @@ class LinearEnclosure(Enclosure):
         *,
         order: int = 2,
     ):
+        check_cost(question)
         self.question = question
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")

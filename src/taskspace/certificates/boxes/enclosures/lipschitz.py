@@ -67,6 +67,7 @@ class LipschitzEnclosure(Enclosure):
         kind: CertificateKind,
         basis: str,
     ):
+        question.check_single("A Lipschitz constant")
         self.question, self._rule = question, question.rule
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)

@@ -17,6 +17,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
     NoEnclosureError,
+    check_cost,
 )
 from taskspace.certificates.boxes.enclosures.linear import KINDS
 from taskspace.certificates.boxes.enclosures.traced import (
@@ -82,6 +83,7 @@ class LoopEnclosure(Enclosure):
         sources: NDArray[np.float64],
         question: Question,
     ):
+        check_cost(question)
         kind = KINDS.get(question.criterion)
         if kind is None or kind == START:
             raise NoEnclosureError(

@@ -9,7 +9,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure, check_exact
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    check_cost,
+    check_exact,
+)
 from taskspace.certificates.boxes.enclosures.intervals import check_magnitude
 from taskspace.certificates.boxes.enclosures.msd_bounds import (
     COST,
@@ -93,6 +98,7 @@ class MsdEnclosure(Enclosure):
             "optimum of msd-v1, over whole boxes"
         )
         self.basis += f"; {system.objective.caution}"
+        check_cost(question)
         self.question = question
         self.system, self.policies = system, policies
         self._weights = (

@@ -1,0 +1,29 @@
+"""Measures of a linear closed loop beside its quadratic cost.
+
+A new measure is one file beside these and one line in `MEASURES`. Criteria read them:
+`Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of at least
+0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
+"""
+
+from typing import TYPE_CHECKING
+
+from taskspace._util.lazy import Registry
+
+if TYPE_CHECKING:
+    from taskspace.systems.linear.measures.base import Measure
+
+__all__ = ["MEASURES"]
+
+_HERE = "taskspace.systems.linear.measures"
+
+MEASURES: "Registry[Measure]" = Registry(
+    {
+        "every_start": f"{_HERE}.every_start:EVERY_START",
+        "decay_rate": f"{_HERE}.decay_rate:DECAY_RATE",
+        "hinf": f"{_HERE}.hinf:HINF",
+        "disk_margin": f"{_HERE}.disk_margin:DISK_MARGIN",
+        "overshoot": f"{_HERE}.step:OVERSHOOT",
+        "settling_time": f"{_HERE}.step:SETTLING_TIME",
+    }
+)
+"""Scores beside J that a criterion may read, by name."""

@@ -1,0 +1,216 @@
+"""Several demands at once: intersections by brute force, in every room."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import taskspace as ts
+from taskspace.certificates.boxes.enclosures import AllOf, Boxes, enclosure_for
+from taskspace.cli import app
+from taskspace.errors import InvalidInputError
+from taskspace.systems import ContextAxis, LinearFamily, Pi
+
+FAMILY = LinearFamily(
+    [ContextAxis("k", 1.0, low=0.0)],
+    A=lambda k: [[0, 1], [-k, -1]],
+    B=lambda k: [[0], [1]],
+    Q=np.eye(2),
+    R=[[1.0]],
+    C=[[1.0, 0.0]],
+)
+SPACE = ts.Grid(k=(0.3, 3.0, 12))
+FIRST = ts.Question("ratio", epsilon=0.8)
+SECOND = ts.Question("floor", measure="disk_margin", epsilon=-0.8)
+THIRD = ts.Question("floor", measure="decay_rate", epsilon=-0.1)
+ALL = ts.Question(all_of=[FIRST, SECOND, THIRD])
+
+
+@pytest.fixture(scope="module")
+def study() -> ts.Study:
+    gain = 0.1 + 0.6 * SPACE.points[:, 0]
+    return ts.evaluate_policies(FAMILY, Pi(gain, 0.4 * gain), SPACE, sources=SPACE)
+
+
+def served(study, question) -> np.ndarray:
+    return ts.loss(study, question).values <= question.epsilon
+
+
+def fewest(covers: np.ndarray) -> int:
+    need = covers.any(0)
+    for n in range(1, len(covers) + 1):
+        for rows in itertools.combinations(range(len(covers)), n):
+            if covers[list(rows)].any(0)[need].all():
+                return n
+    return 0
+
+
+def test_sets_are_the_intersection(study):
+    parts = [served(study, q) for q in (FIRST, SECOND, THIRD)]
+    both = np.logical_and.reduce(parts)
+    assert (served(study, ALL) == both).all()
+    assert 0 < both.sum() < min(part.sum() for part in parts)
+    cover = ts.minimum_cover(study, ALL)
+    assert cover.optimal
+    assert cover.size == fewest(both)
+    hit = np.arange(SPACE.size)[cover.assignment >= 0]
+    assert all(both[cover.assignment[t], t] for t in hit)
+    assert sorted(cover.uncoverable.tolist()) == np.flatnonzero(~both.any(0)).tolist()
+    losses = ts.loss(study, ALL).values
+    alone = ts.loss(study, FIRST).values
+    others = parts[1] & parts[2]
+    assert (losses[others] == alone[others]).all()
+    assert np.isinf(losses[~others]).all()
+
+
+def test_profile_is_over_the_first_tolerance(study):
+    asked = ts.Question(all_of=[FIRST, ts.Question("floor", epsilon=4.4)])
+    points = ts.complexity_profile(study, asked, epsilons=[0.45, 0.6, 0.8, 1.5])
+    others = served(study, asked.also[0])
+    assert not others.all()
+    for point in points:
+        both = (ts.loss(study, FIRST).values <= point.epsilon) & others
+        assert point.n_uncoverable == (~both.any(0)).sum()
+        if both.any(0).all():
+            assert point.upper == fewest(both)
+    assert points[0].n_uncoverable > 0
+    assert points[-1].upper is not None
+
+
+def test_each_demand_is_told(study):
+    answer = ts.minimum_cover(study, ALL)
+    unmet = ALL.unmet(study, answer.uncoverable)
+    parts = [served(study, q) for q in (FIRST, SECOND, THIRD)]
+    lost = answer.uncoverable
+    expected = [int((~part[:, lost].any(0)).sum()) for part in parts]
+    assert list(unmet.values())[:3] == expected
+    alone = np.logical_and.reduce([part[:, lost].any(0) for part in parts])
+    assert unmet["together"] == alone.sum()
+
+
+def test_boxes_hold_for_all_of_them():
+    stack = FAMILY.stacked(Pi([0.5, 1.5], [0.2, 0.5]))
+    costs = ts.Question(all_of=[FIRST, ts.Question("floor", epsilon=4.0)])
+    bounds = enclosure_for(FAMILY, stack, np.array([[0.5], [1.5]]), costs)
+    assert isinstance(bounds, AllOf)
+    edges = np.linspace(0.3, 3.0, 28)
+    boxes = Boxes(edges[:-1, None], edges[1:, None])
+    low, high = bounds.bounds(boxes)
+    inside = np.linspace(boxes.low, boxes.high, 9)  # (place, box, axis)
+    rng = np.random.default_rng(0)
+    n_served = 0
+    for s, b in itertools.product(range(2), range(len(boxes))):
+        contexts = inside[:, b]
+        cost = -FAMILY.performance(stack[s : s + 1], contexts)[0, 0]
+        ratio = cost / -FAMILY.optimum(contexts) - 1
+        loss = np.where(cost <= 4.0, ratio, np.inf)
+        assert (low[s, b] - 1e-9 <= loss).all()
+        assert (loss <= high[s, b] + 1e-9).all()
+        n_served += np.isfinite(high[s, b])
+    assert 5 < n_served < 2 * len(boxes)
+    pairs = bounds.pair_bounds(boxes, rng.integers(0, 2, len(boxes)))
+    assert np.isfinite(pairs[1]).any()
+    assert (bounds.subset([1]).bounds(boxes)[1] == high[1:]).all()
+    # A demand that is left out is found missing.
+    alone = enclosure_for(FAMILY, stack, np.array([[0.5], [1.5]]), FIRST)
+    assert (alone.bounds(boxes)[1] < high).any()
+
+
+def test_a_cover_of_the_box_meets_all_of_them(study):
+    asked = ts.Question(
+        all_of=[ts.Question("ratio", epsilon=2.0), ts.Question("floor", epsilon=6.0)]
+    )
+    result = ts.certify(study, asked, time_limit=20)
+    found = {c.name: c for c in result.certificates}
+    assert found["continuum cover"].holds
+    assert "performance of at least -6" in found["continuum cover"].why
+    library = ts.library(study, result.continuum)
+    assert library.question == asked
+    # Margins have no bounds over boxes: nothing is claimed between the targets.
+    result = ts.certify(study, ALL, time_limit=5)
+    found = {c.name: c for c in result.certificates}
+    assert found["continuum cover"].kind == "vacuous"
+    assert "disk_margin" in found["continuum cover"].why
+
+
+def test_libraries_serve_what_meets_all(study):
+    cover = ts.minimum_cover(study, ALL)
+    library = ts.library(study, cover)
+    assert library.question == ALL
+    served_nodes = np.asarray(library.regions.served)
+    assert (served_nodes == (cover.assignment >= 0)).all()
+
+
+def test_words_and_plain_values():
+    assert ts.Question.from_dict(ALL.to_dict()) == ALL
+    assert json.loads(json.dumps(ALL.to_dict())) == ALL.to_dict()
+    assert ALL.at(0.3).demands[0].epsilon == 0.3
+    assert ALL.at(0.3).also == ALL.also
+    assert ALL.statement.count(" and ") == 2
+    assert ALL != FIRST
+    assert ALL.key != FIRST.key
+    for wrong in (
+        {"all_of": []},
+        {"all_of": [FIRST], "epsilon": 0.1},
+        {"all_of": [FIRST, "ratio"]},
+        {"epsilon": 0.1, "also": (ALL,)},
+    ):
+        with pytest.raises(InvalidInputError):
+            ts.Question(**wrong)
+
+
+def test_families_with_the_best_policy_are_refused():
+    gains = np.array([[0.5, 0.6], [1.5, 1.7]])
+    study = ts.evaluate_policies(FAMILY, Pi(gains, 0.3 * gains), SPACE)
+    asked = ts.Question("ratio", "best", epsilon=0.8, also=(SECOND,))
+    with pytest.raises(InvalidInputError, match="another policy"):
+        ts.loss(study, asked)
+    assert served(study, ALL).any()
+
+
+def test_commands_and_experiments(tmp_path):
+    experiment = tmp_path / "demands.toml"
+    experiment.write_text(
+        """
+name = "demands"
+seed = 0
+[system]
+id = "msd-v1"
+[trainer]
+id = "lqr"
+n_policies = 1
+noise = 0.0
+[space]
+k = [0.5, 4.0, 6]
+c = [0.5, 4.0, 6]
+[[criteria]]
+criterion = "ratio"
+epsilon = [0.1]
+also = [{ criterion = "floor", measure = "decay_rate", epsilon = -1.0 }]
+"""
+    )
+    runner, out = CliRunner(), str(tmp_path / "run")
+    ran = runner.invoke(app, ["run", str(experiment), "--out", out, "--format", "json"])
+    assert ran.exit_code == 0, ran.output
+    asked = ["cover", out, "--format", "json"]
+    own = runner.invoke(app, [*asked, "--method", "minimum"])
+    record = json.loads(own.stdout)
+    assert record["also"][0]["measure"] == "decay_rate"
+    study = ts.open(out)
+    question = ts.Question(
+        "ratio",
+        epsilon=0.1,
+        also=(ts.Question("floor", measure="decay_rate", epsilon=-1.0),),
+    )
+    both = served(study, question)
+    assert record["size"] == fewest(both)
+    demand = ["--and", "floor(decay_rate) <= -1.5", "--criterion", "ratio"]
+    again = runner.invoke(app, [*asked, *demand, "--epsilon", "0.1"])
+    assert json.loads(again.stdout)["also"][0]["epsilon"] == -1.5
+    text = runner.invoke(app, ["cover", out, *demand, "--epsilon", "0.1"])
+    assert text.exit_code == 0, text.output
+    bad = runner.invoke(app, [*asked, "--and", "margin is good"])
+    assert isinstance(bad.exception, InvalidInputError)
+    assert "floor(disk_margin)" in str(bad.exception)
