@@ -39,10 +39,10 @@ def served(study, question) -> np.ndarray:
 
 
 def fewest(covers: np.ndarray) -> int:
-    need = covers.any(0)
+    need = np.asarray(covers.any(0))
     for n in range(1, len(covers) + 1):
         for rows in itertools.combinations(range(len(covers)), n):
-            if covers[list(rows)].any(0)[need].all():
+            if np.asarray(covers[list(rows)].any(0))[need].all():
                 return n
     return 0
 

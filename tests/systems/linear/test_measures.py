@@ -137,7 +137,7 @@ def test_steps_are_those_of_python_control(b):
             continue
         k = CONTEXTS[t, 0]  # the plant is 1 / (s² + s/2 + k)
         whole = control.tf([b * kp, ki], [1, 0.5, k + kp, ki])
-        info = control.step_info(whole, T=np.linspace(0, 200, 20_001))
+        info: Any = control.step_info(whole, T=np.linspace(0, 200, 20_001))
         assert over[i, t] == pytest.approx(info["Overshoot"] / 100, abs=2e-2)
         assert settle[i, t] == pytest.approx(info["SettlingTime"], rel=0.05, abs=0.2)
     assert np.isfinite(over).sum() >= 4

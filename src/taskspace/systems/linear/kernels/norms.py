@@ -75,8 +75,8 @@ def _inverse(x: Array) -> Array:
 
 def _norms(f: Array, e: Array, c: Array, d: Array) -> Array:
     roots = np.linalg.eigvals(f)
-    first = np.concatenate([np.abs(roots), np.abs(roots.imag), 0 * roots.real], 1)
-    best = np.maximum(_gains(f, e, c, d, first).max(1), _largest(d))
+    first = np.hstack([np.abs(roots), np.abs(roots.imag), 0 * roots.real])
+    best = np.maximum(_gains(f, e, c, d, first.astype(np.float64)).max(1), _largest(d))
     open_ones = np.flatnonzero((best > 0) & (best < np.inf))
     for _ in range(MAX_STEPS):
         if not len(open_ones):
@@ -95,7 +95,7 @@ def _norms(f: Array, e: Array, c: Array, d: Array) -> Array:
 
 def _largest(x: NDArray[Any]) -> Array:
     """Return the largest singular value of each matrix, inf where it has no number."""
-    fine = np.isfinite(x).all((-1, -2))
+    fine = np.asarray(np.isfinite(x).all((-1, -2)))
     safe = np.where(fine[..., None, None], x, 0.0)
     return np.where(fine, np.linalg.svd(safe, compute_uv=False)[..., 0], np.inf)
 

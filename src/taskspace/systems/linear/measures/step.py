@@ -122,7 +122,7 @@ class SettlingTime(Measure):
         """
         times, responses, stable = step_responses(system, policies, contexts)
         with np.errstate(invalid="ignore"):
-            away = ~(np.abs(responses - 1) <= SETTLED).all(-1)
+            away = np.asarray(~(np.abs(responses - 1) <= SETTLED).all(-1))
         last = N_TIMES - 1 - away[..., ::-1].argmax(-1)
         later = np.minimum(last + 1, N_TIMES - 1)
         settled = np.take_along_axis(times, later[..., None], -1)[..., 0]
