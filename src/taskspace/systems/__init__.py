@@ -29,8 +29,10 @@ if TYPE_CHECKING:
         Pi,
         Pid,
         Quadrotor,
+        RateForm,
         ScalarLqr,
         control_family,
+        rate_form,
     )
     from taskspace.systems.mountain_car import MountainCar
     from taskspace.systems.pendulum import Pendulum
@@ -94,6 +96,7 @@ __all__ = [
     "PlanarQuadrotor",
     "PythonPolicies",
     "Quadrotor",
+    "RateForm",
     "ScalarLqr",
     "SimulatedSystem",
     "SwingUp",
@@ -104,6 +107,7 @@ __all__ = [
     "control_family",
     "fresh_episodes",
     "gymnasium_system",
+    "rate_form",
 ]
 
 SYSTEMS: Registry[type[System]] = Registry(

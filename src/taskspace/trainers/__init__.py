@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 from taskspace._util.lazy import Registry, lazy_names
 from taskspace.trainers.base import Trained, Trainer, context_seed
-from taskspace.trainers.region import Region, RegionTrainer
 
 if TYPE_CHECKING:
     from taskspace.trainers.lqr import Lqr
     from taskspace.trainers.ppo import Ppo
     from taskspace.trainers.sb3 import Sb3
+    from taskspace.trainers.structured import Structured
 
 _HERE = "taskspace.trainers"
 __getattr__, __dir__ = lazy_names(
     _HERE,
     {
         name: f"{_HERE}.{module}"
-        for module, cls in (("lqr", "Lqr"), ("ppo", "Ppo"), ("sb3", "Sb3"))
+        for module, cls in (
+            ("lqr", "Lqr"),
+            ("ppo", "Ppo"),
+            ("sb3", "Sb3"),
+            ("structured", "Structured"),
+        )
         for name in (module, cls)
     },
 )
@@ -28,9 +33,8 @@ __all__ = [
     "TRAINERS",
     "Lqr",
     "Ppo",
-    "Region",
-    "RegionTrainer",
     "Sb3",
+    "Structured",
     "Trained",
     "Trainer",
     "context_seed",
@@ -41,6 +45,7 @@ TRAINERS: Registry[type[Trainer]] = Registry(
         "lqr": f"{_HERE}.lqr:Lqr",
         "ppo": f"{_HERE}.ppo:Ppo",
         "sb3": f"{_HERE}.sb3:Sb3",
+        "structured": f"{_HERE}.structured:Structured",
     }
 )
 """Built-in trainers by id."""

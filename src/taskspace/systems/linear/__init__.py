@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from taskspace.systems.linear.matrices import LinearMatrices
     from taskspace.systems.linear.msd import MassSpringDamper
     from taskspace.systems.linear.preiss import Quadrotor, ScalarLqr
+    from taskspace.systems.linear.rates import RateForm, rate_form
 
 _HERE = "taskspace.systems.linear"
 HOMES = {
@@ -31,8 +32,10 @@ HOMES = {
     "Pi": f"{_HERE}.controllers",
     "Pid": f"{_HERE}.controllers",
     "Quadrotor": f"{_HERE}.preiss",
+    "RateForm": f"{_HERE}.rates",
     "ScalarLqr": f"{_HERE}.preiss",
     "control_family": f"{_HERE}.control",
+    "rate_form": f"{_HERE}.rates",
 }
 """The module of each public name; it is loaded on first use."""
 __getattr__, __dir__ = lazy_names(_HERE, HOMES)
@@ -48,6 +51,8 @@ __all__ = [
     "Pi",
     "Pid",
     "Quadrotor",
+    "RateForm",
     "ScalarLqr",
     "control_family",
+    "rate_form",
 ]

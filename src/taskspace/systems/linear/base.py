@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.systems.base import Provenance, System
-from taskspace.systems.linear.controllers import augmented
+from taskspace.systems.linear.controllers import augmented, in_rates
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
 from taskspace.systems.linear.matrices import LinearMatrices
@@ -35,6 +35,8 @@ class LinearSystem(System):
     """
 
     provenance: ClassVar[Provenance] = "exact"
+    is_in_rates: ClassVar[bool] = False
+    """Whether states, inputs and outputs are rates, see `systems.linear.rates`."""
     horizon: float
 
     @property
@@ -152,6 +154,8 @@ class LinearSystem(System):
         if not isinstance(policies, LinearController):
             return self.gains(policies)
         stack = _stack_of(policies)
+        if self.is_in_rates and stack.names[:2] == ("kp", "ki"):
+            stack = in_rates(stack)
         contexts = np.array([[axis.default for axis in self.axes]])
         wanted = (self._sizes[1], self.output_matrix(contexts).shape[1])
         if stack.D.shape[-2:] != wanted:

@@ -24,7 +24,7 @@ from taskspace.systems.linear.matrices import LinearMatrices
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["Lqg", "Pi", "Pid", "augmented", "block_diagonal"]
+__all__ = ["Lqg", "Pi", "Pid", "augmented", "block_diagonal", "in_rates"]
 
 Array = NDArray[np.float64]
 
@@ -143,6 +143,33 @@ def Pid(
         rows((-setpoint_weight * p,)),
         np.stack([p, i, d, tau], -1),
         ("kp", "ki", "kd", "filter_time"),
+    )
+
+
+def in_rates(controllers: LinearController) -> LinearController:
+    """Return PI or PID controllers for a plant in rates, which measures (ẏ, y).
+
+    The integrator is gone: its rate is y itself. See `systems.linear.rates`.
+
+    Args:
+        controllers: of `Pi` or `Pid`; those that measure (ẏ, y) already stay as they
+            are.
+    """
+    if controllers.D.shape[-1] == 2:
+        return controllers
+    n = controllers.n_states
+    assert controllers.parameters is not None
+    ki = controllers.parameters[..., 1, None, None]
+    B = controllers.B[..., 1:, :]
+    return LinearController(
+        controllers.A[..., 1:, 1:],
+        np.concatenate([B, np.zeros_like(B)], -1),
+        controllers.C[..., :, 1:],
+        np.concatenate([controllers.D, ki], -1),
+        np.zeros((*B.shape[:-2], n - 1, 0)),
+        np.zeros((*B.shape[:-2], 1, 0)),
+        parameters=controllers.parameters,
+        names=controllers.names,
     )
 
 

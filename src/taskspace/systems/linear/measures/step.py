@@ -47,6 +47,11 @@ def step_responses(
             "A step response needs controllers with set points (Pi, Pid, "
             "LinearController), but got gains of the whole state."
         )
+    if system.is_in_rates:
+        raise InvalidInputError(
+            "A step response is simulated with the plant itself, but the system is in "
+            "rates. Evaluate the controllers with the family that it was made from."
+        )
     loops = closed_loops(system, stack, contexts)
     assert stack.B_r is not None
     assert stack.D_r is not None

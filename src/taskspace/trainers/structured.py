@@ -1,0 +1,213 @@
+"""The controller of a given structure with the least cost, from several starts."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.policies import LinearController
+from taskspace.progress import Progress
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem, Pi, Pid
+from taskspace.systems.linear.controllers import augmented, in_rates
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.trainers.base import Trained, Trainer, context_seed
+from taskspace.trainers.tuning_rules import simc, ziegler_nichols
+
+__all__ = ["Structured"]
+
+Array = NDArray[np.float64]
+STRUCTURES = ("pi", "pid", "static")
+N_DRAWN = 200
+"""Random starts that are looked at once; the search goes on from the best."""
+DECADES = 3.0
+ROUNDS = 3
+"""Searches from the best found so far, each with a fresh simplex."""
+
+
+@dataclass(frozen=True)
+class Structured(Trainer):
+    """PI, PID or static output feedback of least cost at each source.
+
+    The cost is the system's own, computed exactly; the search (Nelder and Mead) starts
+    from the best of many random gains in the scale of the plant and of the rules SIMC
+    and Ziegler–Nichols. What it finds is a minimum nearby: nobody says that there is
+    none lower, and `log["found"]` says where a stabilising one was found.
+
+    Args:
+        structure: `"pi"`, `"pid"` or `"static"`: gains of every output to every input.
+        n_starts: how many starts the search goes on from.
+        filter_time: time constant of the derivative's filter, for `"pid"`.
+    """
+
+    structure: Literal["pi", "pid", "static"] = "pi"
+    n_starts: int = 3
+    filter_time: float = 0.0
+    n_policies: int = field(default=1, init=False)
+    id: ClassVar[str] = "structured"
+    sources_per_block: ClassVar[int] = 100
+
+    def __post_init__(self):
+        if self.structure not in STRUCTURES:
+            raise UnknownNameError("structure", self.structure, STRUCTURES)
+        if self.n_starts < 1:
+            raise InvalidInputError(
+                f"n_starts >= 1 must hold, but got {self.n_starts}."
+            )
+        if (self.structure == "pid") != (self.filter_time > 0):
+            raise InvalidInputError(
+                "filter_time > 0 is for structure='pid', and needed there, but got "
+                f"structure={self.structure!r} and filter_time={self.filter_time}."
+            )
+
+    @property
+    def steps_per_source(self) -> int:
+        """None are simulated."""
+        return 0
+
+    def train(
+        self,
+        system: System,
+        contexts: Array,
+        *,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> Trained[LinearController]:
+        """Return the best controllers found, one per context."""
+        if not isinstance(system, LinearSystem):
+            raise InvalidInputError(
+                f"The structured trainer needs a linear system, but got {system.id}."
+            )
+        best = []
+        for i, context in enumerate(contexts):
+            rng = np.random.default_rng(context_seed(seed, context))
+            best.append(self._search(system, context, rng))
+            if progress:
+                progress("train", i + 1, len(contexts))
+        stack = self._controllers(system, np.array(best)[:, None])
+        cost = -system.home_performance(stack, contexts)
+        steps = np.zeros(cost.shape, np.int64)
+        return Trained(stack, steps, {"found": np.isfinite(cost)})
+
+    def _sizes(self, system: LinearSystem, context: Array) -> tuple[int, int]:
+        """Return the numbers of inputs and of outputs; PI and PID need one of each."""
+        outputs = system.output_matrix(context[None]).shape[1]
+        if system.is_in_rates and self.structure != "static":
+            outputs //= 2  # the rates, and what they are rates of
+        inputs = system.matrices(context[None]).B.shape[2]
+        if self.structure != "static" and (inputs, outputs) != (1, 1):
+            raise InvalidInputError(
+                f"structure={self.structure!r} is for one input and one output, but "
+                f"there are {inputs} and {outputs}. State what is measured as C, or "
+                "use structure='static'."
+            )
+        return inputs, outputs
+
+    def _controllers(self, system: LinearSystem, gains: Array) -> LinearController:
+        """Return controllers of gains with dims `(…, gain)`."""
+        if self.structure == "static":
+            default = np.array([axis.default for axis in system.axes])
+            inputs, outputs = self._sizes(system, default)
+            front = gains.shape[:-1]
+            names = [
+                f"k_{i + 1}_{j + 1}" for i in range(inputs) for j in range(outputs)
+            ]
+            return LinearController(
+                np.zeros((*front, 0, 0)),
+                np.zeros((*front, 0, outputs)),
+                np.zeros((*front, inputs, 0)),
+                gains.reshape(*front, inputs, outputs),
+                parameters=gains,
+                names=tuple(names),
+                time="continuous" if system.is_continuous else "discrete",
+            )
+        parts = np.moveaxis(gains, -1, 0)
+        if self.structure == "pi":
+            stack = Pi(*parts)
+        else:
+            stack = Pid(*parts, filter_time=self.filter_time)
+        return stack if system.is_continuous else stack.sampled(1.0)
+
+    def _search(
+        self, system: LinearSystem, context: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return the gains of least cost at one context."""
+        row = context[None]
+        seen = (system.matrices(row), system.output_matrix(row))
+        loop: list[Any] = []
+
+        def costs(gains: Array) -> Array:
+            stack = self._controllers(system, gains)
+            if system.is_in_rates and self.structure != "static":
+                stack = in_rates(stack)
+            if not loop:
+                start = system.initial_covariance
+                loop.extend(augmented(*seen, start, stack.n_states))
+            matrices, C, start = loop
+            end = (start, system.is_continuous, float(system.horizon), C)
+            return closed_loop_cost(stack.feedback, *matrices, *end)[:, 0]
+
+        starts = self._starts(system, context, rng)
+        first = costs(starts)
+        order = np.argsort(first, kind="stable")[: self.n_starts]
+        best, least = starts[order[0]], first[order[0]]
+        for place in order[np.isfinite(first[order])]:
+            point, value = starts[place], first[place]
+            for _ in range(ROUNDS):
+                found = scipy.optimize.minimize(
+                    lambda x: costs(x[None])[0],
+                    point,
+                    method="Nelder-Mead",
+                    options={"xatol": 0.0, "fatol": 1e-10 * value},
+                )
+                if not found.fun < value:
+                    break
+                done = value - found.fun <= 1e-9 * value
+                point, value = found.x, found.fun
+                if done:
+                    break
+            if value < least:
+                best, least = point, value
+        return best
+
+    def _starts(
+        self, system: LinearSystem, context: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return gains to start from, in the scale of the plant."""
+        inputs, outputs = self._sizes(system, context)
+        A, B, _, _ = (matrix[0] for matrix in system.matrices(context[None]))
+        C = system.output_matrix(context[None])[0][:outputs]
+        if system.is_in_rates and self.structure != "static":
+            n = len(A) - outputs
+            A, B, C = A[:n, :n], B[:n], C[:, :n]
+        if not system.is_continuous:
+            A = A - np.eye(len(A))  # per step
+        rates = np.abs(np.linalg.eigvals(A))
+        top = max(rates.max(), np.finfo(float).tiny)
+        rate = top * 10.0 ** rng.uniform(-DECADES, 1.0, N_DRAWN)
+        eye = np.eye(len(A))
+        response = np.array(
+            [C @ np.linalg.solve((1 + 1j) * w * eye - A, B) for w in rate]
+        )
+        size = np.abs(response)
+        size = np.where(size > 0, size, size.max(initial=0.0))
+        scale = 1 / np.where(size > 0, size, 1.0)
+        factor = 10.0 ** rng.uniform(-1.0, 1.0, (N_DRAWN, outputs, inputs))
+        sign = rng.choice([-1.0, 1.0], (N_DRAWN, outputs, inputs))
+        gain = np.swapaxes(sign * factor * scale, 1, 2)
+        if self.structure == "static":
+            drawn = gain.reshape(N_DRAWN, -1)
+            return np.concatenate([np.zeros((1, drawn.shape[1])), drawn])
+        kp = gain[:, 0, 0]
+        ki = kp * rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
+        kd = kp / rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
+        rules = []
+        if system.is_continuous:
+            rules = [*simc(A, B, C), *ziegler_nichols(A, B, C)]
+        every = np.concatenate(
+            [np.array(rules).reshape(-1, 3), np.stack([kp, ki, kd], 1)]
+        )
+        return every[:, : 2 if self.structure == "pi" else 3]
