@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid, rate_form
 from taskspace.trainers import Structured
 from taskspace.trainers.tuning_rules import simc, ziegler_nichols
@@ -75,9 +75,8 @@ def test_pi_is_the_minimum_of_a_fine_grid():
     grid = np.meshgrid(np.linspace(-0.5, 3, 60), np.linspace(0.01, 2, 60))
     costs = -SERVO.performance(Pi(*(g.reshape(-1) for g in grid)), CONTEXT)
     assert least <= costs.min() * (1 + 1e-9)
-    near = Pi(
-        kp * np.array([1, 1.01, 0.99, 1, 1]), ki * np.array([1, 1, 1, 1.01, 0.99])
-    )
+    factors = np.array([[1, 1], [1.01, 1], [0.99, 1], [1, 1.01], [1, 0.99]])
+    near = Pi(kp * factors[:, 0], ki * factors[:, 1])
     around = -SERVO.performance(near, CONTEXT)[:, 0, 0]
     assert around.argmin() == 0
     assert least >= -SERVO.optimum(CONTEXT).item()
@@ -91,7 +90,7 @@ def test_pi_is_the_minimum_of_a_fine_grid():
     assert found == pytest.approx(least, rel=1e-5)  # (ẏ, y): the same structure
 
 
-def test_discrete_plants_and_unstable_ones():
+def test_unstable_plants_in_discrete_time():
     A = np.array([[1.0, 0.1], [0.2, 1.0]])
     plant = LinearFamily(
         [ContextAxis("g", 1.0)],
@@ -105,8 +104,6 @@ def test_discrete_plants_and_unstable_ones():
     space = ts.Grid(g=(0.5, 2.0, 3))
     study = ts.evaluate(plant, Structured("static"), space, seed=0)
     assert np.isfinite(study.table["performance"].values[0, 0, 0])
-    study = ts.evaluate(plant, Structured("pi"), space, seed=0)
-    assert np.isfinite(np.diagonal(study.table["performance"].values[:, 0])).all()
 
 
 def test_rules_of_thumb():
@@ -147,5 +144,5 @@ def test_rules_of_thumb():
     ids=["name", "filter", "starts", "outputs", "plant", "disturbance"],
 )
 def test_refusals(make, words):
-    with pytest.raises(InvalidInputError, match=words):
+    with pytest.raises((InvalidInputError, UnknownNameError), match=words):
         make()

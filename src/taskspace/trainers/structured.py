@@ -112,9 +112,8 @@ class Structured(Trainer):
             default = np.array([axis.default for axis in system.axes])
             inputs, outputs = self._sizes(system, default)
             front = gains.shape[:-1]
-            names = [
-                f"k_{i + 1}_{j + 1}" for i in range(inputs) for j in range(outputs)
-            ]
+            pairs = np.ndindex(inputs, outputs)
+            names = [f"k_{i + 1}_{j + 1}" for i, j in pairs]
             return LinearController(
                 np.zeros((*front, 0, 0)),
                 np.zeros((*front, 0, outputs)),
@@ -207,7 +206,6 @@ class Structured(Trainer):
         rules = []
         if system.is_continuous:
             rules = [*simc(A, B, C), *ziegler_nichols(A, B, C)]
-        every = np.concatenate(
-            [np.array(rules).reshape(-1, 3), np.stack([kp, ki, kd], 1)]
-        )
+        known = np.array(rules).reshape(-1, 3)
+        every = np.concatenate([known, np.stack([kp, ki, kd], 1)])
         return every[:, : 2 if self.structure == "pi" else 3]
