@@ -31,7 +31,8 @@ def simulated(kp, ki, kd=0.0, tau=None) -> float:
     C = np.array([[1.0, 0, 0]])
     F = np.block([[A - B @ c.D @ C, -B @ c.C], [c.B @ C, c.A]])
     n, total = len(F), 0.0
-    entries = [np.concatenate([np.zeros((3, 1)), c.B_r]), np.zeros((n, 1))]
+    entries = [np.zeros((n, 1)), np.zeros((n, 1))]
+    entries[0][3:] = c.B_r
     entries[1][1] = 1.0
     gain = np.hstack([c.D @ C, c.C])
     times = np.linspace(0, 150, 60_001)

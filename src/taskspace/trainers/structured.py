@@ -146,8 +146,10 @@ class Structured(Trainer):
                 start = system.initial_covariance
                 loop.extend(augmented(*seen, start, stack.n_states))
             matrices, C, start = loop
-            end = (start, system.is_continuous, float(system.horizon), C)
-            return closed_loop_cost(stack.feedback, *matrices, *end)[:, 0]
+            end = float(system.horizon)
+            return closed_loop_cost(
+                stack.feedback, *matrices, start, system.is_continuous, end, C
+            )[:, 0]
 
         starts = self._starts(system, context, rng)
         first = costs(starts)

@@ -60,7 +60,7 @@ def ziegler_nichols(A: Array, B: Array, C: Array) -> list[Gains]:
     grid = np.geomspace(size.min() / 100, size.max() * 100, N_FREQUENCIES)
     eye = np.eye(len(A))
     responses = [(C @ np.linalg.solve(1j * w * eye - A, B)).item() for w in grid]
-    response = np.array(responses)
+    response = np.array(responses, np.complex128)
     crosses = (response.imag[:-1] * response.imag[1:] <= 0) & (response.real[:-1] < 0)
     places = np.flatnonzero(crosses)
     if not len(places) or response[places[0]] == 0:
