@@ -14,6 +14,7 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem, Pi, Pid
 from taskspace.systems.linear.controllers import augmented, in_rates
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.trainers.base import Trained, Trainer, context_seed
 from taskspace.trainers.tuning_rules import simc, ziegler_nichols
 
@@ -145,7 +146,8 @@ class Structured(Trainer):
             if not loop:
                 start = system.initial_covariance
                 loop.extend(augmented(*seen, start, stack.n_states))
-            matrices, C, start = loop
+            matrices: LinearMatrices = loop[0]
+            C, start = loop[1:]
             end = float(system.horizon)
             return closed_loop_cost(
                 stack.feedback, *matrices, start, system.is_continuous, end, C
