@@ -29,7 +29,8 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     question = ts.Question("regret", epsilon=epsilon)
     small = ts.Grid(k=(0.1, 8.0, 12), c=(0.1, 8.0, 12))
-    greedy_cover(ts.direct_sets(system, trainer, small, question))  # compile
+    study = ts.evaluate(system, trainer, small, seed=0, computed=True)
+    greedy_cover(question.sets(study))  # compile
     side = round(math.sqrt(n))
     space = ts.Grid(k=(0.1, 8.0, side), c=(0.1, 8.0, side))
     marks = {}
@@ -41,19 +42,16 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
         marks[f"{name} wall"] = time.perf_counter() - wall
         return found
 
-    def told(stage, done, total, note=""):
-        if sys.stderr.isatty():
-            print(f"\r{done:,} of {total:,} sources", end="", file=sys.stderr)
+    def make_sets():
+        study = ts.evaluate(system, trainer, space, seed=0, computed=True)
+        return question.sets(study)
 
-    sets = timed(
-        "sets",
-        lambda: ts.direct_sets(system, trainer, space, question, progress=told),
-    )
+    sets = timed("sets", make_sets)
     cover = timed("greedy", lambda: greedy_cover(sets))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     record = {
         "n": space.size,
-        "runs": len(sets.starts),
+        "runs": len(sets.to_runs().starts),
         "sets GB": sets.nbytes / 1e9,
         "size": cover.size,
         "lower bound": cover.lower_bound,
@@ -143,9 +141,13 @@ def sample(n: int, epsilon: float) -> dict:
     seconds = []
     for across in (4, 24):  # the difference has no fixed costs in it
         few = ts.Grid(k=(0.1, 8.0, across), c=(0.1, 8.0, across))
-        ts.direct_sets(system, trainer, few, question)  # compile
+        small = ts.evaluate(system, trainer, few, seed=0, computed=True)
+        question.sets(small)  # compile
         began = time.process_time()
-        sets = ts.direct_sets(system, trainer, few, question, targets=targets)
+        study = ts.evaluate(
+            system, trainer, few, targets=targets, seed=0, computed=True
+        )
+        sets = question.sets(study).to_runs()
         seconds.append(time.process_time() - began)
     rate = (24**2 - 4**2) * targets.size / (seconds[1] - seconds[0])
     return {"sources": few.size, "rate": rate, "bytes": sets.nbytes}

@@ -26,7 +26,6 @@ from .cover import smallest_epsilon as smallest_epsilon
 from .cover import verify_cover as verify_cover
 from .deploy import PolicyLibrary as PolicyLibrary
 from .deploy import library as library
-from .direct import direct_sets as direct_sets
 from .errors import TaskspaceError as TaskspaceError
 from .performance import Study as Study
 from .performance import evaluate as evaluate

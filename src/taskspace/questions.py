@@ -23,7 +23,7 @@ from taskspace.performance.table import (
     reduced_name,
     row_blocks,
 )
-from taskspace.sets import TargetSets, pack
+from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
 
 __all__ = ["Question", "as_question", "loss", "tolerance_sets"]
@@ -322,10 +322,18 @@ class Question:
             rows = slice(source, source + 1)
             return self._measured_rows(table, rows, windows)[0]
 
-        blocks = (served(rows) for rows in row_blocks(table))
-
         n_targets = table.sizes["target"]
-        return pack(blocks, n_targets=n_targets, losses=losses, question=self)
+        facts: dict[str, Any] = {
+            "n_targets": n_targets,
+            "losses": losses,
+            "question": self,
+        }
+        if windows is None and self.criterion == "regret":
+            words = as_study(study).words_within_regret(self.epsilon)
+            if words is not None:
+                packed = (PackedSets(block, n_targets) for block in words)
+                return pack(packed, encoding="runs", **facts)
+        return pack((served(rows) for rows in row_blocks(table)), **facts)
 
     def assigned_losses(
         self, study: Study | xr.Dataset, assignment: NDArray[np.integer]

@@ -287,8 +287,8 @@ def test_damaged_files_are_refused(tmp_path):
         (text.replace('"version": 4', '"version": 99'), "version of 1 to 4"),
         (text.replace('"shift"', '"shifd"'), "reading them failed"),
         (text.replace('"unit": "1"', '"unit": "1/0"'), "reading them failed"),
-        (text.replace('"size"', '"sise"'), "size are missing"),
-        (text.replace('"sources": [', '"sources": ["a", '), "list of integers"),
+        (text.replace('"size"', '"sise"'), "missing required field `size`"),
+        (text.replace('"sources": [', '"sources": ["a", '), "list of int64"),
     ]:
         path.write_text(damaged)
         with pytest.raises(InvalidInputError, match=message):

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.compiling import compiled_seconds
 from taskspace._util.files import plain
-from taskspace._util.typed import check_fields
+from taskspace._util.records import read_record
 from taskspace.cover.costs import Costs, Exact, total_cost
 from taskspace.cover.restrictions import Restrictions, restrict
 from taskspace.cover.verify.proof import PriceProof
@@ -136,42 +136,20 @@ class Cover:
         Args:
             values: plain JSON values.
         """
-        needed = [
-            f.name
-            for f in fields(cls)
-            if f.default is MISSING and f.default_factory is MISSING
-        ]
-        missing = [name for name in needed if name not in values]
-        if missing:
-            raise InvalidInputError(
-                f"A saved cover must have the keys {', '.join(needed)}, but "
-                f"{', '.join(missing)} are missing."
-            )
         if values.get("copies", 1) != 1:
             raise InvalidInputError(
                 "A saved cover must ask for one source per target, but this one, of a "
                 f"former version, asks for {values['copies']}. Make the cover again."
             )
-        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
-        known["question"] = _question(values.get("question"))
-        if known.get("prices") is not None:
-            known["prices"] = PriceProof.from_dict(known["prices"])
-        if known.get("proof") is not None:
-            known["proof"] = TreeProof.from_dict(known["proof"])
-        lists = ("sources", "assignment", "uncoverable", "include", "exclude")
-        for name in (name for name in lists if name in known):
-            try:
-                known[name] = np.array(known[name], np.int64).reshape(-1)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise InvalidInputError(
-                    f"{name} of a saved cover must be a list of integers: {error}."
-                ) from error
-        found = cls(**known)
-        try:
-            check_fields(found)
-        except ValueError as error:
-            raise InvalidInputError(f"Of a saved cover {error}.") from error
-        return found
+        others = {"prices": None, "proof": None, "question": None}
+        cover = read_record(values | others, cls, "A saved cover")
+        prices, proof = values.get("prices"), values.get("proof")
+        return replace(
+            cover,
+            prices=None if prices is None else PriceProof.from_dict(prices),
+            proof=None if proof is None else TreeProof.from_dict(proof),
+            question=_question(values.get("question")),
+        )
 
     def save(self, path: str | Path, question: dict[str, Any] | None = None) -> None:
         """Write the cover as JSON.

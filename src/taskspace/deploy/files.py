@@ -23,13 +23,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.files import plain
-from taskspace._util.typed import check_fields
+from taskspace._util.records import read_record
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.records import Entry, Guarantee, Status
+from taskspace.deploy.records import Entry, Guarantee, Outside, Status
 from taskspace.deploy.regions.choose import (
     REGION_KINDS,
     BoxRegions,
@@ -124,7 +125,7 @@ def load_library(folder: str | Path) -> PolicyLibrary:
     folder = Path(folder)
     record = _manifest(folder)
     data: dict[str, bytes] = {}
-    for name, expected in record["files"].items():
+    for name, expected in record.files.items():
         if not FILE_NAME.fullmatch(name):
             raise InvalidInputError(
                 f"{folder / MANIFEST} must name files of a library, but names {name!r}."
@@ -143,19 +144,40 @@ def load_library(folder: str | Path) -> PolicyLibrary:
             )
     try:
         return _rebuild(record, data)
-    except (
-        AttributeError, KeyError, TypeError, ValueError, IndexError, EOFError,
-        MemoryError,
-    ) as error:  # fmt: skip
-        if isinstance(error, InvalidInputError):
-            raise
+    except InvalidInputError:
+        raise
+    except (KeyError, TypeError, ValueError, EOFError) as error:
         raise InvalidInputError(
             f"{folder} must be a library written by taskspace, but it cannot be read: "
             f"{error!r}."
         ) from error
 
 
-def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary:
+class _Kind(msgspec.Struct):
+    """What kind of regions or policies the arrays hold, and their settings."""
+
+    kind: str
+    settings: dict[str, Any] = {}
+
+
+class _Manifest(msgspec.Struct):
+    """What `library.json` says; the arrays are in files of their own."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    fixed: dict[str, float]
+    outside: Outside
+    rule: str
+    regions: _Kind
+    entries: tuple[Entry, ...]
+    policies: _Kind | None
+    guarantee: dict[str, Any]
+    provenance: dict[str, Any]
+    files: dict[str, str]
+    log_axes: tuple[bool, ...] = ()
+
+
+def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
     arrays = {
         name.removeprefix("arrays/").removesuffix(".npy"): np.load(
             io.BytesIO(raw), allow_pickle=False
@@ -172,32 +194,29 @@ def _rebuild(record: dict[str, Any], data: Mapping[str, bytes]) -> PolicyLibrary
         }
 
     stack = None
-    if record["policies"] is not None:
-        kind = POLICY_KINDS[record["policies"]["kind"]]
+    if record.policies is not None:
         settings = {
             k: float(v) if v in ("inf", "-inf") else v
-            for k, v in record["policies"]["settings"].items()
+            for k, v in record.policies.settings.items()
         }
+        kind = POLICY_KINDS[record.policies.kind]
         stack = kind.from_arrays(named("policy_"), settings)
-    regions = REGION_KINDS[record["regions"]["kind"]].from_arrays(named("region_"))
-    found = PolicyLibrary(
-        tuple(Entry(**entry) for entry in record["entries"]),
-        regions,
-        Guarantee.from_dict(record["guarantee"]),
-        tuple(record["names"]),
-        tuple(record["units"]),
+    return PolicyLibrary(
+        record.entries,
+        REGION_KINDS[record.regions.kind].from_arrays(named("region_")),
+        Guarantee.from_dict(record.guarantee),
+        record.names,
+        record.units,
         stack,
-        record["outside"],
-        record["fixed"],
-        record["rule"],
-        record["provenance"],
-        tuple(record.get("log_axes", [])),
+        record.outside,
+        record.fixed,
+        record.rule,
+        record.provenance,
+        record.log_axes,
     )
-    check_fields(found)
-    return found
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> _Manifest:
     file = folder / MANIFEST
     if not file.is_file():
         raise InvalidInputError(
@@ -206,24 +225,23 @@ def _manifest(folder: Path) -> dict[str, Any]:
         )
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
-        found, number = record["format"], record["version"]
+        name, number = record["format"], record["version"]
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{file} must be a manifest written by taskspace, but it cannot be read: "
             f"{error!r}."
         ) from error
-    if found != FORMAT or number != FORMAT_VERSION:
+    if name != FORMAT or number != FORMAT_VERSION:
         raise InvalidInputError(
-            f"{file} must have format {FORMAT} {FORMAT_VERSION}, but has {found} "
+            f"{file} must have format {FORMAT} {FORMAT_VERSION}, but has {name} "
             f"{number}. Use the taskspace that wrote it."
         )
-    checksum = record.pop("checksum", None)
-    if checksum != _digest(record):
+    if record.pop("checksum", None) != _digest(record):
         raise InvalidInputError(
             f"{file} must have the checksum that it records of itself, but it was "
             "changed. Export the library again."
         )
-    return record
+    return read_record(record, _Manifest, str(file))
 
 
 # --- the contract -----------------------------------------------------------------

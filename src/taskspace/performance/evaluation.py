@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from taskspace.performance.computed import computed_study
 from taskspace.performance.ledger import Ledger, Task, kept_variables
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
@@ -21,6 +22,7 @@ def evaluate(
     targets: Space | None = None,
     judges: Sequence[str] = ("worst", "best"),
     measures: Sequence[str] = (),
+    computed: bool = False,
     progress: Progress | None = None,
 ) -> Study:
     """Train at every source, evaluate at every target, and keep all of it.
@@ -37,11 +39,25 @@ def evaluate(
         judges: which reductions over a family to keep, where J itself would be too
             large to keep.
         measures: scores beside J that a criterion reads, e.g. `["every_start"]`.
+        computed: keep the policies alone: rows of the table are evaluated when they
+            are read. For systems that know their optimum and evaluate faster than a
+            table of this size is read.
         progress: told how many blocks are trained and evaluated.
 
     Returns:
         The study: its table, the system, and the policies that were trained.
     """
+    if computed:
+        return computed_study(
+            system,
+            trainer,
+            space,
+            space if targets is None else targets,
+            seed=seed,
+            judges=judges,
+            measures=measures,
+            progress=progress,
+        )
     ledger = new_ledger(
         system,
         trainer,

@@ -63,6 +63,11 @@ class StudyReader(ABC):
         """The covers and curves of a finished run."""
         return None
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether the table is computed from the policies as it is read."""
+        return False
+
     def reading(self) -> dict[str, Any]:
         """How a matrix file was read, for commands that read it again."""
         return {}
@@ -78,6 +83,7 @@ class MemoryReader(StudyReader):
         policies_: policies of the table's sources.
         targets_: contexts of the targets.
         made_by: what made it.
+        is_computed: the table is computed from the policies as it is read.
     """
 
     table_: xr.Dataset
@@ -85,6 +91,7 @@ class MemoryReader(StudyReader):
     policies_: Policy | None = None
     targets_: Space | None = None
     made_by: str = "memory"
+    is_computed: bool = False  # type: ignore[assignment]
 
     @property
     def origin(self) -> str:

@@ -6,7 +6,7 @@ room above takes a study and a question. Its parts are read when they are first 
 and once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -212,6 +212,35 @@ class Study:
             table = _add_scores(self, measure, self.system, self.all_policies)
             self._scored[measure] = self.with_table(table)
         return self._scored.get(measure, self)
+
+    def words_within_regret(
+        self, epsilon: float
+    ) -> Iterator[NDArray[np.uint64]] | None:
+        """Return the targets that sources serve, where there is a faster way than J.
+
+        Args:
+            epsilon: tolerance of their regret.
+
+        Returns:
+            Blocks of bits, as `System.within_regret` gives them; None for a table that
+            is kept, families of several policies, and systems without a faster way.
+        """
+        if not self.reader.is_computed or self.n_policies != 1:
+            return None
+        system, policies = self.require_system(), self.policies
+        assert policies is not None
+        assert self.targets is not None
+        contexts = system.contexts(self.targets)
+        reference = self.table["best_known"].values
+
+        def words(rows: slice) -> NDArray[np.uint64] | None:
+            return system.within_regret(policies[rows], contexts, reference, epsilon)
+
+        if words(slice(0, 1)) is None:
+            return None
+        # A number of a block of losses takes as much memory as 64 bits.
+        blocks = (words(rows) for rows in row_blocks(self.table, 64))
+        return (block for block in blocks if block is not None)
 
     def with_table(self, table: xr.Dataset) -> "Study":
         """Return the same study with another table of the same sources and targets.

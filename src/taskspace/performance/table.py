@@ -270,17 +270,18 @@ def table_from_matrix(
     return make_table(variables, sources, targets, attrs)
 
 
-def row_blocks(table: xr.Dataset) -> Iterator[slice]:
-    """Stretches of sources that are small enough to hold at once.
+def row_blocks(table: xr.Dataset, per_number: int = 1) -> Iterator[slice]:
+    """Yield stretches of sources that are small enough to hold at once.
 
     Args:
         table: a performance table, `performance` itself or its reductions.
+        per_number: how many cells take the memory of one number.
     """
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     per_row = n_targets
     if "performance" in table:
         per_row *= table.sizes["policy"]
-    step = max(1, BLOCK_CELLS // per_row)
+    step = max(1, per_number * BLOCK_CELLS // per_row)
     for first in range(0, n_sources, step):
         yield slice(first, min(first + step, n_sources))
 

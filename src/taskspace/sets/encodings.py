@@ -172,7 +172,7 @@ class PackedSets(TargetSets):
     @classmethod
     def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "PackedSets":
         """Pack blocks of rows as they arrive; only one block is held unpacked."""
-        parts = [pack_bits(as_bool_matrix(block, n_targets)) for block in blocks]
+        parts = [as_packed(block, n_targets) for block in blocks]
         return join_packed(parts, n_targets)
 
     @property
@@ -300,7 +300,7 @@ class RunSets(TargetSets):
     def from_blocks(cls, blocks: Iterable[ArrayLike], n_targets: int) -> "RunSets":
         """Find the runs of blocks of rows as they arrive."""
         return cls.concatenate(
-            (cls.from_bool(as_bool_matrix(block, n_targets)) for block in blocks),
+            (as_packed(block, n_targets).to_runs() for block in blocks),
             n_targets,
         )
 
@@ -444,6 +444,18 @@ def pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
     packed = PackedSets(words, n_targets)
     object.__setattr__(packed, "sizes", sizes)  # known: fill the cached property
     return packed
+
+
+def as_packed(block: Any, n_targets: int) -> PackedSets:
+    """Return the bits of a block of rows.
+
+    Args:
+        block: a boolean matrix, or sets that are packed already.
+        n_targets: how many targets it must have.
+    """
+    if isinstance(block, PackedSets):
+        return block
+    return pack_bits(as_bool_matrix(block, n_targets))
 
 
 def join_packed(parts: list[PackedSets], n_targets: int) -> PackedSets:

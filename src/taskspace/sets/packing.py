@@ -14,8 +14,8 @@ from taskspace.sets.encodings import (
     RunSets,
     TargetSets,
     as_bool_matrix,
+    as_packed,
     join_packed,
-    pack_bits,
 )
 
 __all__ = ["ENCODINGS", "Encoding", "pack"]
@@ -39,7 +39,8 @@ def pack(
 
     Args:
         data: boolean matrix `(source, target)` (NumPy or xarray), or an iterable of
-            blocks of its rows, of which only one is held at a time.
+            blocks of its rows (some may be packed already), of which only one is
+            held at a time.
         n_targets: number of targets; needed for a stream that may be empty.
         encoding: `"bits"`, `"runs"`, or `"auto"`: bits up to 256 MiB, then runs.
         losses: gives the losses of one source at every target, by which a cover
@@ -79,7 +80,7 @@ def _pack_until_large(stream: Iterator[ArrayLike], n_targets: int) -> TargetSets
     parts: list[PackedSets] = []
     n_bytes, most = 0, min(MAX_PACKED_BYTES, _memory.available() // 8)
     for block in stream:
-        parts.append(pack_bits(as_bool_matrix(block, n_targets)))
+        parts.append(as_packed(block, n_targets))
         n_bytes += parts[-1].nbytes
         if n_bytes > most:
             head = [part.to_runs() for part in parts]

@@ -1,4 +1,4 @@
-"""Sets without a table are those of the table, and of exact arithmetic."""
+"""A table that is computed as it is read has the sets of one that is kept."""
 
 from fractions import Fraction
 
@@ -11,28 +11,28 @@ from taskspace.systems.linear import msd
 
 
 def both(system, trainer, space, question, targets=None):
-    direct = ts.direct_sets(system, trainer, space, question, targets=targets)
-    table = ts.evaluate(system, trainer, space, targets=targets, seed=0).table
-    return direct, question.sets(table)
+    options = {"targets": targets, "seed": 0}
+    computed = ts.evaluate(system, trainer, space, computed=True, **options)
+    kept = ts.evaluate(system, trainer, space, **options)
+    return question.sets(computed), question.sets(kept)
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3, 5.0])
 @pytest.mark.parametrize("criterion", ["regret", "ratio", "signed", "floor"])
 @pytest.mark.parametrize("n_policies", [1, 3])
-def test_direct_sets_are_those_of_the_table(
+def test_computed_sets_are_those_of_the_table(
     epsilon, criterion, n_policies, monkeypatch
 ):
-    monkeypatch.setattr("taskspace.direct.BLOCK_BYTES", 100)
-    monkeypatch.setattr("taskspace.direct.BLOCK_CELLS", 500)
+    monkeypatch.setattr("taskspace.performance.table.BLOCK_CELLS", 500)
     system = ts.systems.MassSpringDamper()
     trainer = ts.trainers.Lqr(n_policies=n_policies, noise=0.1)
     space = ts.Grid(k=(0.1, 8.0, 9), c=(0.1, 8.0, 8))
     targets = ts.Grid(k=(0.05, 9.0, 13), c=(0.2, 7.0, 7), m=(0.5, 2.0, 3))
     epsilon += 12.0 * (criterion == "floor")
     question = ts.Question(criterion, epsilon=epsilon)
-    direct, table = both(system, trainer, space, question, targets)
-    assert direct == table
-    assert 0 < direct.sizes.sum() < direct.n_sources * direct.n_targets
+    computed, kept = both(system, trainer, space, question, targets)
+    assert computed == kept
+    assert 0 < kept.sizes.sum() < kept.n_sources * kept.n_targets
 
 
 def test_covers_of_both_are_the_same():
@@ -40,8 +40,8 @@ def test_covers_of_both_are_the_same():
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     space = ts.Grid(k=(0.1, 8.0, 15), c=(0.1, 8.0, 15))
     question = ts.Question("regret", epsilon=0.05)
-    direct, table = both(system, trainer, space, question)
-    mine, theirs = ts.greedy_cover(direct), ts.greedy_cover(table)
+    computed, kept = both(system, trainer, space, question)
+    mine, theirs = ts.greedy_cover(computed), ts.greedy_cover(kept)
     assert mine.sources.tolist() == theirs.sources.tolist()
     losses = question.losses(ts.evaluate(system, trainer, space, seed=0).table).values
     # By least loss, also without a table.
@@ -112,6 +112,34 @@ def test_negative_control_less_slack_than_rounding():
 
 def test_a_system_must_know_its_optimum():
     space = ts.Grid(pole_length=(0.5, 1.0, 2))
-    question = ts.Question("regret", epsilon=0.1)
     with pytest.raises(InvalidInputError, match="knows its optimum"):
-        ts.direct_sets(ts.systems.CartPole(), ts.trainers.Ppo(), space, question)
+        ts.evaluate(
+            ts.systems.CartPole(), ts.trainers.Ppo(), space, seed=0, computed=True
+        )
+
+
+def test_a_computed_study_is_a_study(monkeypatch):
+    """Its rows are those of the kept table, and nothing of them is held."""
+    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(n_policies=2)
+    space = ts.Grid(k=(0.5, 4.0, 5), c=(0.5, 4.0, 4))
+    kept = ts.evaluate(system, trainer, space, seed=3)
+    study = ts.evaluate(system, trainer, space, seed=3, computed=True)
+    assert repr(study) == repr(kept)
+    assert study.provenance == "exact"
+    for criterion in ("regret", "ratio", "signed"):
+        for judge in ("worst", "best"):
+            question = ts.Question(criterion, judge, epsilon=0.0)
+            got, expected = question.losses(study), question.losses(kept)
+            np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+    evaluated = []
+    whole = type(system).reduce_family
+    monkeypatch.setattr(
+        type(system),
+        "reduce_family",
+        lambda self, policies, *rest: (
+            evaluated.append(len(policies.gain)) or whole(self, policies, *rest)
+        ),
+    )
+    assert study.table["worst"][7:9, 3:].values.shape == (2, 17)
+    assert study.table["best"][4].values.shape == (20,)
+    assert evaluated == [2, 1]

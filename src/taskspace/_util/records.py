@@ -1,0 +1,40 @@
+"""Records of ours in files: plain values, read and checked by their types."""
+
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+import numpy as np
+
+from taskspace.errors import InvalidInputError
+
+__all__ = ["read_record"]
+
+T = TypeVar("T")
+
+
+def read_record(values: Any, kind: type[T], what: str) -> T:
+    """Return plain values as a record; refuse those of wrong types in a sentence.
+
+    Args:
+        values: what a file holds: dicts, lists, texts and numbers. Keys that the
+            record does not have are passed over.
+        kind: a dataclass or a `msgspec.Struct`.
+        what: what to call it, the subject of a sentence.
+    """
+    try:
+        return msgspec.convert(values, kind, dec_hook=_decoded)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{what} must be as taskspace writes it, but is not: {error}."
+        ) from error
+
+
+def _decoded(kind: Any, value: Any) -> Any:
+    """A list as the array that an annotation asks for."""
+    if get_origin(kind) is not np.ndarray:
+        raise NotImplementedError(f"{kind} has no reader.")
+    dtype = get_args(get_args(kind)[1])[0]
+    array = np.array(value)
+    if array.size and not np.can_cast(array.dtype, dtype):
+        raise ValueError(f"expected a list of {np.dtype(dtype)}")
+    return array.astype(dtype).reshape(-1)

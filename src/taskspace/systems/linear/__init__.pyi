@@ -1,0 +1,16 @@
+# The names of the package; __init__.py loads them when they are first used.
+
+from .affine import AffineFamily as AffineFamily
+from .affine import Enclosed as Enclosed
+from .base import LinearSystem as LinearSystem
+from .control import control_family as control_family
+from .controllers import Lqg as Lqg
+from .controllers import Pi as Pi
+from .controllers import Pid as Pid
+from .family import LinearFamily as LinearFamily
+from .matrices import LinearMatrices as LinearMatrices
+from .msd import MassSpringDamper as MassSpringDamper
+from .preiss import Quadrotor as Quadrotor
+from .preiss import ScalarLqr as ScalarLqr
+from .rates import RateForm as RateForm
+from .rates import rate_form as rate_form
