@@ -1,0 +1,1 @@
+"""What survives operation: switching between gains, and contexts that drift."""

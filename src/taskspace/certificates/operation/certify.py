@@ -1,0 +1,327 @@
+"""Switching and drift: what is proven of gains that take turns while a context moves.
+
+Three statements, the strongest first:
+
+- *Any switching*: one X ≻ 0 decays along every gain wherever it is used. Then every
+  trajectory converges, whatever the drift and whenever gains are switched.
+- *Dwell time*: each gain has a matrix X_g of its own that decays with rate λ_g wherever
+  it is used. Any drift is stable while one gain is in use; at a switch xᵀXx grows by at
+  most μ, so ln μ / (2 λ) between switches keeps it so.
+- *Nothing*: which gain fails, and where.
+
+Where X_g also bounds the cost, the cost from x₀ is at most x₀ᵀX_g x₀ while gain g is in
+use, however the context drifts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.operation.candidates import find_matrix
+from taskspace.certificates.operation.check import check_decay, largest_ratio
+from taskspace.certificates.operation.loops import GainLoops
+from taskspace.certificates.statements.base import CertificateKind
+from taskspace.certificates.statements.words import context_words
+from taskspace.cover.base import Clock
+
+__all__ = ["OperationCertificate", "certify_operation"]
+
+Mode = Literal["any switching", "dwell time", "none"]
+
+# Closed loops per gain that a candidate is made from at first, and rounds of adding
+# those at which it failed.
+LOOPS_PER_GAIN = 24
+MAX_ROUNDS = 8
+MORE_LOOPS = 8
+# Shares of the decay rate of a candidate, tried one after the other.
+RATE_SHARES = (0.9, 0.7, 0.5, 0.25, 0.1, 0.01)
+# By how much a weight is enlarged for a candidate, so that the check has room.
+ROOM = 1.02
+
+
+@dataclass(frozen=True, eq=False)
+class OperationCertificate:
+    """What is proven about gains that take turns while the context moves.
+
+    Args:
+        mode: `"any switching"`, `"dwell time"` or `"none"`.
+        kind: `"proof"`, or `"vacuous"` where nothing is shown.
+        statement: for people.
+        dwell_time: time between two switches that keeps stability, in seconds (in
+            steps for discrete time); 0 for any switching, infinite for none.
+        matrices: X of each gain, or one for all of them.
+        rates: λ with which each decays.
+        jump: μ, the largest growth of xᵀXx at a switch.
+        cost_bounds: tr(X_g Σ) of each gain, a bound on the cost while it is in use,
+            however the context drifts; infinite where none is shown.
+        failing: a context by name at which nothing could be shown, if any.
+        failing_gain: the gain there, −1 for none.
+        n_boxes: boxes that were looked at.
+        seconds: wall-clock time.
+    """
+
+    mode: Mode
+    kind: CertificateKind
+    statement: str
+    dwell_time: float
+    matrices: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    jump: float
+    cost_bounds: NDArray[np.float64]
+    failing: Mapping[str, float] = field(default_factory=dict)
+    failing_gain: int = -1
+    n_boxes: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; what is infinite is None."""
+
+        def finite(x: float) -> float | None:
+            return float(x) if np.isfinite(x) else None
+
+        return {
+            "mode": self.mode,
+            "kind": self.kind,
+            "statement": self.statement,
+            "dwell_time": finite(self.dwell_time),
+            "rates": self.rates.tolist(),
+            "jump": finite(self.jump),
+            "matrices": self.matrices.tolist(),
+            "cost_bounds": [finite(x) for x in self.cost_bounds],
+            "failing": dict(self.failing),
+            "failing_gain": self.failing_gain,
+        }
+
+
+def certify_operation(
+    loops: GainLoops,
+    boxes: Boxes,
+    which: NDArray[np.int64],
+    *,
+    time_limit: float = 60.0,
+) -> OperationCertificate:
+    """Prove as much as possible about switching between gains and drifting contexts.
+
+    Args:
+        loops: the closed loops.
+        boxes: boxes of true contexts where gains are used: their regions, dilated by
+            the error of the measured context and by the hysteresis.
+        which: gain that is used on each box.
+        time_limit: seconds.
+    """
+    clock = Clock(time_limit)
+    own, n_boxes, failing = _own_matrices(loops, boxes, which, clock)
+    if failing is not None:
+        return _nothing(loops, failing, n_boxes, clock)
+    matrices, rates, costs = own
+    axes = loops.system.axes
+    live = [axes[i].name for i in np.flatnonzero(boxes.extent > 0)]
+    names = " and ".join(live) or "the context"
+    common, looked_at = _common_matrix(loops, boxes, which, clock)
+    n_boxes += looked_at
+    if common is not None:
+        statement = _any_words(names, loops.basis, costs)
+        return OperationCertificate(
+            "any switching", "proof", statement, 0.0, common[None], np.zeros(1), 1.0,
+            costs, n_boxes=n_boxes, seconds=clock.seconds,
+        )  # fmt: skip
+    pairs = [(i, j) for i in np.unique(which) for j in np.unique(which) if i != j]
+    jump = max([largest_ratio(matrices[j], matrices[i]) for i, j in pairs], default=1.0)
+    dwell = float(np.log(jump) / (2 * rates.min()) * (1 + 1e-12))
+    if not np.isfinite(dwell):
+        statement = "Nothing is shown about switching: the matrices cannot be compared."
+        return OperationCertificate(
+            "none", "vacuous", statement, np.inf, matrices, rates, jump, costs,
+            n_boxes=n_boxes, seconds=clock.seconds,
+        )  # fmt: skip
+    unit = "s" if loops.system.is_continuous else "steps"
+    statement = _dwell_words(names, loops.basis, f"{dwell:.3g} {unit}", costs)
+    return OperationCertificate(
+        "dwell time", "proof", statement, dwell, matrices, rates, jump, costs,
+        n_boxes=n_boxes, seconds=clock.seconds,
+    )  # fmt: skip
+
+
+def _own_matrices(
+    loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
+) -> tuple[Any, int, tuple[NDArray[np.float64], int] | None]:
+    """Return X, λ and a bound on the cost of each gain; or where one fails."""
+    n, n_boxes = loops.n_states, 0
+    n_gains = len(loops.gains)
+    matrices, rates = np.zeros((n_gains, n, n)), np.zeros(n_gains)
+    costs = np.full(n_gains, np.inf)
+    sigma = loops.system.initial_covariance
+    for gain in range(n_gains):
+        places = np.flatnonzero(which == gain)
+        if not len(places):  # a gain that is never used holds nothing up
+            matrices[gain], rates[gain], costs[gain] = np.eye(n), np.inf, 0.0
+            continue
+        own, same = boxes[places], np.zeros(len(places), np.int64) + gain
+        contexts = _spread(own)
+        for _ in range(MAX_ROUNDS):
+            a, w = loops.at(contexts, np.full(len(contexts), gain))
+            x = find_matrix(
+                a, ROOM * w, loops.system.is_continuous, bound_cost=True
+            )  # fmt: skip
+            if x is None:
+                return None, n_boxes, (contexts[_least_stable(a, loops)], gain)
+            matrices[gain] = x
+            checked = check_decay(
+                loops, own, same, matrices, np.zeros(n_gains), clock, bound_cost=True
+            )
+            n_boxes += checked.n_boxes
+            more = checked.costly if checked.holds else checked.failing
+            if not len(more) or clock.left <= 0:
+                break
+            more = more[:: max(1, len(more) // MORE_LOOPS)]
+            contexts = np.unique(np.concatenate([contexts, more]), axis=0)
+        if not checked.holds:
+            failing = checked.failing if len(checked.failing) else contexts
+            return None, n_boxes, (failing[0], gain)
+        if checked.bounds_cost:
+            costs[gain] = float((matrices[gain] * sigma).sum()) * (1 + 1e-12)
+        rates[gain], looked_at = _largest_rate(
+            loops, own, same, matrices, contexts, clock
+        )
+        n_boxes += looked_at
+    return (matrices, rates, costs), n_boxes, None
+
+
+def _largest_rate(
+    loops: GainLoops,
+    boxes: Boxes,
+    which: NDArray[np.int64],
+    matrices: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    clock: Clock,
+) -> tuple[float, int]:
+    """Return a rate with which one gain's matrix surely decays, and boxes looked at."""
+    gain = int(which[0])
+    a, _ = loops.at(contexts, np.full(len(contexts), gain))
+    factor = np.linalg.inv(np.linalg.cholesky(matrices[gain]))
+    scaled = np.linalg.inv(factor.T) @ a @ factor.T
+    if loops.system.is_continuous:
+        top = np.linalg.eigvalsh(scaled + np.swapaxes(scaled, -1, -2))[:, -1].max()
+        most = -top / 2
+    else:
+        most = -np.log(np.linalg.norm(scaled, 2, axis=(-2, -1)).max())
+    rates, n_boxes = np.zeros(len(matrices)), 0
+    for share in RATE_SHARES:
+        rates[gain] = share * most
+        checked = check_decay(loops, boxes, which, matrices, rates, clock)
+        n_boxes += checked.n_boxes
+        if checked.holds:
+            return float(rates[gain]), n_boxes
+    return 0.0, n_boxes
+
+
+def _common_matrix(
+    loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
+) -> tuple[NDArray[np.float64] | None, int]:
+    """Return one matrix for all gains, None if none was shown; and boxes looked at."""
+    n_gains, n_boxes = len(loops.gains), 0
+    used = np.unique(which)
+    contexts = [_spread(boxes[np.flatnonzero(which == gain)]) for gain in used]
+    gains = np.repeat(used, [len(rows) for rows in contexts])
+    rows = np.concatenate(contexts)
+    for _ in range(MAX_ROUNDS):
+        x = find_matrix(*loops.at(rows, gains), loops.system.is_continuous)
+        if x is None or clock.left <= 0:
+            return None, n_boxes
+        matrices = np.repeat(x[None], n_gains, 0)
+        checked = check_decay(loops, boxes, which, matrices, np.zeros(n_gains), clock)
+        n_boxes += checked.n_boxes
+        if checked.holds:
+            return x, n_boxes
+        if not len(checked.failing):
+            return None, n_boxes
+        rows = np.concatenate([rows, checked.failing])
+        gains = np.concatenate([gains, checked.failing_gain])
+    return None, n_boxes
+
+
+def _spread(boxes: Boxes) -> NDArray[np.float64]:
+    """Return contexts that span some boxes: extreme corners, and centres between."""
+    live = np.flatnonzero(boxes.extent > 0)
+    rows = np.concatenate([boxes.low, boxes.high])
+    if len(live) <= 6:
+        ends = np.stack([boxes.low, boxes.high])
+        picks = np.zeros((2 ** len(live), boxes.low.shape[1]), int)
+        picks[:, live] = list(product((0, 1), repeat=len(live)))
+        columns = np.arange(boxes.low.shape[1])
+        rows = np.concatenate([ends[pick, :, columns].T for pick in picks])
+    low, width = rows.min(0), np.where(boxes.extent > 0, boxes.extent, 1.0)
+    share = (rows - low) / width
+    rng = np.random.default_rng(0)
+    directions = rng.standard_normal((LOOPS_PER_GAIN, rows.shape[1]))
+    corners = rows[np.unique((share @ directions.T).argmax(0))]
+    middle = boxes.centre[:: max(1, len(boxes) // 8)]
+    return np.unique(np.concatenate([corners, middle]), axis=0)
+
+
+def _least_stable(a: NDArray[np.float64], loops: GainLoops) -> int:
+    poles = np.linalg.eigvals(a)
+    size = poles.real if loops.system.is_continuous else abs(poles)
+    return int(size.max(1).argmax())
+
+
+def _nothing(
+    loops: GainLoops,
+    failing: tuple[NDArray[np.float64], int],
+    n_boxes: int,
+    clock: Clock,
+) -> OperationCertificate:
+    row, gain = failing
+    names = [axis.name for axis in loops.system.axes]
+    context = dict(zip(names, row.tolist(), strict=True))
+    a, _ = loops.at(row[None], np.array([gain]))
+    poles = np.linalg.eigvals(a[0])
+    is_continuous = loops.system.is_continuous
+    is_stable = (
+        poles.real.max() < 0 if is_continuous else float(abs(poles).max()) < 1
+    )  # fmt: skip
+    place = context_words(context, names)
+    if not is_stable:
+        why = f"its closed loop is unstable at {place}"
+    else:
+        why = (
+            "no quadratic function decays wherever it is used, at "
+            f"{place} among others, though each frozen loop is stable"
+        )
+    statement = (
+        f"Nothing is shown about drift or switching: policy {gain} fails, {why}."
+    )
+    n = loops.n_states
+    return OperationCertificate(
+        "none", "vacuous", statement, np.inf, np.zeros((0, n, n)), np.zeros(0), np.inf,
+        np.full(len(loops.gains), np.inf), context, gain, n_boxes, clock.seconds,
+    )  # fmt: skip
+
+
+def _any_words(names: str, basis: str, costs: NDArray[np.float64]) -> str:
+    return (
+        f"Stable for any change of {names} within the range and any switching between "
+        f"policies, by one quadratic Lyapunov function: {basis}.{_cost_words(costs)}"
+    )
+
+
+def _dwell_words(names: str, basis: str, dwell: str, costs: NDArray[np.float64]) -> str:
+    return (
+        f"Stable for any change of {names} within the range while one policy is in "
+        f"use, and with at least {dwell} between two switches: {basis}."
+        f"{_cost_words(costs)}"
+    )
+
+
+def _cost_words(costs: NDArray[np.float64]) -> str:
+    if not np.isfinite(costs).all():
+        return ""
+    return (
+        f" However the context drifts, the cost is at most {costs.max():.4g} while one "
+        "policy is in use."
+    )

@@ -1,0 +1,113 @@
+"""The closed loops of some gains, each on the boxes of contexts where it is used."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.boxes.enclosures.traced import (
+    TracedFamily,
+    box_grid,
+    trace_program,
+)
+from taskspace.certificates.boxes.rigor.decay import bound_decay
+from taskspace.questions import Question
+from taskspace.systems.linear import LinearSystem
+
+__all__ = ["GainLoops"]
+
+ORDER = 1
+
+
+class GainLoops:
+    """Closed loops of gains, at contexts in floats and over boxes with rigour.
+
+    Args:
+        system: a linear family with an infinite horizon.
+        gains: `(gain, input, state)`.
+        contexts: full context rows, at which code and formula are compared at least.
+    """
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        gains: NDArray[np.float64],
+        contexts: NDArray[np.float64],
+    ):
+        self.system = system
+        self.gains = np.ascontiguousarray(gains[:, None], np.float64)
+        self._family = TracedFamily(
+            system, contexts, Question("floor", epsilon=0.0), (self.gains,)
+        )
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return self.gains.shape[-1]
+
+    @property
+    def basis(self) -> str:
+        """What a proof rests on."""
+        return (
+            "Lyapunov inequalities on whole boxes, with rigorous rounding, for the "
+            f"matrices of {getattr(self.system, 'name', self.system.id)}"
+        )
+
+    def at(
+        self, contexts: NDArray[np.float64], which: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return closed loops and weights at contexts, in floats.
+
+        Args:
+            contexts: full context rows.
+            which: gain that is used at each.
+        """
+        a, b, q, r = map(np.asarray, self.system.matrices(contexts)[:4])
+        k = self.gains[which, 0]
+        return a - b @ k, q + np.swapaxes(k, -1, -2) @ r @ k
+
+    def decay_bounds(
+        self,
+        boxes: Boxes,
+        which: NDArray[np.int64],
+        matrices: NDArray[np.float64],
+        rates: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds that say whether matrices decay, and bound the cost, on boxes.
+
+        Args:
+            boxes: true contexts.
+            which: gain that is used on each.
+            matrices: X of each gain.
+            rates: λ of each gain.
+
+        Returns:
+            Numbers below 1 where X decays with rate λ on all of a box; and numbers at
+            most 0 where xᵀXx bounds the cost there.
+        """
+        gaps, tops = np.full((2, len(boxes)), np.inf)
+        if not len(boxes):
+            return gaps, tops
+        self._family.check(boxes)
+        grid = box_grid(boxes, ORDER)
+        program, arrays = trace_program(self._family.trace, grid, boxes)
+        stack = np.ascontiguousarray(matrices, np.float64)
+
+        def kernel(first: int, stop: int) -> None:
+            bound_decay(
+                self.gains,
+                np.ascontiguousarray(which[first:stop], np.int64),
+                stack,
+                np.ascontiguousarray(rates, np.float64),
+                program,
+                tuple(x[first:stop] for x in arrays),
+                grid.tables,
+                ORDER,
+                grid.n_candidate,
+                self.system.is_continuous,
+                gaps[first:stop],
+                tops[first:stop],
+            )
+
+        over_rows(kernel, len(boxes))
+        return gaps, tops

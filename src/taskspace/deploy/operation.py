@@ -1,0 +1,116 @@
+"""Switching and drift of a library: its regions as boxes, and what is proven."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.operation.certify import (
+    OperationCertificate,
+    certify_operation,
+)
+from taskspace.certificates.operation.loops import GainLoops
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.regions.choose import BoxRegions, GridRegions
+from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearGain
+from taskspace.spaces import Points
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+
+__all__ = ["certify_library_operation", "used_boxes", "with_operation"]
+
+
+def certify_library_operation(
+    library: PolicyLibrary,
+    system: System,
+    *,
+    hysteresis: float = 0.0,
+    time_limit: float = 60.0,
+) -> OperationCertificate:
+    """Prove what holds of a library while contexts drift and policies are switched.
+
+    Args:
+        library: of linear gains.
+        system: the linear family that they control.
+        hysteresis: of the selector, a share of the width of each axis: a policy may be
+            held so far beyond its region.
+        time_limit: seconds.
+    """
+    if not isinstance(system, LinearSystem) or not isinstance(
+        library.policies, LinearGain
+    ):
+        raise InvalidInputError(
+            "Switching and drift are proven for linear plants and gains, but got "
+            f"{type(system).__name__} with {type(library.policies).__name__}."
+        )
+    boxes, which = used_boxes(library, hysteresis)
+    names = [*library.names, *library.fixed]
+    fixed = np.tile(np.array(list(library.fixed.values())), (len(boxes), 1))
+    corners = [
+        system.contexts(Points(names, np.concatenate([rows, fixed], axis=1)))
+        for rows in (boxes.low, boxes.high)
+    ]
+    full = Boxes(*corners)
+    loops = GainLoops(system, library.policies.gain, full.centre)
+    return certify_operation(loops, full, which, time_limit=time_limit)
+
+
+def used_boxes(
+    library: PolicyLibrary, hysteresis: float
+) -> tuple[Boxes, NDArray[np.int64]]:
+    """Return boxes of true contexts in which policies are used, and which policy.
+
+    Args:
+        library: whose regions are cells of a grid, or boxes.
+        hysteresis: a share of the width of each axis.
+    """
+    regions = library.regions
+    if isinstance(regions, GridRegions):
+        ends = zip(regions.values, regions.borders, strict=True)
+        edges = [np.concatenate([v[:1], b, v[-1:]]) for v, b in ends]
+        low = np.meshgrid(*(e[:-1] for e in edges), indexing="ij")
+        high = np.meshgrid(*(e[1:] for e in edges), indexing="ij")
+        boxes = Boxes(*(np.stack([x.ravel() for x in y], -1) for y in (low, high)))
+    elif isinstance(regions, BoxRegions):
+        boxes = Boxes(regions.box_low, regions.box_high)
+    else:
+        raise InvalidInputError(
+            "Switching and drift are proven for regions that are cells of a grid or "
+            f"boxes, but these are {regions.kind!r}. Make the library from a grid or "
+            "from a certified cover."
+        )
+    used = np.flatnonzero(regions.policy >= 0)
+    boxes, which = boxes[used], regions.policy[used].astype(np.int64)
+    band = hysteresis * (library.high - library.low)
+    low, high = boxes.low - band, boxes.high + band
+    question = library.question
+    if question is not None and question.error is not None:
+        low, high = question.error.dilate(library.names, low, high)
+    return Boxes(np.maximum(low, library.low), np.minimum(high, library.high)), which
+
+
+def with_operation(
+    library: PolicyLibrary,
+    system: System,
+    *,
+    hysteresis: float = 0.02,
+    time_limit: float = 60.0,
+) -> PolicyLibrary:
+    """Return the library with what is proven of switching and drift in its guarantee.
+
+    Args:
+        library: of linear gains.
+        system: the linear family that they control.
+        hysteresis: of the selector, a share of the width of each axis.
+        time_limit: seconds.
+    """
+    proven = certify_library_operation(
+        library, system, hysteresis=hysteresis, time_limit=time_limit
+    )
+    values = {
+        **library.guarantee.values,
+        "operation": proven.to_dict() | {"hysteresis": hysteresis},
+    }
+    return replace(library, guarantee=replace(library.guarantee, values=values))
