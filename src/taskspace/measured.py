@@ -198,6 +198,33 @@ class ErrorBounds:
                 high[:, column] += axis.reach(high[:, column])
         return low, high
 
+    def measured_range(
+        self,
+        names: Sequence[str],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of what may be measured while the truth is in a range.
+
+        What is measured beyond the range stands for contexts that the end of the range,
+        measured, stands for too; so what holds there holds here.
+
+        Args:
+            names: of the columns.
+            low: lower corner of the range.
+            high: upper corner.
+        """
+        low, high = low.copy(), high.copy()
+        for column, axis in enumerate(self.columns(names)):
+            if axis is not None and axis.is_relative:
+                share = axis.amount / 100
+                low[column] /= 1 + share if low[column] > 0 else 1 - share
+                high[column] /= 1 - share if high[column] > 0 else 1 + share
+            elif axis is not None:
+                low[column] -= axis.amount
+                high[column] += axis.amount
+        return low, high
+
     def core(
         self,
         names: Sequence[str],

@@ -22,6 +22,7 @@ from taskspace.deploy.records import (
     Status,
 )
 from taskspace.deploy.regions.choose import (
+    BoxRegions,
     GridRegions,
     NamedRegions,
     Regions,
@@ -203,6 +204,14 @@ class PolicyLibrary:
         """Upper corner of the range."""
         return self.regions.high
 
+    @property
+    def measured_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of the contexts that may be measured: the range, wider by the error."""
+        error = None if self.question is None else self.question.error
+        if error is None or not isinstance(self.regions, GridRegions | BoxRegions):
+            return self.low, self.high
+        return error.measured_range(self.names, self.low, self.high)
+
     # --- select -----------------------------------------------------------------
 
     def select(self, context: Any) -> Selection:
@@ -254,11 +263,11 @@ class PolicyLibrary:
     def _select_stretch(self, rows: NDArray[np.float64]) -> tuple[NDArray, ...]:
         regions = self.regions
         finite, inside = np.ones((2, len(rows)), bool)
-        for x, low, high in zip(rows.T, self.low, self.high, strict=True):
+        for x, low, high in zip(rows.T, *self.measured_range, strict=True):
             finite &= np.isfinite(x)
             inside &= (x >= low) & (x <= high)
         safe = rows
-        if not inside.all():
+        if not (inside & self._is_within(rows)).all():
             safe = np.where(finite[:, None], rows, self.low)
             safe = np.clip(safe, self.low, self.high)
         region = regions.locate(safe)
@@ -276,6 +285,9 @@ class PolicyLibrary:
             policy[refused], status[refused] = -1, Status.REFUSED
             margin[refused] = np.nan
         return policy, status, margin, np.where(finite, region, -1)
+
+    def _is_within(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return ((rows >= self.low) & (rows <= self.high)).all(1)
 
     def rows(self, context: Any) -> NDArray[np.float64]:
         """Contexts as rows in the order of `names`.
@@ -413,6 +425,16 @@ class PolicyLibrary:
             f"library holds for {span}. A library with outside='clamp' uses the "
             "nearest policy and says so."
         )
+
+    @property
+    def operation(self) -> str:
+        """What is proven of drift and switching, for people; empty if nothing is."""
+        return str(self.guarantee.values.get("operation", {}).get("statement", ""))
+
+    @property
+    def dwell_time(self) -> float:
+        """Time between switches that the proof of stability asks for, 0 for none."""
+        return float(self.guarantee.values.get("operation", {}).get("dwell_time") or 0)
 
     def tracker(self, hysteresis: float = 0.02) -> Any:
         """A selector for one context that drifts: see `Tracker`.

@@ -266,6 +266,10 @@ def contract(
     context: list[dict[str, Any]] = [
         {"name": n, "unit": u, "low": float(a), "high": float(b)} for n, u, a, b in axes
     ]
+    if library.question is not None and library.question.error is not None:
+        errors = library.question.error.to_dict()
+        for axis in context:
+            axis["error"] = errors.get(axis["name"], 0.0)
     if isinstance(library.regions, NamedRegions):
         context = [{"name": "target", "values": library.regions.targets.tolist()}]
     outside = {

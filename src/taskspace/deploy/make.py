@@ -157,10 +157,17 @@ def _of_targets(
         f"At {where} of the table {question.statement}, {basis}; between "
         f"targets nothing is known. {caution_sentence(study.system, question)}"
     )
+    kind = claim(provenance)
+    if question.error is not None:
+        kind = "estimate"
+        says += (
+            " Of the contexts within the error only the targets were looked at, so "
+            "this is an estimate; a certified cover speaks of all of them."
+        )
     guarantee = Guarantee(
         question,
         "nodes",
-        claim(provenance),
+        kind,
         says.strip(),
         {
             "n_targets": n,

@@ -22,6 +22,9 @@ class Tracker:
     than that beyond its own region. A held policy is not guaranteed. A context that is
     refused ends the hold.
 
+    Where the stability of a library is proven for switches that lie a dwell time apart,
+    a policy is also held until that time has passed since the last switch.
+
     Args:
         library: the library.
         hysteresis: share of the width of each axis, at least 0.
@@ -47,18 +50,22 @@ class Tracker:
             )
         self.library = library
         self.band = hysteresis * (library.high - library.low)
+        self.dwell_time = library.dwell_time
         self.reset()
 
     def reset(self) -> None:
         """Forget the present policy."""
         self.policy = -1
+        self.age = 0.0
         self.anchor = np.full(len(self.library.names), np.nan)
 
-    def select(self, context: Any) -> Selection:
+    def select(self, context: Any, elapsed: float = np.inf) -> Selection:
         """The policy to use now.
 
         Args:
             context: one context, a mapping by name or a row.
+            elapsed: time since the last call, in the unit of the dwell time; where it
+                is left out, no policy is held for its sake.
         """
         row = self.library.rows(context)
         if row.ndim != 1:
@@ -66,22 +73,27 @@ class Tracker:
                 f"A tracker follows one context, but got shape {row.shape}."
             )
         found = self.library.select(row)
+        self.age += elapsed
         near = bool((np.abs(row - self.anchor) <= self.band).all())
+        near |= self.policy >= 0 and self.age < self.dwell_time
         if near and found.policy not in (-1, self.policy):
             status = Status.INSIDE if found.inside else Status.OUTSIDE
             return Selection(self.policy, status, float("nan"), found.region, True)
+        if found.policy != self.policy:
+            self.age = 0.0
         self.policy = found.policy
         self.anchor = row if found.policy >= 0 else np.full(len(row), np.nan)
         return found
 
-    def act(self, context: Any, observation: Any) -> Any:
+    def act(self, context: Any, observation: Any, elapsed: float = np.inf) -> Any:
         """Action of the policy to use now.
 
         Args:
             context: one context.
             observation: one observation.
+            elapsed: time since the last call.
         """
-        found = self.select(context)
+        found = self.select(context, elapsed)
         if found.policy < 0:
             return self.library.act(context, observation)  # raises OutsideError
         return self.library.act_as(found.policy, observation)

@@ -152,6 +152,8 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     objective = library.provenance.get("objective", {})
     said = objective.get("statement") or library.provenance.get("cost", "")
     cost = f" * {comment(said)}\n *\n" if said else ""
+    if library.operation:
+        cost += f" * {comment(library.operation)}\n *\n"
     n_seen, n_actions = action_sizes(library.policies)
     act = ""
     if library.policies is not None:
@@ -213,12 +215,19 @@ typedef struct {{
 /* For a context that drifts: keeps a policy a little beyond its region. */
 typedef struct {{
     int policy;
+    {name}_real age; /* time since the last switch */
     {name}_real anchor[{upper}_N_AXES];
 }} {name}_hold;
 
 void {name}_hold_start({name}_hold *hold);
 {name}_selection {name}_select_held({name}_hold *hold,
                                     const {name}_real context[{upper}_N_AXES]);
+
+/* The same, with the time since the last call: no switch comes sooner after another
+ * than the dwell time that stability was proven for ({library.dwell_time:g}). */
+{name}_selection {name}_select_timed({name}_hold *hold,
+                                     const {name}_real context[{upper}_N_AXES],
+                                     {name}_real elapsed);
 
 #ifdef __cplusplus
 }}
@@ -230,7 +239,8 @@ void {name}_hold_start({name}_hold *hold);
 
 def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) -> str:
     upper, regions = name.upper(), library.regions
-    low, high = real.up(library.low), real.down(library.high)
+    first, last = library.measured_range
+    low, high = real.up(first), real.down(last)
     band = real.nearest(hysteresis * (library.high - library.low))
     known = library.guarantee.status
     served = regions.served & library.guarantee.speaks
@@ -238,6 +248,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         reals(real, "RANGE_LOW", low),
         reals(real, "RANGE_HIGH", high),
         reals(real, "HOLD_BAND", band),
+        reals(real, "DWELL_TIME", real.up(np.array([library.dwell_time]))),
         integers("REGION_POLICY", regions.policy),
         integers("REGION_SERVED", served.astype(np.int64)),
     ]
@@ -293,6 +304,7 @@ void {name}_hold_start({name}_hold *hold)
     int axis;
 
     hold->policy = -1;
+    hold->age = 0;
     for (axis = 0; axis < {upper}_N_AXES; axis++) {{
         hold->anchor[axis] = 0;
     }}
@@ -301,16 +313,24 @@ void {name}_hold_start({name}_hold *hold)
 {name}_selection {name}_select_held({name}_hold *hold,
                                     const real context[{upper}_N_AXES])
 {{
+    return {name}_select_timed(hold, context, DWELL_TIME[0]);
+}}
+
+{name}_selection {name}_select_timed({name}_hold *hold,
+                                     const real context[{upper}_N_AXES],
+                                     real elapsed)
+{{
     {name}_selection found = {name}_select(context);
     int axis, near = hold->policy >= 0;
 
+    hold->age += elapsed;
     if (found.policy >= 0 && found.policy != hold->policy) {{
         for (axis = 0; axis < {upper}_N_AXES; axis++) {{
             near = near
                 && {real.call("fabs")}(context[axis] - hold->anchor[axis])
                     <= HOLD_BAND[axis];
         }}
-        if (near) {{
+        if (near || (hold->policy >= 0 && hold->age < DWELL_TIME[0])) {{
             found.policy = hold->policy;
             if (found.status == {upper}_GUARANTEED
                 || found.status == {upper}_ESTIMATED) {{
@@ -318,6 +338,9 @@ void {name}_hold_start({name}_hold *hold)
             }}
             return found;
         }}
+    }}
+    if (found.policy != hold->policy) {{
+        hold->age = 0;
     }}
     hold->policy = found.policy;
     for (axis = 0; axis < {upper}_N_AXES; axis++) {{

@@ -111,8 +111,9 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
     """Policy and status; what no context can change is no node of the graph."""
     regions = library.regions
     low, high = graph.constant(library.low), graph.constant(library.high)
-    above = graph("GreaterOrEqual", "context", low)
-    inside = graph.all(graph("And", above, graph("LessOrEqual", "context", high)))
+    first, last = (graph.constant(end) for end in library.measured_range)
+    above = graph("GreaterOrEqual", "context", first)
+    inside = graph.all(graph("And", above, graph("LessOrEqual", "context", last)))
     # What is not a number stays so: it finds some region, and is refused below.
     safe = graph("Min", graph("Max", "context", low), high)
     if isinstance(regions, GridRegions):

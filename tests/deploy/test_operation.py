@@ -1,0 +1,182 @@
+"""Libraries in operation: measured contexts, drift and switching, in C too."""
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.deploy import Status, load_library
+from taskspace.deploy.files import contract, save_library
+from taskspace.deploy.operation import certify_library_operation, with_operation
+from taskspace.errors import InvalidInputError
+from taskspace.export.c99 import c99_files, export_c99
+from tests.deploy.helpers import MAKERS, compile_c, needs_cc, run_c, tricky_contexts
+
+DRIVER = """
+#include "lib.h"
+#include <stdio.h>
+int main(void)
+{
+    double in[LIB_N_AXES + 1], out[2];
+    lib_hold hold;
+    lib_hold_start(&hold);
+    while (fread(in, sizeof in, 1, stdin) == 1) {
+        lib_selection s = lib_select_timed(&hold, in, in[LIB_N_AXES]);
+        out[0] = s.policy; out[1] = s.status;
+        fwrite(out, sizeof out, 1, stdout);
+    }
+    return 0;
+}
+"""
+
+
+def with_dwell(library, dwell_time):
+    operation = {"dwell_time": dwell_time, "statement": "For the test."}
+    values = {"operation": operation}
+    return replace(library, guarantee=replace(library.guarantee, values=values))
+
+
+def with_error(library, error):
+    question = library.question.measured_with(error)
+    return replace(library, guarantee=replace(library.guarantee, question=question))
+
+
+def drifting(library, n=4000, seed=0):
+    """A context that moves in small steps, now and then out of the range."""
+    rng = np.random.default_rng(seed)
+    width = library.high - library.low
+    steps = rng.standard_normal((n, len(width))) * 0.03
+    share = np.abs((np.cumsum(steps, 0) + 0.5) % 2.2 - 1.1)
+    rows = library.low + width * share
+    rows[rng.random(n) < 0.01] = np.nan
+    return rows, rng.choice([0.01, 0.05, 0.3], n)
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("dwell_time", [0.0, 0.4])
+def test_c_follows_a_drifting_context_as_python_does(kind, dwell_time, tmp_path):
+    library = with_dwell(MAKERS[kind](outside="refuse"), dwell_time)
+    rows, elapsed = drifting(library)
+    export_c99(library, tmp_path, name="lib", hysteresis=0.05)
+    (tmp_path / "driver.c").write_text(DRIVER)
+    program = compile_c(tmp_path, ["lib.c", "driver.c"])
+    data = np.column_stack([rows, elapsed]).tobytes()
+    done = subprocess.run([program], input=data, capture_output=True, check=True)
+    out = np.frombuffer(done.stdout).reshape(-1, 2).astype(int)
+    track = library.tracker(0.05)
+    steps = [track.select(r, e) for r, e in zip(rows, elapsed, strict=True)]
+    assert out[:, 0].tolist() == [step.policy for step in steps]
+    assert out[:, 1].tolist() == [int(step.status) for step in steps]
+    # No switch comes sooner than the dwell time, but after a refusal.
+    policy, clock, last, n_switches = -1, 0.0, -np.inf, 0
+    for step, time in zip(steps, elapsed, strict=True):
+        clock += time
+        if policy >= 0 and step.policy not in (policy, -1):
+            assert clock - last >= dwell_time - 1e-9
+            n_switches += 1
+        if step.policy != policy:
+            last = clock
+        policy = step.policy
+        # What is held where the map has another policy is never called guaranteed.
+        if step.held:
+            assert step.status in (Status.INSIDE, Status.OUTSIDE)
+    assert n_switches > 20
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", ["grid", "boxes"])
+def test_what_is_measured_just_beyond_the_range_is_still_served(kind, tmp_path):
+    plain = MAKERS[kind](outside="refuse")
+    library = with_error(plain, {"x": 0.1, "y": "20%"})
+    low, high = library.measured_range
+    assert (low < library.low).all()
+    assert (high > library.high).all()
+    rows = np.concatenate([tricky_contexts(library), [low, high, low - 1, high + 1]])
+    seen = np.zeros((len(rows), 2))
+    policy, status, *_ = run_c(library, tmp_path, rows, seen)
+    chosen = library.select(rows)
+    assert (policy == chosen.policy).all()
+    assert (status == chosen.status).all()
+    finite = np.isfinite(rows).all(1)
+    clamped = np.clip(rows, library.low, library.high)
+    beyond = finite & (clamped != rows).any(1)
+    inside = ((rows >= low) & (rows <= high)).all(1)
+    assert (beyond & inside).any()
+    # The policy of the end of the range: every true context that it stands for, the
+    # end stands for too.
+    same = library.select(clamped[beyond & inside]).policy
+    assert (chosen.policy[beyond & inside] == same).all()
+    assert (chosen.status[beyond & ~inside] == Status.REFUSED).all()
+    part = beyond & inside
+    at_end = library.question.error.dilate(library.names, *[clamped[part]] * 2)
+    measured = library.question.error.dilate(library.names, *[rows[part]] * 2)
+    assert (np.maximum(measured[0], library.low) >= at_end[0] - 1e-12).all()
+    assert (np.minimum(measured[1], library.high) <= at_end[1] + 1e-12).all()
+
+
+@pytest.fixture(scope="module")
+def certified():
+    system = ts.systems.MassSpringDamper()
+    space = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 7))
+    study = ts.evaluate(system, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
+    question = ts.Question("regret", epsilon=1.0, error={"k": 0.2, "c": "4%"})
+    cover = ts.certify(study, question, time_limit=5).continuum
+    return study, ts.library(study, cover)
+
+
+def test_a_library_carries_the_error_and_keeps_its_guarantee_under_it(
+    certified, tmp_path
+):
+    study, library = certified
+    assert library.guarantee.kind == "proof"
+    assert library.question.error.words == "k ± 0.2, c ± 4 %"
+    made = contract(library)
+    assert [axis["error"] for axis in made["inputs"]["context"]] == [0.2, "4.0%"]
+    assert made["guarantee"]["question"]["error"] == {"k": 0.2, "c": "4.0%"}
+    header = c99_files(library, name="lib")["lib.h"].decode()
+    assert "k +- 0.2, c +- 4 %" in " ".join(header.replace("*", " ").split())
+    save_library(library, tmp_path / "saved")
+    assert load_library(tmp_path / "saved").question == library.question
+    rng = np.random.default_rng(0)
+    true = rng.uniform(library.low, library.high, (4000, 2))
+    reach = np.column_stack([np.full(4000, 0.2), 0.04 * true[:, 1] / 1.04])
+    measured = true + rng.choice([-1, 1, 0.3], true.shape) * reach
+    chosen = library.select(measured)
+    assert (chosen.status == Status.GUARANTEED).all()
+    contexts = study.system.contexts(ts.Points(["k", "c"], true))
+    gains = library.policies.gain[:, None]
+    scores = study.system.performance(type(library.policies)(gains), contexts)[:, 0]
+    regret = study.system.optimum(contexts) - scores[chosen.policy, np.arange(4000)]
+    assert regret.max() <= 1.0
+
+
+def test_nodes_alone_do_not_guarantee_measured_contexts(certified):
+    study, _ = certified
+    question = ts.Question("regret", epsilon=1.0, error={"k": 1.4})
+    library = ts.library(study, ts.minimum_cover(study, question))
+    assert library.guarantee.kind == "estimate"
+    assert library.select(study.targets.points).status.max() == Status.ESTIMATED
+    assert "k ± 1.4" in library.guarantee.statement
+
+
+def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
+    study, library = certified
+    proven = certify_library_operation(library, study.system, hysteresis=0.02)
+    assert proven.mode == "any switching"
+    stated = with_operation(library, study.system)
+    operation = contract(stated)["guarantee"]["values"]["operation"]
+    assert operation["mode"] == "any switching"
+    assert operation["hysteresis"] == 0.02
+    assert stated.dwell_time == 0
+    assert "any switching" in stated.operation
+    text = c99_files(stated, name="lib")["lib.h"].decode()
+    assert "any switching" in " ".join(text.replace("*", " ").split())
+
+
+def test_what_is_not_linear_is_refused(certified):
+    _, library = certified
+    with pytest.raises(InvalidInputError, match="linear"):
+        certify_library_operation(library, ts.systems.CartPole())
