@@ -287,7 +287,7 @@ class PolicyLibrary:
         return policy, status, margin, np.where(finite, region, -1)
 
     def _is_within(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return ((rows >= self.low) & (rows <= self.high)).all(1)
+        return np.asarray(((rows >= self.low) & (rows <= self.high)).all(1))
 
     def rows(self, context: Any) -> NDArray[np.float64]:
         """Contexts as rows in the order of `names`.

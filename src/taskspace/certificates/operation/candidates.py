@@ -5,6 +5,9 @@ L(X) = AᵀX + XA (discrete: AᵀXA − X). Whether X serves whole boxes is for
 `taskspace.certificates.operation.check` to say.
 """
 
+import importlib
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -80,7 +83,7 @@ def _frame(
             total += solve_discrete_lyapunov(loop.T, definite)
     total = (total + total.T) / (2 * len(loops))
     try:
-        return np.linalg.cholesky(total).T @ units
+        return np.asarray(np.linalg.cholesky(total).T @ units, np.float64)
     except np.linalg.LinAlgError:
         return None
 
@@ -120,7 +123,7 @@ def _solve(
 ) -> NDArray[np.float64] | None:
     """Return x of least cost with right − rows · x a stack of semidefinite matrices."""
     try:
-        import clarabel
+        clarabel: Any = importlib.import_module("clarabel")
     except ImportError as error:
         raise MissingExtraError("A Lyapunov matrix", "operation") from error
     settings = clarabel.DefaultSettings()

@@ -14,7 +14,7 @@ use, however the context drifts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
 
@@ -23,7 +23,11 @@ from numpy.typing import NDArray
 
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.candidates import find_matrix
-from taskspace.certificates.operation.check import check_decay, largest_ratio
+from taskspace.certificates.operation.check import (
+    DecayCheck,
+    check_decay,
+    largest_ratio,
+)
 from taskspace.certificates.operation.loops import GainLoops
 from taskspace.certificates.statements.base import CertificateKind
 from taskspace.certificates.statements.words import context_words
@@ -161,35 +165,52 @@ def _own_matrices(
         if not len(places):  # a gain that is never used holds nothing up
             matrices[gain], rates[gain], costs[gain] = np.eye(n), np.inf, 0.0
             continue
-        own, same = boxes[places], np.zeros(len(places), np.int64) + gain
-        contexts = _spread(own)
-        for _ in range(MAX_ROUNDS):
-            a, w = loops.at(contexts, np.full(len(contexts), gain))
-            x = find_matrix(
-                a, ROOM * w, loops.system.is_continuous, bound_cost=True
-            )  # fmt: skip
-            if x is None:
-                return None, n_boxes, (contexts[_least_stable(a, loops)], gain)
-            matrices[gain] = x
-            checked = check_decay(
-                loops, own, same, matrices, np.zeros(n_gains), clock, bound_cost=True
-            )
-            n_boxes += checked.n_boxes
-            more = checked.costly if checked.holds else checked.failing
-            if not len(more) or clock.left <= 0:
-                break
-            more = more[:: max(1, len(more) // MORE_LOOPS)]
-            contexts = np.unique(np.concatenate([contexts, more]), axis=0)
-        if not checked.holds:
-            failing = checked.failing if len(checked.failing) else contexts
-            return None, n_boxes, (failing[0], gain)
+        own, same = boxes[places], np.full(len(places), gain)
+        x, checked, contexts = _own_matrix(loops, own, same, clock)
+        n_boxes += checked.n_boxes
+        if x is None or not checked.holds:
+            return None, n_boxes, (checked.failing[0], gain)
+        matrices[gain] = x
         if checked.bounds_cost:
-            costs[gain] = float((matrices[gain] * sigma).sum()) * (1 + 1e-12)
+            costs[gain] = float((x * sigma).sum()) * (1 + 1e-12)
         rates[gain], looked_at = _largest_rate(
             loops, own, same, matrices, contexts, clock
         )
         n_boxes += looked_at
     return (matrices, rates, costs), n_boxes, None
+
+
+def _own_matrix(
+    loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
+) -> tuple[NDArray[np.float64] | None, DecayCheck, NDArray[np.float64]]:
+    """Return a matrix of one gain that bounds its cost, its check, and contexts."""
+    gain, contexts = int(which[0]), _spread(boxes)
+    found = None
+    n_boxes = 0
+    checked = DecayCheck(False, False, contexts[:0], 0, contexts, which[:0])
+    for _ in range(MAX_ROUNDS):
+        a, w = loops.at(contexts, np.full(len(contexts), gain))
+        x = find_matrix(a, ROOM * w, loops.system.is_continuous, bound_cost=True)
+        if x is None:
+            if found is None:
+                worst = contexts[[_least_stable(a, loops)]]
+                checked = replace(checked, failing=worst)
+            break
+        stack = np.repeat(x[None], len(loops.gains), 0)
+        again = check_decay(
+            loops, boxes, which, stack, np.zeros(len(stack)), clock, bound_cost=True
+        )
+        n_boxes += again.n_boxes
+        if again.holds or found is None:
+            found, checked = x, again
+        more = again.costly if again.holds else again.failing
+        if not len(more) or clock.left <= 0:
+            break
+        more = more[:: max(1, len(more) // MORE_LOOPS)]
+        contexts = np.unique(np.concatenate([contexts, more]), axis=0)
+    if not len(checked.failing):
+        checked = replace(checked, failing=contexts[:1])
+    return found, replace(checked, n_boxes=n_boxes), contexts
 
 
 def _largest_rate(
