@@ -34,7 +34,8 @@ class Question:
     """Criterion, judge, tolerance and error; they travel together, always.
 
     Args:
-        criterion: name of a criterion, see `taskspace.criteria.CRITERIA`.
+        criterion: name of a criterion, see `taskspace.criteria.CRITERIA`, with its
+            parameters if it takes some: `"ratio:floor=0.1"`; or a criterion itself.
         judge: which policy of a family counts, `"worst"` or `"best"`.
         epsilon: tolerance, in the unit of the criterion.
         error: how far the true context may lie from the measured one, by axis: a
@@ -56,7 +57,7 @@ class Question:
         {'criterion': 'regret', 'judge': 'worst', 'epsilon': 0.2}
     """
 
-    criterion: str = "regret"
+    criterion: Any = "regret"
     judge: str = "worst"
     epsilon: float = field(kw_only=True, default=None)  # pyright: ignore
     error: Any = field(default=None, kw_only=True)
@@ -67,6 +68,10 @@ class Question:
     def __post_init__(self, all_of: Sequence["Question"] | None):
         if all_of is not None:
             self._take(all_of)
+        if isinstance(self.criterion, Criterion):
+            object.__setattr__(self, "measure", self.criterion.measure)
+            object.__setattr__(self, "criterion", self.criterion.text)
+        object.__setattr__(self, "criterion", criterion_named(self.criterion).text)
         if self.judge not in JUDGES:
             raise UnknownNameError("judge", self.judge, JUDGES)
         if isinstance(self.epsilon, bool) or not isinstance(

@@ -156,9 +156,9 @@ def test_shares_weights_and_costs(matrix, tmp_path):
 @pytest.mark.parametrize(
     ("method", "option", "says"),
     [
-        ("minimum", "--share=0.5", "knows no share. Use greedy."),
-        ("minimum", "--weights=numbers", "knows no target_weights. Use greedy."),
-        ("minimum", "--budget=2", "knows no budget. Use greedy."),
+        ("local", "--share=0.5", "knows no share. Use greedy, minimum."),
+        ("local", "--weights=numbers", "knows no target_weights. Use greedy, minimum."),
+        ("local", "--budget=2", "knows no budget. Use greedy, minimum."),
         ("random", "--costs=numbers", "knows no costs. Use greedy, local, minimum."),
     ],
 )
@@ -330,3 +330,72 @@ def test_next_asks_the_whole_question_again(tmp_path):
     two = answer(*words, "--method", "minimum")
     for name in ("sources", "epsilon", "n_targets", "n_sources", "exclude"):
         assert one[name] == two[name]
+
+
+def test_the_least_mean_of_a_budget_is_proven_and_verified_again(matrix, tmp_path):
+    saved = tmp_path / "mean.json"
+    found = answer(
+        "cover", matrix, "--budget", "2", "--objective", "mean", "--save", saved
+    )
+    means = {
+        pair: REGRET[list(pair)].min(0).mean()
+        for pair in itertools.combinations(range(5), 2)
+    }
+    assert found["mean_loss"] == pytest.approx(min(means.values()), rel=1e-12)
+    assert found["lower_bound"] == found["mean_loss"]
+    assert found["optimal"]
+    checked = answer("verify", saved, matrix)
+    assert checked["holds"]
+    assert "tree of prices" in checked["proven"][0]
+    record = json.loads(saved.read_text())
+    record["proof"]["nodes"][0]["units"][0] += 10**17
+    saved.write_text(json.dumps(record))
+    assert taskspace("verify", saved, matrix).returncode == 1
+    cap = REGRET[list(min(means, key=means.get))].min(0).max() * 0.999
+    capped = answer(
+        "cover", matrix, "--budget", "3", "--objective", "mean", "--epsilon", str(cap)
+    )
+    assert capped["worst_loss"] <= cap
+    assert "needs --budget" in refused("cover", matrix, "--objective", "mean")
+    assert "mean" in refused("cover", matrix, "--objective", "men", "--budget", "2")
+
+
+def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tmp_path):
+    saved = tmp_path / "share.json"
+    common = ("cover", matrix, "--epsilon", "0.3", "--method", "minimum")
+    found = answer(*common, "--share", "0.7", "--save", saved)
+    serves = REGRET <= 0.3
+    sizes = [
+        k
+        for k in range(6)
+        for chosen in itertools.combinations(range(5), k)
+        if serves[list(chosen)].any(0).sum() >= 0.7 * 6
+    ]
+    assert found["optimal"]
+    assert found["size"] == min(sizes)
+    assert answer("verify", saved, matrix)["proven"]
+    found = answer(*common, "--budget", "2", "--save", saved)
+    best = max(
+        serves[list(pair)].any(0).mean() for pair in itertools.combinations(range(5), 2)
+    )
+    assert found["coverage"] == found["coverage_bound"] == best
+    assert answer("verify", saved, matrix)["proven"]
+
+
+def test_holes_values_and_criteria_with_parameters_are_told(matrix):
+    lines = matrix.read_text().splitlines()
+    cells = lines[1].split(",")
+    lines[1] = ",".join([*cells[:2], "", *cells[3:]])
+    matrix.write_text("\n".join(lines) + "\n")
+    common = ("cover", matrix, "--epsilon", "0.3", "--missing", "unknown")
+    found = answer(*common, "--values")
+    assert found["holes"]["n_unknown"] == 1
+    assert found["holes"]["lower"] <= found["size"]
+    assert {value["source"] for value in found["values"]} == set(range(5))
+    text = taskspace(*common, "--values").stdout
+    assert "whatever the 1 cells hold" in " ".join(text.split())
+    costs = ("--lower-is-better", "--missing", "not-served")
+    matrix.write_text(matrix.read_text().replace("-", ""))
+    found = answer("cover", matrix, "--epsilon", "0.5", *costs, "--criterion",
+                   "portfolio:delta=0.2")  # fmt: skip
+    assert found["criterion"] == "portfolio:delta=0.2"

@@ -172,7 +172,7 @@ class Reading:
         str | None, option("Columns of a matrix that are no targets: seed,algo.")
     ] = None
     missing: Annotated[
-        str, typer.Option(help="Empty cells of a matrix: error, not-served.")
+        str, typer.Option(help="Empty cells of a matrix: error, not-served, unknown.")
     ] = "error"
     header: Annotated[
         str | None,

@@ -37,7 +37,12 @@ __all__ = [
     "yes_or_no",
 ]
 
-MISSING = {"error": "error", "not-served": "not served", "not served": "not served"}
+MISSING = {
+    "error": "error",
+    "not-served": "not served",
+    "not served": "not served",
+    "unknown": "unknown",
+}
 """What `--missing` says, and what the library is told."""
 
 
@@ -182,7 +187,9 @@ def missing_cells(text: str) -> str:
         text: what the option holds.
     """
     if text not in MISSING:
-        raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
+        raise UnknownNameError(
+            "value of --missing:", text, ["error", "not-served", "unknown"]
+        )
     return MISSING[text]
 
 

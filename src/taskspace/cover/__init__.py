@@ -8,6 +8,8 @@ from taskspace.cover.bounds.dual import LowerBound as LowerBound
 from taskspace.cover.bounds.dual import lower_bounds as lower_bounds
 from taskspace.cover.files import SetCoverProblem as SetCoverProblem
 from taskspace.cover.files import read_set_cover_file as read_set_cover_file
+from taskspace.cover.holes import CoverWithHoles as CoverWithHoles
+from taskspace.cover.holes import cover_with_holes as cover_with_holes
 from taskspace.cover.methods.baselines import random_cover as random_cover
 from taskspace.cover.methods.baselines import uniform_cover as uniform_cover
 from taskspace.cover.methods.baselines import uniform_grids as uniform_grids
@@ -27,6 +29,8 @@ from taskspace.cover.tolerance.curve import coverage_curve as coverage_curve
 from taskspace.cover.tolerance.profile import Profile as Profile
 from taskspace.cover.tolerance.profile import ProfilePoint as ProfilePoint
 from taskspace.cover.tolerance.profile import complexity_profile as complexity_profile
+from taskspace.cover.values import SourceValue as SourceValue
+from taskspace.cover.values import source_values as source_values
 from taskspace.cover.verify.proof import PriceProof as PriceProof
 from taskspace.cover.verify.verify import CoverRefutedError as CoverRefutedError
 from taskspace.cover.verify.verify import Verification as Verification

@@ -13,6 +13,7 @@ from taskspace.cover.costs import scale_costs
 from taskspace.cover.files import SetCoverProblem
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.cover.methods.greedy import greedy_cover
+from taskspace.cover.methods.mean import least_mean
 from taskspace.cover.tolerance.budget import (
     SmallestEpsilon,
     settle_ties,
@@ -24,7 +25,7 @@ from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
-__all__ = ["CoverProblem", "cover_within", "smallest_tolerance"]
+__all__ = ["CoverProblem", "cover_within", "mean_within", "smallest_tolerance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +102,8 @@ class CoverProblem:
             method: one of `METHODS`.
             include: sources that must be in.
             exclude: sources that must not be.
-            share: share of the targets that is enough, for `greedy`.
-            budget: sources to take at most, for `greedy`.
+            share: share of the targets that is enough, for `greedy` and `minimum`.
+            budget: sources to take at most, likewise.
             time_limit: seconds.
             seed: of the random choices.
             progress: called now and then by searches.
@@ -160,6 +161,7 @@ def smallest_tolerance(
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
+    leave_out: bool = False,
     time_limit: float = 60.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -172,6 +174,7 @@ def smallest_tolerance(
         budget: number of sources.
         include: sources that must be selected.
         exclude: sources that must not be.
+        leave_out: answer for the targets that some source serves at a finite loss.
         time_limit: seconds.
         seed: of the random choices.
         progress: called after each tolerance that was tried.
@@ -179,6 +182,10 @@ def smallest_tolerance(
     losses = question.losses(study)
     if not question.rule.allows_negative_epsilon:
         losses = losses.clip(min=0.0)
+    allowed = np.delete(losses.values, list(exclude), axis=0)
+    alone = np.flatnonzero(~np.isfinite(allowed).any(0))
+    if leave_out and len(alone):
+        losses = losses.isel(target=np.setdiff1d(np.arange(allowed.shape[1]), alone))
     least = smallest_epsilon(
         losses,
         budget,
@@ -188,23 +195,65 @@ def smallest_tolerance(
         seed=seed,
         progress=progress,
     )
+    if leave_out:
+        least = replace(least, left_out=tuple(alone.tolist()))
     if least.upper < np.inf:
         return least
     if not least.is_impossible:
         raise InvalidInputError(
             f"{least.statement} Give more time than {time_limit:g} s with --time-limit."
         )
-    allowed = np.delete(losses.values, list(exclude), axis=0)
-    alone = np.flatnonzero(~np.isfinite(allowed).any(0))
     names = target_names(study.table)
     reason = ""
-    if len(alone):
+    if len(alone) and not leave_out:
         target = names[alone[0]] if names else alone[0]
-        reason = f"target {target} has no source of finite loss"
+        more = f" (nor have {len(alone) - 1} more)" if len(alone) > 1 else ""
+        reason = f"target {target} has no source of finite loss{more}"
     raise InvalidInputError(
-        f"{least.say(reason=reason)} With --epsilon a budget serves as many targets as "
-        "it can."
+        f"{least.say(reason=reason)} Leave such targets out with leave_out=True "
+        "(--unservable leave-out), or give a tolerance (--epsilon): then a budget "
+        "serves as many targets as it can."
     )
+
+
+def mean_within(
+    problem: CoverProblem,
+    budget: int,
+    *,
+    epsilon: float | None = None,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+    leave_out: bool = False,
+    time_limit: float = 60.0,
+    progress: Progress | None = None,
+) -> Cover:
+    """Return the sources of a budget whose mean loss is least, of a study.
+
+    Args:
+        problem: a study under a question; its weights count.
+        budget: number of sources.
+        epsilon: no target may lose more than this; None for no limit.
+        include: sources that must be selected.
+        exclude: sources that must not be.
+        leave_out: take the mean over the targets that some source serves.
+        time_limit: seconds.
+        progress: called with the bounds of the least mean.
+    """
+    assert problem.study is not None
+    assert problem.question is not None
+    cover = least_mean(
+        problem.question.losses(problem.study),
+        budget,
+        epsilon=epsilon,
+        target_weights=problem.weights,
+        include=include,
+        exclude=exclude,
+        leave_out=leave_out,
+        time_limit=time_limit,
+        progress=progress,
+    )
+    assert cover.question is not None
+    return replace(cover, question=problem.question.at(cover.question.epsilon))
 
 
 def cover_within(

@@ -74,10 +74,10 @@ class Cover:
         share: the share of the targets (of target weight) that was asked for, None
             where no minimum cover of a share was.
         budget: sources that a minimum cover of a budget might hold, None elsewhere.
-        mean_loss: mean loss over the targets, by weight, where the least mean of a
-            budget was asked for; None elsewhere. Then `lower_bound` and `optimal` are
-            about it: no selection within the budget that serves every target has a
-            smaller mean loss.
+        mean_loss: mean loss, by weight, over the targets that can be served, where
+            the least mean of a budget was asked for; None elsewhere. Then
+            `lower_bound` and `optimal` are about it: no selection within the budget
+            that serves all these targets has a smaller mean loss.
         proof: the tree that proves the bound of such covers, None where it was too
             large to keep.
         include: sources that had to be selected.

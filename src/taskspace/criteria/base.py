@@ -7,6 +7,7 @@ covers, enclosures over boxes, sentences for people) reads them here.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -44,6 +45,25 @@ class Criterion(ABC):
     """Whether the loss is a share of the reference, not in units of performance."""
     allows_negative_epsilon: ClassVar[bool] = False
     """Whether a tolerance below zero means something."""
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Its parameters by name; none for most."""
+        if not is_dataclass(self):
+            return {}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def text(self) -> str:
+        """Its name, with the parameters that are not the usual ones."""
+        usual = {f.name: f.default for f in fields(self)} if is_dataclass(self) else {}
+        own = [f"{k}={v!r}" for k, v in self.parameters.items() if v != usual[k]]
+        return ":".join([self.name, ",".join(own)]) if own else self.name
+
+    @property
+    def has_box_bounds(self) -> bool:
+        """Whether bounds over boxes of contexts know it: not with parameters."""
+        return self.text == self.name
 
     @property
     def unit(self) -> str:
@@ -142,6 +162,17 @@ class Criterion(ABC):
                 "tolerance use criterion='ratio', for an absolute level of "
                 "performance criterion='floor'."
             )
+
+
+def check_parameter(name: str, value: float) -> None:
+    """Refuse a parameter that is no finite number of at least 0.
+
+    Args:
+        name: of the parameter.
+        value: of the parameter.
+    """
+    if not 0 <= value < np.inf:
+        raise InvalidInputError(f"{name} >= 0 must hold and be finite, got {value}.")
 
 
 def difference(performance: Array, reference: Array) -> Array:

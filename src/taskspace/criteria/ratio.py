@@ -1,18 +1,30 @@
 """Cost against the best known cost: 0.1 is "10 % worse"."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.criteria.base import Criterion, Reference
+from taskspace.criteria.base import Criterion, Reference, check_parameter
 from taskspace.errors import InvalidInputError
 
 __all__ = ["Ratio"]
 
 
+@dataclass(frozen=True)
 class Ratio(Criterion):
-    """Cost at t / best known cost at t − 1, for J = −cost < 0."""
+    """Cost at t / best known cost at t − 1, for J = −cost < 0.
+
+    Args:
+        floor: costs below this count as this, so that a best cost of (nearly) 0 asks
+            for no miracle; 0 for no such floor.
+    """
+
+    floor: float = 0.0
+
+    def __post_init__(self):
+        check_parameter("floor", self.floor)
 
     name: ClassVar[str] = "ratio"
     summary: ClassVar[str] = "cost at t / best known cost at t − 1, for J = −cost < 0"
@@ -28,6 +40,9 @@ class Ratio(Criterion):
             performance: J at targets.
             reference: best known J there, negative; NaN for none.
         """
+        if self.floor:
+            performance = np.minimum(performance, -self.floor)
+            reference = np.minimum(reference, -self.floor)
         with np.errstate(invalid="ignore"):
             ratio = (performance - reference) / reference
         undefined = (performance == -np.inf) | np.isnan(reference)
@@ -46,7 +61,8 @@ class Ratio(Criterion):
                 not negative nothing is known from above.
         """
         low, high = super().enclose(performance, reference)
-        return low, np.where(reference[1] < 0, high, np.inf)
+        is_positive = reference[1] < 0
+        return low, np.where(is_positive | (self.floor > 0), high, np.inf)
 
     def check_reference(self, reference: NDArray[np.float64]) -> None:
         """Costs must be positive.
@@ -64,12 +80,13 @@ class Ratio(Criterion):
                 "costs, say lower_is_better=True (--lower-is-better); for scores use "
                 "criterion='regret' (--criterion regret)."
             )
-        if len(zero):
+        if len(zero) and not self.floor:
             more = f" and {len(zero) - 1} more" if len(zero) > 1 else ""
             raise InvalidInputError(
                 f"criterion='ratio' takes shares of the best known cost, which is 0 at "
-                f"target {zero[0]}{more}. Leave such targets out with ignore=[...] "
-                "(--ignore a,b), add the same constant to all costs, or ask for "
+                f"target {zero[0]}{more}. State a floor, below which all costs are "
+                "alike: criterion='ratio:floor=0.1' (--criterion ratio:floor=0.1); "
+                "leave such targets out with ignore=[...] (--ignore a,b), or ask for "
                 "criterion='regret' (--criterion regret)."
             )
 
@@ -82,7 +99,7 @@ class Ratio(Criterion):
             epsilon: the tolerance.
             reference: best known J, negative.
         """
-        return reference * (1 + epsilon)
+        return np.minimum(reference, -self.floor) * (1 + epsilon)
 
     def sentence(self, epsilon: float) -> str:
         """What serving a target within `epsilon` means.
@@ -90,7 +107,9 @@ class Ratio(Criterion):
         Args:
             epsilon: the tolerance.
         """
-        return f"ratio ≤ {epsilon:g} (cost at most {100 * epsilon:g} % above the best)"
+        low = f", costs below {self.floor:g} counted as that" if self.floor else ""
+        more = f"{100 * epsilon:g} % above the best{low}"
+        return f"ratio ≤ {epsilon:g} (cost at most {more})"
 
     def clause(self, epsilon: float) -> str:
         """What is true of a context that is served within `epsilon`.
@@ -98,4 +117,5 @@ class Ratio(Criterion):
         Args:
             epsilon: the tolerance.
         """
-        return f"costs at most {100 * epsilon:g} % more than optimal"
+        low = f" (costs below {self.floor:g} counted as that)" if self.floor else ""
+        return f"costs at most {100 * epsilon:g} % more than optimal{low}"

@@ -36,11 +36,24 @@ from taskspace.cli.reading import (
     read_problem,
     source_places,
 )
-from taskspace.cli.render.cover import assignment_csv, show_cover
-from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
-from taskspace.cover.ask import CoverProblem, cover_within, smallest_tolerance
+from taskspace.cli.render.cover import More, assignment_csv, show_cover, show_more
+from taskspace.cover import (
+    METHODS,
+    Cover,
+    CoverAnswer,
+    SmallestEpsilon,
+    cover_with_holes,
+    source_values,
+)
+from taskspace.cover.ask import (
+    CoverProblem,
+    cover_within,
+    mean_within,
+    smallest_tolerance,
+)
 from taskspace.cover.base import Clock
-from taskspace.errors import InvalidInputError
+from taskspace.cover.holes import unknown_cells
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
@@ -75,6 +88,20 @@ class Options:
             "without it the smallest ε within which they serve all."
         ),
     ] = None
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What a budget makes small: worst, or mean (then --epsilon, if "
+            "given, caps the worst)."
+        ),
+    ] = "worst"
+    unservable: Annotated[
+        str,
+        typer.Option(
+            help="Targets of no finite loss, of a budget without --epsilon or of a "
+            "mean: error, leave-out."
+        ),
+    ] = "error"
     include: Annotated[
         str | None, option("Sources that must be in, by name or number: a,b,3.")
     ] = None
@@ -82,10 +109,12 @@ class Options:
         None
     )
     share: Annotated[
-        float | None, option("Share of the targets that is enough, for greedy.")
+        float | None,
+        option("Share of the targets that is enough, for greedy and minimum."),
     ] = None
     weights: Annotated[
-        Path | None, option("A file with the weight of each target, for greedy.")
+        Path | None,
+        option("A file with the weight of each target, for greedy and minimum."),
     ] = None
     costs: Annotated[
         Path | None,
@@ -100,6 +129,13 @@ class Options:
     assignment: Annotated[
         Path | None, typer.Option(help="Write who serves whom here, as CSV.")
     ] = None
+    values: Annotated[
+        bool,
+        typer.Option(
+            "--values",
+            help="Also what each source adds: the best cover without it, or with it.",
+        ),
+    ] = False
     require_full: Annotated[
         bool,
         typer.Option(
@@ -107,11 +143,36 @@ class Options:
         ),
     ] = False
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether the least mean loss of a budget is asked for."""
+        return self.objective == "mean"
+
     @cached_property
     def seeks_epsilon(self) -> bool:
         """Whether the smallest tolerance of a budget is asked for."""
         bounded = self.budget is not None and self.epsilon is None
-        return bounded and not is_set_cover(self.path)
+        return bounded and not self.is_mean and not is_set_cover(self.path)
+
+    def check(self) -> None:
+        """Refuse words that are none of an option's, and what does not go together."""
+        for name, words in (
+            ("objective", ["worst", "mean"]),
+            ("unservable", ["error", "leave-out"]),
+        ):
+            if getattr(self, name) not in words:
+                raise UnknownNameError(
+                    f"value of --{name}:", getattr(self, name), words
+                )
+        if not self.is_mean:
+            return
+        if self.budget is None or is_set_cover(self.path):
+            raise InvalidInputError(
+                "--objective mean asks which sources of a budget have the least mean "
+                "loss: it needs --budget, e.g. --budget 5, and a run or a matrix."
+            )
+        if self.share is not None or self.costs is not None:
+            raise InvalidInputError("--objective mean knows no --share and no --costs.")
 
     def limits(self, problem: CoverProblem) -> dict[str, Any]:
         """Return the sources that must be in or out, by number."""
@@ -141,12 +202,14 @@ def cover(
         problem = _read(options, question, reading)
         report("load", 1, 1)
         found, least = _ask(options, problem, clock, report)
+        more = _ask_more(options, problem, found, clock, report)
     answer = problem.answer(found)
     _write(options, reading, problem, answer)
     if output == Format.JSON:
-        print_json(_record(problem, answer, least))
+        print_json(_record(problem, answer, least) | more.record())
     else:
         _show(options, reading, problem, answer, least)
+        show_more(more, problem)
     if options.require_full and not found.is_full:
         raise typer.Exit(3)
 
@@ -156,7 +219,11 @@ def _question(options: Options, asking: Asking) -> Question | None:
     writable(options.save)
     writable(options.assignment)
     figure_file(options.plot)
+    options.check()
     question, seeks = None, options.seeks_epsilon
+    if options.is_mean:
+        own = options.epsilon
+        return asking.question(options.path, own, any_epsilon=own is None)
     if options.epsilon is not None or seeks or has_questions(options.path):
         question = asking.question(options.path, options.epsilon, any_epsilon=seeks)
     if options.plot is not None and question is None:
@@ -200,6 +267,19 @@ def _ask(
 ) -> tuple[Cover, SmallestEpsilon | None]:
     """A cover, and the smallest tolerance of a budget where that is asked for."""
     limits, seed = options.limits(problem), options.seed
+    leave_out = options.unservable == "leave-out"
+    if options.is_mean:
+        assert options.budget is not None
+        cover = mean_within(
+            problem,
+            options.budget,
+            epsilon=options.epsilon,
+            leave_out=leave_out,
+            time_limit=clock.left,
+            progress=search_progress(report, clock.left, "mean in [{:.4g}, {:.4g}]"),
+            **limits,
+        )
+        return cover, None
     if not options.seeks_epsilon:
         cover = problem.find_cover(
             options.method,
@@ -218,6 +298,7 @@ def _ask(
         problem.study,
         problem.question,
         options.budget,
+        leave_out=leave_out,
         time_limit=clock.left,
         seed=seed,
         progress=search_progress(report, clock.left, "ε in [{:.4g}, {:.4g}]"),
@@ -225,6 +306,44 @@ def _ask(
     )
     question = problem.question.at(least.upper)
     return cover_within(least, problem.study, question, **limits), least
+
+
+def _ask_more(
+    options: Options,
+    problem: CoverProblem,
+    found: Cover,
+    clock: Clock,
+    report: Progress,
+) -> More:
+    """What unmeasured cells leave open, and what each source adds."""
+    holes, values = None, None
+    study, question = problem.study, problem.question
+    is_plain = not options.is_mean and not options.seeks_epsilon
+    has_holes = study is not None and unknown_cells(study) is not None
+    if study is not None and question is not None and is_plain and has_holes:
+        holes = cover_with_holes(
+            study,
+            question,
+            costs=problem.costs,
+            time_limit=clock.left / 2,
+            seed=options.seed,
+            **options.limits(problem),
+        )
+    if options.values:
+        if not is_plain or options.share is not None or options.budget is not None:
+            raise InvalidInputError(
+                "--values is about covers of all targets within --epsilon: leave out "
+                "--share, --budget and --objective."
+            )
+        values = source_values(
+            found,
+            problem.sets,
+            costs=problem.costs,
+            time_limit=clock.left,
+            seed=options.seed,
+            progress=report,
+        )
+    return More(holes, values)
 
 
 def _write(
@@ -280,7 +399,7 @@ def _show(
     if weight is not None:
         console.print(f"{100 * weight:.4g} % of the weight is served.")
     again = None
-    if options.budget is None and options.share is None and weight is None:
+    if least is None and not options.is_mean:
         again = command_options(
             options.path,
             answer.question,
@@ -289,6 +408,9 @@ def _show(
             costs=options.costs,
             include=options.include,
             exclude=options.exclude,
+            share=options.share,
+            budget=options.budget,
+            weights=options.weights,
         )
     show_cover(answer, problem, options.path, options.save, again=again)
     if options.plot is not None:

@@ -2,18 +2,20 @@
 
 import csv
 import io
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
-from taskspace.cover import Cover, CoverAnswer
+from taskspace.cover import Cover, CoverAnswer, CoverWithHoles, SourceValue
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
 from taskspace.performance import target_space
 from taskspace.questions import Question
 
-__all__ = ["assignment_csv", "show_cover"]
+__all__ = ["More", "assignment_csv", "show_cover", "show_more"]
 
 SHOWN_SOURCES = 12
 SHOWN_TARGETS = 30
@@ -31,6 +33,12 @@ def _first(names: list[str] | None, places: list[int]) -> str:
 
 def _claim(found: Cover, scope: str, weighted: bool) -> str:
     """What is known of a cover beside its size."""
+    if found.mean_loss is not None:
+        mean = f"mean loss {number(found.mean_loss, 6)}"
+        if found.optimal:
+            return f"{mean}, proven that no {found.budget} have less{scope}"
+        low = number(found.lower_bound, 6)
+        return f"{mean}, and no {found.budget} have less than {low}{scope}"
     if found.coverage_bound is not None:
         if found.optimal:
             return f"proven that no {found.size} sources serve more{scope}"
@@ -120,6 +128,55 @@ def show_cover(
     if again is not None and found.method != "minimum" and not found.optimal:
         words = f"taskspace cover {again} --method minimum"
         console.print(f"Next: {shown(words)}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class More:
+    """What is asked beside a cover: holes of its table, values of its sources."""
+
+    holes: CoverWithHoles | None = None
+    values: list[SourceValue] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return both as JSON; what was not asked is left out."""
+        record: dict[str, Any] = {}
+        if self.holes is not None:
+            record["holes"] = self.holes.to_dict()
+        if self.values is not None:
+            record["values"] = [value.to_dict() for value in self.values]
+        return record
+
+
+def show_more(more: More, problem: CoverProblem) -> None:
+    """Print what was asked beside a cover.
+
+    Args:
+        more: the answers.
+        problem: what is covered.
+    """
+    sources, targets = problem.source_names, problem.target_names
+    if more.holes is not None:
+        console.print(f"[bold]Holes[/bold]: {more.holes.statement}")
+        cells = [
+            f"{_label(sources, s)} at {_label(targets, t)}"
+            for s, t in more.holes.cells[:SHOWN_SOURCES]
+        ]
+        if cells and not more.holes.is_decided:
+            rest = len(more.holes.cells) - len(cells)
+            also = f" and {rest:,} more (--format json)" if rest else ""
+            console.print(f"Measure next: {', '.join(cells)}{also}.")
+    if more.values is None:
+        return
+    view = Table("source", "cover", "cost", "at least", "more targets unserved")
+    for value in more.values[:SHOWN_TARGETS]:
+        view.add_row(
+            _label(sources, value.source),
+            "without it" if value.selected else "with it",
+            number(value.cost),
+            number(value.lower_bound),
+            f"{value.unserved:,}" if value.unserved else "",
+        )
+    console.print(view)
 
 
 def _show_restrictions(found: Cover, problem: CoverProblem) -> None:

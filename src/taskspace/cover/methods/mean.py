@@ -37,6 +37,7 @@ def least_mean(
     target_weights: ArrayLike | None = None,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
+    leave_out: bool = False,
     time_limit: float = 60.0,
     progress: Progress | None = None,
 ) -> Cover:
@@ -51,6 +52,8 @@ def least_mean(
             given.
         include: sources that must be selected.
         exclude: sources that must not be.
+        leave_out: take the mean over the targets that some source serves (within
+            epsilon); the others are the cover's `uncoverable`.
         time_limit: seconds.
         progress: called now and then with the bounds of the least mean.
 
@@ -67,6 +70,11 @@ def least_mean(
     if epsilon is not None:
         _rule(losses).check_epsilon(epsilon)
         allowed = np.where(matrix <= epsilon, matrix, np.inf)
+    if leave_out:
+        able = np.delete(allowed, limits.exclude, axis=0)
+        weights = np.where(np.isfinite(able).any(axis=0), weights, 0.0)
+    if not weights.any():
+        raise InvalidInputError("Some target must have a weight above 0 and a source.")
     search = _Search(allowed, weights, budget, limits)
     _begin(search, clock, epsilon)
     search.run(clock, progress)

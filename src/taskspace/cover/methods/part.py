@@ -338,6 +338,5 @@ def weights_of(weights: ArrayLike | None, n_targets: int) -> NDArray[np.float64]
         weights: finite numbers `>= 0`, one for each target.
         n_targets: number of targets.
     """
-    if not exact_weights(weights, n_targets).any():
-        raise InvalidInputError("Some target must have a weight above 0.")
+    exact_weights(weights, n_targets)  # refuses what are no weights
     return np.ones(n_targets) if weights is None else np.asarray(weights, np.float64)

@@ -35,6 +35,8 @@ class SmallestEpsilon:
             the answer is proven.
         cover: the cover at `upper`, None where nothing serves all.
         seconds: wall-clock time.
+        left_out: targets without a source of finite loss, which the answer is not
+            about.
     """
 
     budget: int
@@ -44,6 +46,7 @@ class SmallestEpsilon:
     optimal: bool
     cover: Cover | None
     seconds: float
+    left_out: tuple[int, ...] = ()
 
     @property
     def is_impossible(self) -> bool:
@@ -63,6 +66,7 @@ class SmallestEpsilon:
             "upper": self.upper,
             "optimal": self.optimal,
             "sources": list(self.sources),
+            "left_out": list(self.left_out),
         }
 
     def say(self, *, scope: str = "", reason: str = "") -> str:
@@ -74,24 +78,27 @@ class SmallestEpsilon:
         """
         many = "1 source" if self.budget == 1 else f"{self.budget} sources"
         proven = f"proven {scope}" if scope else "proven"
+        every = "every target"
+        if self.left_out:
+            every += f" but the {len(self.left_out):,} of no finite loss"
         if self.is_impossible:
             why = f"; {reason}" if reason else ""
-            return f"No {many} serve every target within any tolerance: {proven}{why}."
+            return f"No {many} serve {every} within any tolerance: {proven}{why}."
         if self.upper == np.inf:
             return (
-                f"No {many} that serve every target were found in time; within less "
+                f"No {many} that serve {every} were found in time; within less "
                 f"than ε = {self.lower} there are none."
             )
         if not self.optimal:
             return (
-                f"{many} can serve every target within ε = {self.upper}, and not "
+                f"{many} can serve {every} within ε = {self.upper}, and not "
                 f"within less than {self.lower}; what lies between is open."
             )
         if self.upper == -np.inf:
-            return f"{many} can serve every target within any tolerance: {proven}."
+            return f"{many} can serve {every} within any tolerance: {proven}."
         return (
             f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
-            f"every target: {proven}."
+            f"{every}: {proven}."
         )
 
 

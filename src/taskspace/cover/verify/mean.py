@@ -37,6 +37,8 @@ def mean_failures(
     weights = np.ones(sets.n_targets)
     if target_weights is not None:
         weights = np.asarray(target_weights, np.float64)
+    weights = weights.copy()
+    weights[cover.uncoverable] = 0.0  # the mean is over targets that can be served
     proof = cover.proof
     about = mean_claim(
         sets, weights, cover.budget, cover.include, cover.exclude,

@@ -132,7 +132,8 @@ class Frame:
             advice = "A context is known, or the row has to go."
         elif is_empty(cell):
             advice = (
-                "missing='not served' (--missing not-served) takes it for a failure."
+                "missing='not served' (--missing not-served) takes it for a failure, "
+                "missing='unknown' (--missing unknown) for not measured."
             )
         elif place == 0:
             advice = (

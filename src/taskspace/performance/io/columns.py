@@ -37,7 +37,7 @@ SPECIAL = ("source", "policy", "home", "provenance", "n_episodes")
 
 NAMED = ("source", "policy", "target", "context", "name")
 
-Missing = Literal["error", "not served"]
+Missing = Literal["error", "not served", "unknown"]
 
 _NOTE = re.compile(
     r"(total_|n_|num_)?(seed|run|step|timestep|time_step|episode|iteration)s?"
@@ -54,7 +54,7 @@ class Choices:
         targets: names of the targets; None for all that are found.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses a matrix with empty cells, `"not served"` takes them
-            for failures (−inf).
+            for failures (−inf), `"unknown"` for cells that were not measured.
         header: whether the first row of a text file holds names; None to find out.
         row_names: whether the first column holds names; None to find out.
     """
@@ -85,7 +85,7 @@ class Choices:
     @property
     def may_be_empty(self) -> bool:
         """Whether cells may have no value."""
-        return self.missing == "not served"
+        return self.missing != "error"
 
     def check_known(self, known: Sequence[str], origin: str) -> None:
         """Refuse names that a matrix does not have.

@@ -209,7 +209,7 @@ def _refuse_gap(frame: Frame, line: Sequence[int], target: NDArray[np.intp]) -> 
         f"Every policy must have a cell for every target, but in {frame.origin} the "
         f"policy of {frame.rows[line[0]]} has none for the target of "
         f"{frame.rows[gone]}. missing='not served' (--missing not-served) takes it for "
-        "a failure."
+        "a failure, missing='unknown' (--missing unknown) for not measured."
     )
 
 

@@ -191,7 +191,9 @@ def _exact_losses(
     kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
     name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
-    if question.also:  # what the page turns the sign of is infinite where one fails
+    if question.also or not rule.has_box_bounds:
+        # The page turns the sign of losses: it knows no parameters, and a loss is
+        # infinite where another demand fails.
         values, kind = -question.rows(table, stretch)[rows - rows[0]], "none"
     else:
         values = family_rows(table, name, stretch)[rows - rows[0]]

@@ -126,6 +126,8 @@ def find_enclosure(
         question: criterion and judge; its tolerance does not matter here.
     """
     reason = ""
+    if not question.rule.has_box_bounds:
+        return None, f"Bounds over boxes do not know criterion={question.criterion!r}."
     if system is None or policies is None:
         return None, reason
     if question.also:

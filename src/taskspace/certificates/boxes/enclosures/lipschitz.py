@@ -69,6 +69,11 @@ class LipschitzEnclosure(Enclosure):
     ):
         question.check_single("A Lipschitz constant")
         self.question, self._rule = question, question.rule
+        if not self._rule.has_box_bounds:
+            raise InvalidInputError(
+                f"criterion={question.criterion!r} has no bounds between grid points. "
+                "Use 'regret', 'ratio', 'signed' or 'floor'."
+            )
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)
         if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:

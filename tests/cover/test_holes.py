@@ -1,0 +1,113 @@
+"""Unmeasured cells against all completions of small tables; the value of one source."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskspace as ts
+from taskspace.cover import cover_with_holes, minimum_cover, source_values
+from taskspace.cover.ask import smallest_tolerance
+from taskspace.errors import InvalidInputError
+from taskspace.sets import PackedSets
+
+QUESTION = ts.Question("floor", epsilon=-0.5)  # a score of at least 0.5
+
+
+def least(matrix):
+    """Size of the smallest cover of all targets by trying all; None for none."""
+    n = len(matrix)
+    sizes = [
+        sum(chosen)
+        for chosen in product([False, True], repeat=n)
+        if matrix[list(chosen)].any(0).all()
+    ]
+    return min(sizes, default=None)
+
+
+def with_holes(rng):
+    n, m = int(rng.integers(2, 5)), int(rng.integers(2, 6))
+    scores = rng.random((n, m)).round(2)
+    holes = np.zeros((n, m), bool)
+    holes.flat[rng.permutation(n * m)[: rng.integers(1, 7)]] = True
+    frame = pd.DataFrame(np.where(holes, np.nan, scores))
+    frame.index = [f"s{k}" for k in range(n)]
+    frame.columns = [f"t{k}" for k in range(m)]
+    return frame, holes
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_completion_lies_between_the_bounds(seed):
+    rng = np.random.default_rng(seed)
+    frame, holes = with_holes(rng)
+    study = ts.study_from(frame, missing="unknown")
+    answer = cover_with_holes(study, QUESTION)
+    sizes = []
+    for filled in product([0.0, 1.0], repeat=int(holes.sum())):
+        scores = frame.to_numpy().copy()
+        scores[holes] = filled
+        sizes.append(least(scores >= 0.5))
+    known = [size for size in sizes if size is not None]
+    if known:
+        assert answer.lower == min(known)  # and no larger bound would be true
+    if answer.upper is None:
+        assert None in sizes
+    else:
+        assert answer.upper == max(known)
+    assert answer.is_decided == (len(set(sizes)) == 1 and known != [])
+    # Measured cells alone carry the safe cover.
+    measured = np.nan_to_num(frame.to_numpy(), nan=0.0) >= 0.5
+    served = measured[answer.safe.sources].any(0)
+    assert served.sum() == measured.any(0).sum()
+    # If the cells to measure next are served, so is all that the hopeful cover hopes.
+    for source, target in answer.cells:
+        assert holes[source, target]
+        measured[source, target] = True
+    assert measured[answer.hopeful.sources].any(0).all() or answer.hopeful.coverage < 1
+
+
+def test_a_table_without_holes_is_told_so():
+    study = ts.study_from(pd.DataFrame(np.eye(2), columns=["a", "b"]))
+    with pytest.raises(InvalidInputError, match="missing unknown"):
+        cover_with_holes(study, QUESTION)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_values_are_those_of_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.random((5, 7)) < 0.5
+    matrix |= np.arange(5)[:, None] == rng.integers(0, 5, 7)
+    sets = PackedSets.from_bool(matrix)
+    cover = minimum_cover(sets)
+    values = {value.source: value for value in source_values(cover, sets)}
+    assert sorted(values) == list(range(5))
+    for source, value in values.items():
+        others = np.delete(np.arange(5), source)
+        if value.selected:
+            left = matrix[others]
+            assert value.unserved == (~left.any(0)).sum()
+            assert value.cost == value.lower_bound == least(left[:, left.any(0)])
+        else:
+            rest = matrix[np.ix_(others, ~matrix[source])]
+            assert value.cost == value.lower_bound == 1 + least(rest)
+        assert value.extra == value.lower_bound - cover.cost
+
+
+def test_targets_that_nothing_serves_are_left_out_only_if_asked():
+    scores = np.array([[1.0, 0.2, -np.inf], [0.3, 0.9, -np.inf]])
+    study = ts.study_from(scores)
+    question = ts.Question("regret", epsilon=0.0)
+    with pytest.raises(InvalidInputError, match="leave_out=True"):
+        smallest_tolerance(study, question, 1)
+    answer = smallest_tolerance(study, question, 1, leave_out=True)
+    assert answer.left_out == (2,)
+    assert answer.optimal
+    assert answer.upper == pytest.approx(0.7)
+    assert "but the 1 of no finite loss" in answer.statement
+    losses = question.losses(study)
+    with pytest.raises(InvalidInputError, match="serve"):
+        ts.cover.least_mean(losses, 1)
+    mean = ts.cover.least_mean(losses, 1, leave_out=True)
+    assert mean.mean_loss == pytest.approx(0.35)
+    assert mean.uncoverable.tolist() == [2]
