@@ -351,7 +351,7 @@ def test_the_least_mean_of_a_budget_is_proven_and_verified_again(matrix, tmp_pat
     record["proof"]["nodes"][0]["units"][0] += 10**17
     saved.write_text(json.dumps(record))
     assert taskspace("verify", saved, matrix).returncode == 1
-    cap = REGRET[list(min(means, key=means.get))].min(0).max() * 0.999
+    cap = REGRET[list(min(means, key=lambda pair: means[pair]))].min(0).max() * 0.999
     capped = answer(
         "cover", matrix, "--budget", "3", "--objective", "mean", "--epsilon", str(cap)
     )
