@@ -68,10 +68,11 @@ class Question:
     def __post_init__(self, all_of: Sequence["Question"] | None):
         if all_of is not None:
             self._take(all_of)
-        if isinstance(self.criterion, Criterion):
-            object.__setattr__(self, "measure", self.criterion.measure)
-            object.__setattr__(self, "criterion", self.criterion.text)
-        object.__setattr__(self, "criterion", criterion_named(self.criterion).text)
+        rule = self.criterion
+        if isinstance(rule, Criterion):
+            object.__setattr__(self, "measure", rule.measure)
+            rule = rule.text
+        object.__setattr__(self, "criterion", criterion_named(rule).text)
         if self.judge not in JUDGES:
             raise UnknownNameError("judge", self.judge, JUDGES)
         if isinstance(self.epsilon, bool) or not isinstance(

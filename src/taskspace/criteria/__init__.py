@@ -88,18 +88,3 @@ def _parameters(rule: Criterion, text: str) -> dict[str, float]:
                 f"{rule.name}:{key}=0.1, but got {value!r}."
             ) from None
     return values
-    """
-    name, _, rest = text.partition(":")
-    if name not in CRITERIA:
-        raise UnknownNameError("criterion", name, CRITERIA)
-    if measure in ("", CRITERIA[name].measure):
-        return CRITERIA[name]
-    if measure not in MEASURES:
-        raise UnknownNameError("measure", measure, ["performance", *MEASURES])
-    if name != "floor":
-        raise InvalidInputError(
-            f"Another measure than its own is for criterion='floor', but criterion="
-            f"{name!r} was asked with measure={measure!r}: nobody knows the best "
-            f"{measure} of a target."
-        )
-    return Floor(measure)
