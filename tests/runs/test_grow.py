@@ -1,14 +1,11 @@
 """A run whose space grows keeps what was trained, and ends in a fresh run's bytes."""
 
-import numpy as np
 import pytest
 
 from taskspace.errors import RunStoreError
 from taskspace.runs import Experiment, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs import grow as grow_module
 from taskspace.runs import store as store_module
-from taskspace.runs.kept import Kept
 from taskspace.systems import MassSpringDamper
 from taskspace.trainers import Lqr
 from tests.helpers import taskspace
@@ -98,25 +95,27 @@ def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, eval
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize("damaged", ["chunk", "record", "manifest", "whole", "all"])
+@pytest.mark.parametrize("damaged", ["chunk", "line", "manifest", "all"])
 def test_kept_cells_that_are_damaged_are_evaluated_again(
     tmp_path, evaluated, monkeypatch, damaged
 ):
     run_experiment(square(5), tmp_path / "fresh")
     run_experiment(square(4), tmp_path / "grown")
     with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_fill", _killed)
+        patch.setattr(execute_module, "_work_off", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "grown")
-    kept = tmp_path / "grown" / "kept"
-    for name, pattern in {
-        "chunk": "table.zarr/performance/c/0/0/0",
-        "record": "blocks/table-00001.json",
-        "manifest": "manifest.json",
-        "whole": "whole.json",
-    }.items():
-        if damaged in (name, "all"):
-            (kept / pattern).write_bytes(b"x" * 50)
+    earlier = tmp_path / "grown" / "earlier-0"
+    manifest = earlier / "manifest.jsonl"
+    if damaged in ("chunk", "all"):
+        (earlier / "table.zarr/performance/c/0/0/0").write_bytes(b"x" * 50)
+    if damaged in ("line", "all"):
+        text = manifest.read_text()
+        manifest.write_text(
+            text.replace('"evaluate","block":1', '"evaluate","block":9')
+        )
+    if damaged in ("manifest", "all"):
+        manifest.write_bytes(b"x" * 50)
     evaluated.clear()
     run_experiment(square(5), tmp_path / "grown")
     assert (25 * 25 - 16 * 16) * 2 < sum(evaluated) <= 25 * 25 * 2
@@ -127,7 +126,7 @@ def test_cells_survive_a_kill_and_a_second_growth(tmp_path, evaluated, monkeypat
     run_experiment(square(6), tmp_path / "fresh")
     run_experiment(square(4), tmp_path / "grown")
     with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_fill", _killed)
+        patch.setattr(execute_module, "_work_off", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "grown")
     evaluated.clear()
@@ -160,27 +159,22 @@ class KilledError(BaseException):
     """Ends a run where it stands, as a kill would."""
 
 
-@pytest.mark.parametrize("at", ["set aside", 0, 1, 2, 3, "manifest", "train"])
+AT = {
+    "before": (store_module, "_set_aside"),
+    "asked": (store_module, "write_atomically"),
+    "made": (store_module, "create_arrays"),
+    "taken over": (execute_module.Before, "policies"),
+    "train": (execute_module, "_work_off"),
+}
+
+
+@pytest.mark.parametrize("at", AT)
 def test_killed_in_between_nothing_trained_is_lost(tmp_path, trained, monkeypatch, at):
     run_experiment(square(5), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "grown")
     trained.clear()
     with monkeypatch.context() as patch:
-        calls = []
-
-        def killed(*arguments):
-            calls.append(arguments)
-            if not isinstance(at, int) or len(calls) > at:
-                raise KilledError
-            return real(*arguments)
-
-        module, name = {
-            "set aside": (grow_module, "set_aside"),
-            "manifest": (store_module, "write_sealed"),
-            "train": (execute_module, "_work_off"),
-        }.get(at, (grow_module, "_remove"))
-        real = getattr(module, name)
-        patch.setattr(module, name, killed)
+        patch.setattr(*AT[at], _killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "grown")
     run_experiment(square(5), tmp_path / "grown")
@@ -188,23 +182,21 @@ def test_killed_in_between_nothing_trained_is_lost(tmp_path, trained, monkeypatc
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
-def test_a_run_killed_while_it_grew_can_go_back(tmp_path, trained, monkeypatch):
+def test_a_run_killed_while_it_grew_goes_on_and_is_not_taken_back(
+    tmp_path, trained, monkeypatch
+):
+    run_experiment(square(5), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "run")
-    before = digests(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(grow_module, "_remove", _removed_then_killed)
+        patch.setattr(execute_module, "_work_off", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "run")
+    with pytest.raises(RunStoreError, match="none taken away"):
+        run_experiment(square(3), tmp_path / "run")
     trained.clear()
-    run_experiment(square(3), tmp_path / "run")
-    assert trained == []
-    assert digests(tmp_path / "run") == before
-
-
-def _removed_then_killed(path, real=grow_module._remove):
-    real(path)
-    if path.name == "blocks":
-        raise KilledError
+    run_experiment(square(5), tmp_path / "run")
+    assert len(trained) == 25 - 9
+    assert digests(tmp_path / "run") == digests(tmp_path / "fresh")
 
 
 def test_further_targets_need_no_training(tmp_path, trained):
@@ -232,29 +224,21 @@ def test_what_was_kept_and_is_damaged_is_trained_again(tmp_path, trained, monkey
     run_experiment(square(4), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "grown")
     with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_fill", _killed)
+        patch.setattr(execute_module.Before, "policies", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(4), tmp_path / "grown")
-    file = tmp_path / "grown" / "policies" / "kept.npz"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 255
-    file.write_bytes(data)
+    for file in (tmp_path / "grown" / "earlier-0" / "policies").iterdir():
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        file.write_bytes(data)
     trained.clear()
-    result = run_experiment(square(4), tmp_path / "grown")
+    run_experiment(square(4), tmp_path / "grown")
     assert len(trained) == 16
-    assert "kept.npz" in result.mended[0]
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
-def _killed(*_):
+def _killed(*_, **__):
     raise KilledError
-
-
-def test_contexts_are_found_by_their_bits():
-    assert not Kept(np.zeros((0, 2)), None).has(np.ones((3, 2))).any()
-    kept = Kept(np.array([[0.0, 1.0], [2.0, 3.0]]), None)
-    rows = np.array([[-0.0, 1.0], [2.0, np.nextafter(3.0, 4.0)]])
-    assert kept.has(rows).tolist() == [True, False]
 
 
 def test_failures_beside_what_was_kept(tmp_path, trained, monkeypatch):

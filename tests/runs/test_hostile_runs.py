@@ -16,13 +16,14 @@ import pytest
 from numcodecs.zstd import Zstd
 
 from taskspace._util import memory as _memory
-from taskspace._util.files import checksum, read_sealed, replacing, write_sealed
+from taskspace._util.files import checksum, replacing, seal, unseal
 from taskspace.errors import InvalidInputError, OutOfMemoryError, RunStoreError
 from taskspace.runs import Experiment, RunStore, run_experiment
 from taskspace.runs.archive import read_archive, write_archive
 from taskspace.runs.lock import locked
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
+from tests.runs.test_runs_attack import reseal
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -55,7 +56,8 @@ def files(path):
 
 
 @pytest.mark.parametrize(
-    "name", [".lock", "policies", "blocks", "table.zarr", "table.zarr/performance/c"]
+    "name",
+    [".lock", "trainings", "trainings/policies", "trainings/table.zarr/performance/c"],
 )
 def test_a_link_that_leads_out_of_a_run_is_not_written_through(copy, tmp_path, name):
     outside = tmp_path / "outside"
@@ -65,7 +67,6 @@ def test_a_link_that_leads_out_of_a_run_is_not_written_through(copy, tmp_path, n
         shutil.move(copy / name, outside)
     before = outside.read_bytes() if outside.is_file() else files(outside)
     (copy / name).symlink_to(outside)
-    (copy / "best_known.json").unlink()
     with pytest.raises(InvalidInputError, match="a link leads out of it"):
         run_experiment(Experiment.from_toml(MSD), copy)
     assert before == (outside.read_bytes() if outside.is_file() else files(outside))
@@ -82,8 +83,8 @@ def test_the_lock_itself_follows_no_link(tmp_path):
 
 def test_links_within_a_run_and_to_a_run_are_its_owners_affair(copy, tmp_path):
     (tmp_path / "link").symlink_to(copy)
-    (copy / "policies").rename(copy / "figures")
-    (copy / "policies").symlink_to(copy / "figures")
+    (copy / "trainings" / "policies").rename(copy / "figures")
+    (copy / "trainings" / "policies").symlink_to(copy / "figures")
     run_experiment(Experiment.from_toml(MSD), tmp_path / "link")
 
 
@@ -122,7 +123,7 @@ def evil(path, mark):
     (path / "experiment.toml").write_text(text)
 
 
-@pytest.mark.parametrize("left", ["blocks", "best_known.json", "table.zarr"])
+@pytest.mark.parametrize("left", ["trainings"])
 def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path, left):
     """A stranger's directory without a manifest, whose experiment names code."""
     mark = tmp_path / "executed"
@@ -142,19 +143,21 @@ def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path, left):
 
 
 def test_deep_nesting_is_a_sentence(copy, finished, tmp_path):
-    for name in ("manifest.json", "best_known.json", "blocks/table-00000.json"):
-        seal = checksum(DEEP.encode())
-        (copy / name).write_text(f'{{"crc32c": "{seal}", "content": {DEEP}}}\n')
-        assert "recursion" in refused("cover", copy, "--epsilon", 0.4)
+    manifest = copy / "trainings" / "manifest.jsonl"
+    line = f'{{"crc32c": "{checksum(DEEP.encode())}", "content": {DEEP}}}\n'
+    lines = manifest.read_text().splitlines(keepends=True)
+    for place in range(len(lines)):
+        changed = [*lines[:place], line, *lines[place + 1 :]]
+        manifest.write_text("".join(changed))
+        refused("cover", copy, "--epsilon", 0.4)
         assert mended(copy, finished)
     text = (copy / "experiment.toml").read_text() + f"\n[x]\na = {DEEP}\n"
     (copy / "experiment.toml").write_text(text)
-    manifest = read_sealed(copy / "manifest.json")
-    manifest["experiment"] = checksum(text.encode())
-    write_sealed(copy / "manifest.json", manifest)
+    reseal(copy, experiment=checksum(text.encode()))
     for words in (("cover", copy, "--epsilon", 0.4), ("verify", copy)):
         assert "recursion" in refused(*words)
     assert "recursion" in refused("run", copy / "experiment.toml")
+    (copy / "experiment.toml").write_text((finished / "experiment.toml").read_text())
     assert mended(copy, finished)
     (tmp_path / "cover.json").write_text(DEEP)
     assert "recursion" in refused("verify", tmp_path / "cover.json", finished)
@@ -165,7 +168,7 @@ def test_deep_nesting_is_a_sentence(copy, finished, tmp_path):
 
 def test_without_a_manifest_policies_are_not_taken_for_those_of_another(copy):
     """They have other noise; nothing but the experiment beside them says so."""
-    (copy / "manifest.json").unlink()
+    (copy / "trainings" / "manifest.jsonl").unlink()
     other = Experiment.from_toml(MSD.replace("noise = 0.1", "noise = 0.3"))
     with pytest.raises(RunStoreError, match=r"noise is 0\.1 there and 0\.3 here"):
         run_experiment(other, copy)
@@ -179,18 +182,19 @@ def test_without_a_manifest_policies_are_not_taken_for_those_of_another(copy):
 # --- lies whose checksums fit -----------------------------------------------------
 
 
-def sealed(path, stage, file, data):
-    """Put a file into a run, with a record that it fits."""
-    (path / file).write_bytes(data)
-    record = read_sealed(path / "blocks" / f"{stage}-00000.json")
-    record["files"][file] = {"bytes": len(data), "crc32c": checksum(data)}
-    write_sealed(path / "blocks" / f"{stage}-00000.json", record)
-
-
 def test_a_bomb_in_a_chunk(copy, finished):
+    """Its checksum fits, and it would unpack to a hundred megabytes."""
     data = Zstd(level=1).encode(bytes(10**8))
     assert len(data) < 10**5
-    sealed(copy, "table", "table.zarr/performance/c/0/0/0", data)
+    (copy / "trainings/table.zarr/performance/c/0/0/0").write_bytes(data)
+    facts = {"performance": {"bytes": len(data), "crc32c": checksum(data)}}
+    manifest = copy / "trainings" / "manifest.jsonl"
+    lines = [unseal(line) for line in manifest.read_text().splitlines(keepends=True)]
+    lines = [
+        line | {"files": facts} if line.get("stage") == "evaluate" else line
+        for line in lines
+    ]
+    manifest.write_text("".join(map(seal, lines)))
     assert "buffer too small" in refused("cover", copy, "--epsilon", 0.4)
     assert taskspace("verify", copy).returncode == 1
     assert mended(copy, finished)
@@ -220,26 +224,6 @@ def saved(array):
     file = io.BytesIO()
     np.save(file, array)
     return file.getvalue()
-
-
-LIES = {
-    "terabytes": {"home.npy": npy((10**6, 10**6))},
-    "other sources": {"home.npy": saved(np.zeros((3, 2)))},
-    "no numbers": {"environment_steps.npy": saved(np.array(["a"]))},
-    "no header": {"header.npy": saved(np.array("[1]"))},
-    "no settings": {"header.npy": saved(np.array('{"kind": "linear-gain"}'))},
-    "nesting": {"header.npy": saved(np.array(DEEP))},
-    "another kind": {"header.npy": saved(np.array('{"kind": "mlp", "settings": {}}'))},
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_policies_that_lie(copy, finished, lie, tmp_path):
-    file = "policies/block-00000.npz"
-    sealed(copy, "train", file, npz(members(copy / file) | LIES[lie]))
-    words = ("export", copy, "--epsilon", 0.4, "--to", tmp_path / "l", "--as", "none")
-    assert "cannot be read" in refused(*words)
-    assert mended(copy, finished)
 
 
 def forged(archive, **changes):

@@ -78,19 +78,19 @@ KINDS = {"msd": ("run", MSD), "cartpole": ("run", CARTPOLE), "select": ("select"
 STAGES = {
     "run": {
         "made": ".lock",
-        "known": "manifest.json",
-        "training": "blocks/train-00000.json",
-        "evaluating": "blocks/table-00000.json",
-        "covering": "best_known.json",
+        "known": "trainings/manifest.jsonl",
+        "training": "trainings/policies/block-00000.npz",
+        "evaluating": "trainings/table.zarr/performance/c/0/0/0",
+        "covering": "trainings/table.zarr/performance/c/3/0/0",
         "drawing": "results.json",
         "drawn": "figures/*.png",
     },
     "select": {
         "made": ".lock",
-        "known": "selection.json",
-        "training": "blocks/train-00000.json",
-        "evaluating": "blocks/table-00001.json",
-        "covering": "blocks/table-00002.json",
+        "known": "trainings/manifest.jsonl",
+        "training": "trainings/policies/block-00000.npz",
+        "evaluating": "trainings/table.zarr/performance/c/1/0/0",
+        "covering": "trainings/table.zarr/performance/c/2/0/0",
         "drawing": "results.json",
         "drawn": "figures/*.png",
     },
@@ -168,9 +168,9 @@ def files_of(path):
         if not file.is_file():
             continue
         data = file.read_bytes()
-        if file.name == "selection.json" and file.parent == path:
-            record = json.loads(data)["content"]
-            data = json.dumps(record | {"hours": 0}).encode()
+        if file.name == "selection.jsonl":
+            lines = [json.loads(line)["content"] for line in data.splitlines()]
+            data = json.dumps([line | {"hours": 0} for line in lines]).encode()
         found[str(file.relative_to(path))] = hashlib.sha256(data).hexdigest()
     return found
 

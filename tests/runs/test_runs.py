@@ -71,7 +71,8 @@ def test_interrupted_run_equals_undisturbed_run(tmp_path, many_blocks, monkeypat
     monkeypatch.undo()
     assert not RunStore.open(tmp_path / "cut").is_complete()
     # A block that was half written: its marker is missing, its chunk is rubbish.
-    chunk = tmp_path / "cut" / "table.zarr" / "performance" / "c" / "3" / "0" / "0"
+    table = tmp_path / "cut" / "trainings" / "table.zarr"
+    chunk = table / "performance" / "c" / "3" / "0" / "0"
     chunk.parent.mkdir(parents=True)
     chunk.write_bytes(b"half")
     again = []
@@ -100,7 +101,7 @@ def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     process = subprocess.Popen([sys.executable, "-c", code, str(killed), *options])
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if len(list(killed.glob("blocks/table*"))) >= 2:
+        if len(list(killed.glob("trainings/table.zarr/performance/c/*"))) >= 2:
             break
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
@@ -158,7 +159,8 @@ def test_foreign_directory_is_refused_untouched(tmp_path):
 def test_truncated_store_is_noticed_and_mended(tmp_path, damage):
     run_experiment(small(), tmp_path / "run")
     before = digests(tmp_path / "run")
-    chunk = next((tmp_path / "run" / "table.zarr" / "performance" / "c").rglob("0"))
+    table = tmp_path / "run" / "trainings" / "table.zarr"
+    chunk = next((table / "performance" / "c").rglob("0"))
     while chunk.is_dir():
         chunk /= "0"
     if damage == "truncate":
@@ -173,7 +175,7 @@ def test_truncated_store_is_noticed_and_mended(tmp_path, damage):
 
 def test_damaged_manifest_is_noticed(tmp_path):
     run_experiment(small(), tmp_path / "run")
-    (tmp_path / "run" / "manifest.json").write_text('{"version": 1')
+    (tmp_path / "run" / "trainings" / "manifest.jsonl").write_text('{"version": 1')
     with pytest.raises(RunStoreError, match="damaged"):
         RunStore.open(tmp_path / "run")
 

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from taskspace._util.files import checksum, read_sealed, write_sealed
+from taskspace._util.files import checksum, seal, unseal
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
@@ -79,10 +79,15 @@ def forged_run(path, mark):
     _, _, rest = rest.partition("\n[")
     text = f"{head}[system]\n{EVIL.format(mark=mark)}\n[{rest}"
     (path / "experiment.toml").write_text(text)
-    manifest = read_sealed(path / "manifest.json")
-    manifest["experiment"] = checksum(text.encode())
-    write_sealed(path / "manifest.json", manifest)
+    reseal(path, experiment=checksum(text.encode()))
     return path
+
+
+def reseal(path, **changes):
+    """Change what a manifest says of itself, with a checksum that fits."""
+    file = path / "trainings" / "manifest.jsonl"
+    first, *rest = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([seal(unseal(first) | changes), *rest]))
 
 
 def forged_archive(path, mark, folder):
@@ -217,7 +222,7 @@ def test_verify_lists_all_damage(copy):
 
 
 def test_a_directory_that_was_only_just_made_is_taken_over(tmp_path, finished):
-    for leftovers in ((), (".lock",), (".partial-17-manifest.json",), ("policies",)):
+    for leftovers in ((), (".lock",), (".partial-17-results.json",), ("trainings",)):
         path = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         path.mkdir()
         for name in leftovers:
@@ -343,6 +348,10 @@ def test_workers_end_with_their_parent(tmp_path, crew):
     assert not alive
 
 
+def _read(file):
+    return file.read_bytes() if file.exists() else b""
+
+
 @pytest.mark.parametrize(("sent", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_signals_end_a_command_with_one_line(tmp_path, sent, code):
     process = subprocess.Popen(
@@ -357,7 +366,7 @@ def test_signals_end_a_command_with_one_line(tmp_path, sent, code):
         text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while not (tmp_path / "run" / "best_known.json").exists():
+    while b"reference" not in _read(tmp_path / "run" / "trainings" / "manifest.jsonl"):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)

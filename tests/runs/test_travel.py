@@ -150,7 +150,8 @@ def test_a_table_is_read_from_any_store_that_fsspec_knows(made):
 
     store = fsspec.filesystem("memory")
     path = made / "runs" / "own"
-    store.put(str(path / "table.zarr"), "/bucket/table.zarr", recursive=True)
+    table = path / "trainings" / "table.zarr"
+    store.put(str(table), "/bucket/table.zarr", recursive=True)
     there = xr.open_zarr("memory://bucket/table.zarr", consolidated=False)
     here = RunStore.open(path).table()["performance"].drop_vars(ORIGINS).load()
     xr.testing.assert_equal(there["performance"].load(), here)

@@ -96,7 +96,7 @@ def test_the_whole_box_is_proven_and_exported(run, tmp_path):
     made = [e for e in library.entries if e.name.startswith("interpolated")]
     assert made
     # The exported gain is that of the run, and serves what the guarantee says.
-    policies = RunStore.open(run).read_policies(slice(0, 99)).trained.policies
+    policies = RunStore.open(run).table_policies()
     system = ts.systems.MassSpringDamper()
     rng = np.random.default_rng(0)
     contexts = rng.uniform(0.1, 8.0, (500, 2))

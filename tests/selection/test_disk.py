@@ -6,18 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import taskspace as ts
-from taskspace._util.files import read_sealed, write_sealed
-from taskspace.errors import DamagedFileError, RunStoreError, UnknownNameError
+from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.runs import (
     Experiment,
     RunStore,
-    load_experiment,
     run_experiment,
     run_selection,
 )
@@ -56,13 +54,14 @@ class Killed(BaseException):
 
 
 def planned(path):
-    record = json.loads((path / "selection.json").read_text())["content"]
-    return record["sources"]
+    """Every proposal, in order."""
+    lines = map(json.loads, (path / "selection.jsonl").read_text().splitlines())
+    return [x["content"] for x in lines if x["content"]["line"] == "proposal"]
 
 
 def files(path):
     kept = [p for p in sorted(path.rglob("*")) if p.is_file()]
-    skipped = ("selection.json", ".lock")  # hours are in the first
+    skipped = ("selection.jsonl", ".lock")  # hours are in the first
     return {
         str(p.relative_to(path)): p.read_bytes() for p in kept if p.name not in skipped
     }
@@ -107,7 +106,7 @@ def test_killed_by_the_system_it_resumes_to_the_same_sequence(tmp_path):
         env=os.environ,
     )
     for _ in range(600):
-        if (tmp_path / "killed" / "blocks" / "table-00002.json").exists():
+        if any((tmp_path / "killed" / "trainings").glob("table.zarr/*/c/2/0/0")):
             break
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
@@ -133,14 +132,11 @@ def test_the_result_is_an_ordinary_run(tmp_path):
     (note,) = table.attrs["notes"]
     assert "a selection trained" in note
     assert not table.attrs.get("n_planned")
-    before = files(tmp_path / "run")
-    assert run_experiment(store.experiment, tmp_path / "run").reused
-    after = files(tmp_path / "run")
-    assert {k: after[k] for k in before if "results" in k} == {
-        k: v for k, v in before.items() if "results" in k
-    }
+    there = xr.open_zarr(tmp_path / "run/trainings/table.zarr", consolidated=False)
+    np.testing.assert_array_equal(there["performance"], table["performance"])
+    np.testing.assert_array_equal(there["source_k"], table["source_k"])
     # Policies are there with their parameters, also those that were blended.
-    policies = store.read_policies(slice(0, table.sizes["source"])).trained.policies
+    policies = store.table_policies()
     assert policies.arrays()["gain"].shape[:2] == (table.sizes["source"], 2)
 
 
@@ -150,29 +146,29 @@ def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
     run_selection(experiment(selector), path)
     before = files(path)
     for name in sorted(before):
-        if not name.startswith(("policies", "table.zarr/performance/c")):
+        if "policies" not in name and "table.zarr/performance/c" not in name:
             continue
         data = bytearray(before[name])
         data[len(data) // 2] ^= 0x40
         (path / name).write_bytes(bytes(data))
     with pytest.raises(RunStoreError, match="taskspace select"):
-        run_experiment(RunStore.open(path).experiment, path)
+        run_experiment(experiment(selector), path)
     run_selection(experiment(selector), path)
     assert files(path) == before
 
 
 @pytest.mark.parametrize("n_broken", [0, 1])
 @pytest.mark.parametrize("selector", ["coverage", "interpolated"])
-def test_a_lost_journal_is_made_again_from_what_is_trained(
+def test_a_lost_log_is_made_again_from_what_is_trained(
     tmp_path, monkeypatch, selector, n_broken
 ):
     path = tmp_path / "run"
     run_selection(experiment(selector), path)
     before, sources = files(path), planned(path)
-    file = path / "selection.json"
+    file = path / "selection.jsonl"
     if n_broken:
         file.unlink()
-        (path / "policies" / "block-00000.npz").write_bytes(b"broken")
+        (path / "trainings" / "policies" / "block-00000.npz").write_bytes(b"broken")
     else:
         file.write_bytes(file.read_bytes().replace(b"seed", b"sead", 1))
     with pytest.raises((DamagedFileError, RunStoreError), match="selection"):
@@ -180,13 +176,14 @@ def test_a_lost_journal_is_made_again_from_what_is_trained(
     with pytest.raises(RunStoreError, match=r"select\.selector is"):
         run_selection(experiment("farthest"), path)
     question = ts.Question("regret", epsilon=0.1)
-    with pytest.raises(RunStoreError, match=r"asked for regret ≤ 0\.3"):
+    with pytest.raises(RunStoreError, match=r"epsilon is 0\.3 there and 0\.1 here"):
         run_selection(experiment(selector), path, question=question)
     assert RunStore.open(path).resume_command.endswith("--epsilon 0.3")
     trained = []
 
     def train(*arguments):
-        trained.append(arguments[-1])
+        if arguments[-1].policies is None:
+            trained.append(arguments[-1])
         return do_selected(*arguments)
 
     monkeypatch.setattr("taskspace.runs.selection.do_selected", train)
@@ -196,46 +193,27 @@ def test_a_lost_journal_is_made_again_from_what_is_trained(
     assert planned(path) == sources
 
 
-def test_a_journal_that_was_lost_with_its_experiment_is_refused(tmp_path):
+def test_a_line_that_a_kill_cut_short_was_not_written(tmp_path):
     path = tmp_path / "run"
     run_selection(experiment(), path)
-    (path / "selection.json").write_text("{}")
-    (path / "selection.toml").write_text("name = ")
+    before, sources = files(path), planned(path)
+    for name in ("selection.jsonl", "trainings/manifest.jsonl"):
+        file = path / name
+        file.write_bytes(file.read_bytes()[:-7])
+        run_selection(experiment(), path)
+        assert files(path) == before
+        assert planned(path) == sources
+
+
+def test_a_selection_whose_manifest_and_experiment_are_lost_is_refused(tmp_path):
+    path = tmp_path / "run"
+    run_selection(experiment(), path)
+    (path / "trainings" / "manifest.jsonl").write_text("{}\n")
+    (path / "experiment.toml").write_text("name = ")
     before = files(path)
     with pytest.raises(RunStoreError, match="another directory"):
         run_selection(experiment(), path)
     assert files(path) == before
-
-
-def test_a_selection_of_former_names_opens_and_goes_on(tmp_path):
-    """Keys of `[select]` as they were called before, in the files that hold them."""
-    path, more = tmp_path / "run", "evaluate_uncovered_only = true\nreference = 0.0\n"
-    asked = experiment("farthest", f"{more}budget = 5\n")
-    run_selection(replace(asked, select=replace(asked.select, budget=3)), path)
-    former = {
-        "n_parallel": "n_at_once",
-        "evaluate_uncovered_only": "sparing",
-        "reference": "limit",
-    }
-    toml = (path / "selection.toml").read_text()
-    record = read_sealed(path / "selection.json")
-    for name, old in former.items():
-        assert f"\n{name} = " in toml
-        toml = toml.replace(f"\n{name} = ", f"\n{old} = ")
-        record["asked"]["select"][old] = record["asked"]["select"].pop(name)
-    (path / "selection.toml").write_text(toml)
-    write_sealed(path / "selection.json", record)
-    stored = load_experiment(str(path / "selection.toml"))
-    assert stored.select == replace(asked.select, budget=3)
-    assert ts.open(path).table.sizes["source"] == 3
-    on = run_selection(asked, path)
-    whole = run_selection(asked, tmp_path / "whole")
-    assert on.result.trainings == whole.result.trainings == 5
-    assert planned(path) == planned(tmp_path / "whole")
-    # A file of one's own is of today: a former name is unknown there.
-    (tmp_path / "own.toml").write_text(toml)
-    with pytest.raises(UnknownNameError, match="n_at_once"):
-        load_experiment(str(tmp_path / "own.toml"))
 
 
 def test_another_selection_is_refused_and_a_larger_budget_goes_on(tmp_path):

@@ -5,10 +5,10 @@ need many policies, and every policy looks perfect until others are trained.
 """
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 import taskspace as ts
@@ -16,8 +16,9 @@ from taskspace.cli import app
 from taskspace.errors import ContradictionError
 from taskspace.performance.ledger import Ledger
 from taskspace.policies import LinearGain
-from taskspace.runs import Experiment, RunStore, chunks, run_experiment, run_selection
+from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.archive import read_archive, write_archive
+from taskspace.runs.layout import layout_of
 from taskspace.selection.compare import Saved
 from taskspace.selection.result import UNKNOWN
 from taskspace.systems.base import ContextAxis
@@ -202,10 +203,8 @@ def test_a_file_keeps_what_has_no_reference(tmp_path, suffix):
 def test_an_unfinished_run_has_no_reference_where_it_has_no_policy(tmp_path):
     trainer = {"id": "tests.selection.worlds:Copy"}
     experiment = Experiment.from_dict(EXPERIMENT | {"trainer": trainer}).resolved()
-    store = RunStore.create(tmp_path / "run", experiment)
-    layout = replace(store.layout, train_rows=1, table_rows=1)
-    store = RunStore(store.path, experiment, layout, store.notes, store.system)
-    chunks.create_arrays(store.path / "table.zarr", store)
+    layout = replace(layout_of(experiment), train_rows=1, table_rows=1)
+    store = RunStore.create(tmp_path / "run", experiment, layout=layout)
     ledger = store.ledger()
     for stage in ("train", "evaluate"):
         work = next(w for w in ledger.ask() if w.stage == stage)
@@ -250,7 +249,7 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
     Saved(21, None, 21, (1.0,), (5, 5), (), 5).check(5)
 
     def forget(self, reference, kind):
-        self.reference, self.version = self.storage.top(), self.version + 1
+        self.reference, self.version = self.store.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
     monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")

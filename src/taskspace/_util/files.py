@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import google_crc32c
+import msgspec
 import numpy as np
 
 from taskspace.errors import DamagedFileError, InvalidInputError
 
 __all__ = [
+    "append_sealed",
     "checksum",
     "clean_leftovers",
     "inside",
     "no_links_out",
     "plain",
     "read_sealed",
+    "read_sealed_lines",
     "replacing",
+    "seal",
+    "unseal",
     "write_atomically",
     "write_sealed",
 ]
@@ -121,39 +126,103 @@ def checksum(data: bytes | np.ndarray) -> str:
     return f"{google_crc32c.value(data):08x}"
 
 
+def seal(content: Any) -> str:
+    """One line of JSON with its own checksum, as `unseal` reads it.
+
+    Args:
+        content: a record of msgspec, or anything that `plain` can turn into JSON.
+    """
+    if isinstance(content, msgspec.Struct):
+        body = msgspec.json.encode(content).decode()
+    else:
+        body = json.dumps(plain(content), ensure_ascii=False)
+    return f'{{"crc32c": "{checksum(body.encode())}", "content": {body}}}\n'
+
+
+def unseal(text: str, kind: Any = Any) -> Any:
+    """Return what `seal` wrote; a `ValueError` says what is wrong with it.
+
+    Args:
+        text: the line.
+        kind: the type that it must have.
+    """
+    head, _, rest = text.partition(', "content": ')
+    body = rest.removesuffix("}\n")
+    if head != f'{{"crc32c": "{checksum(body.encode())}"' or len(rest) == len(body):
+        raise ValueError("its checksum does not fit")
+    return msgspec.json.decode(body, type=kind)
+
+
 def write_sealed(path: Path, content: Any) -> None:
     """Write a JSON value with its own checksum.
 
     Args:
         path: the file.
-        content: anything that `plain` can turn into JSON.
+        content: a record of msgspec, or anything that `plain` can turn into JSON.
     """
-    body = json.dumps(plain(content), ensure_ascii=False)
-    seal = checksum(body.encode())
-    write_atomically(path, f'{{"crc32c": "{seal}", "content": {body}}}\n')
+    write_atomically(path, seal(content))
 
 
-def read_sealed(path: Path) -> Any:
+def read_sealed(path: Path, kind: Any = Any) -> Any:
     """The JSON value that `write_sealed` wrote, or a sentence.
 
     Args:
         path: the file.
+        kind: the type that it must have.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        head, _, rest = text.partition(', "content": ')
-        body = rest.removesuffix("}\n")
-        if head != f'{{"crc32c": "{checksum(body.encode())}"' or len(rest) == len(body):
-            raise DamagedFileError(f"{path} is damaged: its checksum does not fit.")
-        return json.loads(body)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        if isinstance(error, DamagedFileError):
-            raise
+        return unseal(path.read_text(encoding="utf-8"), kind)
+    except (ValueError, RecursionError) as error:
         raise DamagedFileError(f"{path} is damaged: {error}.") from error
     except OSError as error:
         raise DamagedFileError(
             f"{path} cannot be read: {error.strerror or error}."
         ) from error
+
+
+def append_sealed(path: Path, *contents: Any) -> None:
+    """Add lines to a file, each with its own checksum, and have them on the disk.
+
+    Args:
+        path: the file; made if it is not there.
+        contents: one per line, see `seal`.
+    """
+    is_new = not path.exists()
+    with path.open("ab") as file:
+        file.write("".join(map(seal, contents)).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        _sync_directory(path.parent)
+
+
+def read_sealed_lines(
+    path: Path, kind: Any, *, until_damage: bool = False
+) -> tuple[list[Any], list[str]]:
+    """The records of a file that lines are added to, and what is wrong with it.
+
+    A last line that a kill cut short counts as not written.
+
+    Args:
+        path: the file.
+        kind: the type of a line.
+        until_damage: leave out everything behind a damaged line, not only that line.
+    """
+    records, wrong = [], []
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        return [], [f"{path} cannot be read: {error.strerror or error}"]
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(unseal(line.decode(), kind))
+        except (ValueError, RecursionError) as error:
+            wrong.append(f"line {number} of {path} is damaged: {error}")
+            if until_damage:
+                break
+    return records, wrong
 
 
 def plain(

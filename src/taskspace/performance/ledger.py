@@ -1,15 +1,16 @@
-"""The ledger: what has been trained and evaluated so far, source by source.
+"""The ledger: what is asked for, beside a store of what is there.
 
 It is the only thing that trains and evaluates. `ask` names the work that is left,
-anybody does it (`do` is a pure function of the task and the work, in any process),
+anybody does it (`Task.do` is a pure function of the task and the work, in any process),
 `tell` writes it down. Whatever is written is a valid table of the sources known so
 far: `evaluate` is "ask all, tell all" in memory, a run is the same in a directory, and
 a selector asks for the sources that it wants.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.performance.store.base import TRAINED, Source, Store
+from taskspace.performance.store.memory import MemoryStore
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     BLOCK_CELLS,
@@ -24,15 +27,7 @@ from taskspace.performance.table import (
     make_table,
     reduced_name,
 )
-from taskspace.performance.work import (
-    MemoryStorage,
-    Rows,
-    Stage,
-    Storage,
-    Task,
-    TrainedBlock,
-    Work,
-)
+from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, Work
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import MEASURES, System
@@ -42,16 +37,13 @@ __all__ = [
     "STATES",
     "TRAINED",
     "Ledger",
-    "MemoryStorage",
     "Rows",
     "Stage",
-    "Storage",
     "Task",
     "TrainedBlock",
     "Work",
     "assemble",
     "best_known",
-    "contiguous",
     "kept_variables",
     "table_notes",
     "trained_at",
@@ -69,21 +61,21 @@ BEST_OF_TABLE = "best of the table"
 STATED = "stated reference"
 """What regret is against where a person says what is possible."""
 
-TRAINED = "trained"
-"""The kind of a source whose policies the trainer made."""
-
 # Up to this many values of J (256 MB) a table holds J itself.
 FULL_TABLE_CELLS = 2**25
 
 
 class Ledger:
-    """What is known so far of some sources, and what is left to do.
+    """What is asked for of some sources, what is known so far, and what is left to do.
 
     Args:
         task: what is trained and where it is tried.
         sources: the sources, in order; more can be planned later.
         targets: the targets, as the table will show them.
-        storage: where it is written; in memory if left out.
+        store: where it is written; in memory if left out.
+        rows: sources per block of training and of evaluation; as many as the trainer
+            says, and as fit in memory, if left out.
+        how: stands for the system and the trainer in the keys of the store.
         notes: attributes of the table, beside those the ledger knows itself.
         reference: the best performance at each target, as stated, which regret is
             against; NaN at targets for which none is stated.
@@ -97,26 +89,36 @@ class Ledger:
         sources: Space | None,
         targets: Space,
         *,
-        storage: Storage | None = None,
+        store: Store | None = None,
+        rows: tuple[int, int] | None = None,
+        how: str = "",
         notes: dict[str, Any] | None = None,
         reference: NDArray[np.float64] | None = None,
         candidates: Space | None = None,
     ):
         self.task, self.target_space, self.candidates = task, targets, candidates
         self.reference, self._reference_kind = reference, STATED
-        self._sources: Space | None = None
-        self._contexts = np.empty((0, len(task.system.axes)))
-        self._seeds: list[int | None] = []
-        self._kinds: list[str] = []
-        self.version = 0
-        self._failures: dict[int, str] = {}
-        self._notes = dict(notes or {})
-        if storage is None:
+        self.store = MemoryStore() if store is None else store
+        if rows is None:
             per_source = len(task.targets) * task.trainer.n_policies
-            storage = MemoryStorage(max(1, BLOCK_CELLS // per_source))
-        self.storage: Storage = storage
+            fits = max(1, BLOCK_CELLS // per_source)
+            rows = min(fits, task.trainer.sources_per_block), fits
+        self._rows: dict[Stage, int] = {"train": rows[0], "evaluate": rows[1]}
+        self._how, self._notes = how, dict(notes or {})
+        self._sources: Space | None = None
+        self._states: dict[Source, tuple[str, str]] = {}
+        self.version = 0
         if sources is not None:
             self.plan(sources)
+
+    def keep_in(self, store: Store, how: str) -> None:
+        """Keep everything in a store; before any source is planned.
+
+        Args:
+            store: where it is written.
+            how: stands for the system and the trainer in its keys.
+        """
+        self.store, self._how = store, how
 
     @property
     def sources(self) -> Space:
@@ -128,7 +130,7 @@ class Ledger:
     @property
     def n_sources(self) -> int:
         """How many sources are planned."""
-        return 0 if self._sources is None else self._sources.size
+        return len(self.store.sources)
 
     def plan(
         self, sources: Space, *, seed: int | None = None, kind: str = TRAINED
@@ -143,9 +145,8 @@ class Ledger:
         """
         rows = self.task.system.contexts(sources)
         if self._sources is None:
-            self._sources, self._contexts = sources, rows
+            self._sources = sources
         else:
-            self._contexts = np.concatenate([self._contexts, rows])
             if tuple(sources.names) != tuple(self._sources.names):
                 raise InvalidInputError(
                     f"Further sources must have the axes {self._sources.names}, but "
@@ -154,36 +155,62 @@ class Ledger:
             points = np.concatenate([self._sources.points, sources.points])
             self._sources = Points(sources.names, points)
         self.version += 1
-        self._seeds += [seed] * sources.size
-        self._kinds += [kind] * sources.size
-        if isinstance(self.storage, MemoryStorage):
-            self.storage.plan(sources.size)
+        seed = self.task.seed if seed is None else seed
+        self.store.plan(Source.at(rows, seed, kind, self._how))
 
     @property
     def kinds(self) -> list[str]:
         """Where the policies of each source come from; see `plan`."""
-        return list(self._kinds)
+        return [source.kind for source in self.store.sources]
 
     @property
     def seeds(self) -> list[int]:
         """The seed of each source."""
-        return [self.task.seed if seed is None else seed for seed in self._seeds]
+        return [source.seed for source in self.store.sources]
 
-    def ask(self) -> list[Work]:
-        """What can be done now: trainings, and evaluations of what is trained."""
-        contexts, storage = self._contexts, self.storage
-        trained = np.zeros(self.n_sources, bool)
+    def ask(self, among: NDArray[np.int64] | None = None) -> list[Work]:
+        """What can be done now: evaluations of what is trained, and trainings.
+
+        Args:
+            among: only in blocks of these sources; all if left out.
+        """
+        store = self.store
         found: list[Work] = []
-        for block, rows in enumerate(storage.blocks("train")):
-            if storage.has("train", block):
-                trained[rows] = True
-            elif block not in self._failures:
-                seed = self._seeds[rows.start]
-                found.append(Work("train", block, rows, contexts[rows], seed=seed))
-        for block, rows in enumerate(storage.blocks("evaluate")):
-            if trained[rows].all() and not storage.has("evaluate", block):
-                found.append(Work("evaluate", block, rows, contexts[rows]))
+        for block, numbers in self._blocks("evaluate", among):
+            left = numbers[~store.evaluated[numbers]]
+            left = left[store.trained[left]]
+            waits = store.missing(store.sources[n] for n in numbers)
+            if len(left) and not waits:
+                found.append(self._work("evaluate", block, left))
+        for block, numbers in self._blocks("train", among):
+            # The same source twice is trained once, where it is planned first.
+            left = [
+                n
+                for n in numbers[~store.trained[numbers]].tolist()
+                if store.number(source := store.sources[n]) == n
+                and source.kind == TRAINED
+                and source not in store.failures
+            ]
+            for seed, part in groupby(left, lambda n: store.sources[n].seed):
+                work = self._work("train", block, np.array(list(part)))
+                found.append(replace(work, seed=seed))
         return found
+
+    def _blocks(
+        self, stage: Stage, among: NDArray[np.int64] | None
+    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        step = self._rows[stage]
+        n_blocks = -(-self.n_sources // step)
+        blocks = range(n_blocks) if among is None else np.unique(among // step).tolist()
+        for block in blocks:
+            yield (
+                block,
+                np.arange(block * step, min((block + 1) * step, self.n_sources)),
+            )
+
+    def _work(self, stage: Stage, block: int, numbers: NDArray[np.int64]) -> Work:
+        rows = [self.store.sources[number].contexts[0] for number in numbers]
+        return Work(stage, block, numbers, np.array(rows))
 
     def give(self, work: Work) -> Work:
         """The work with all that it needs, to be handed to whoever does it.
@@ -193,76 +220,99 @@ class Ledger:
         """
         if work.stage == "train":
             return work
-        return replace(work, policies=self.storage.read_policies(work.rows))
+        return replace(work, policies=self.store.read(self._of(work)))
 
-    def tell(self, work: Work, done: "TrainedBlock | Rows | Exception") -> None:
+    def _of(self, work: Work) -> list[Source]:
+        return [self.store.sources[number] for number in work.numbers]
+
+    def tell(
+        self, work: Work, done: "TrainedBlock | Rows | Sequence[TrainedBlock | str]"
+    ) -> None:
         """Write down what a piece of work gave.
 
         Args:
             work: what was asked.
-            done: its result; an exception says that this training failed.
+            done: its result; where trainings failed one part per source, for those
+                the reason.
         """
         self.version += 1
         if isinstance(done, TrainedBlock):
-            self.storage.write_policies(work.block, done)
+            self.store.append(self._of(work), done)
         elif isinstance(done, Rows):
-            self.storage.write_rows(work.block, done)
+            self.store.append_rows(work.numbers.tolist(), done)
         else:
-            self._failures[work.block] = f"{type(done).__name__}: {done}"
+            pairs = list(zip(self._of(work), done, strict=True))
+            fine = [(s, part) for s, part in pairs if isinstance(part, TrainedBlock)]
+            if fine:
+                blocks = [block for _, block in fine]
+                self.store.append(
+                    [s for s, _ in fine], TrainedBlock.concatenate(blocks)
+                )
+            for source, part in pairs:
+                if isinstance(part, str):
+                    self.store.fail(source, part)
+
+    def admit(self, number: int) -> None:
+        """Count a row that the store has withheld.
+
+        Args:
+            number: the source.
+        """
+        self.version += 1
+        self.store.admit(number)
 
     def work_off(self, progress: Progress | None = None) -> None:
         """Do everything that is left, here and now.
 
         Args:
-            progress: told how many blocks of a stage are done.
+            progress: told how many sources are trained and evaluated.
         """
-        while todo := self.ask():
-            for work in todo:
-                self.tell(work, self.task.do(self.give(work)))
-                if progress:
-                    progress(work.stage, *self.done(work.stage))
+        queue = self.ask()
+        while queue:
+            work = queue.pop(0)
+            self.tell(work, self.task.do(self.give(work)))
+            if progress:
+                progress(work.stage, *self.done(work.stage))
+            if work.stage == "train":
+                more = self.ask(work.numbers)
+                queue = [w for w in more if w.stage == "evaluate"] + queue
 
     def done(self, stage: Stage) -> tuple[int, int]:
-        """How many blocks of a stage are done, and how many there are.
+        """How many sources are done with a stage, and how many there are.
 
         Args:
             stage: `"train"` or `"evaluate"`.
         """
-        n_blocks = len(self.storage.blocks(stage))
-        return sum(self.storage.has(stage, b) for b in range(n_blocks)), n_blocks
+        done = self.store.trained if stage == "train" else self.store.evaluated
+        return int(done.sum()), self.n_sources
 
     @property
     def evaluated(self) -> NDArray[np.bool_]:
         """Which sources have their row of the table."""
-        return self.storage.known()
+        return self.store.evaluated
 
     @property
     def pending(self) -> NDArray[np.bool_]:
         """Which sources have no row yet, though their training did not fail."""
-        found = ~self.evaluated
-        for block in self._failures:
-            found[self.storage.blocks("train")[block]] = False
-        return found
+        failures = self.store.failures
+        failed = np.array([s in failures for s in self.store.sources], bool)
+        return ~self.evaluated & ~failed
 
     @property
     def states(self) -> list[tuple[str, str]]:
         """The state of every source, one of `STATES`, and the reason."""
-        found = [("not trained", "it was not asked for yet")] * self.n_sources
-        solved_return = self.task.system.solved_return
-        for block, rows in enumerate(self.storage.blocks("train")):
-            if block in self._failures:
-                found[rows] = [("failed", self._failures[block])] * (
-                    rows.stop - rows.start
-                )
-            if not self.storage.has("train", block):
-                continue
-            block_ = self.storage.read_policies(rows)
-            for place, scores in enumerate(block_.home):
-                if block_.failed[place]:
-                    found[rows.start + place] = ("failed", "its training failed")
-                else:
-                    found[rows.start + place] = _state(scores, solved_return)
-        return found
+        return [self._state(source) for source in self.store.sources]
+
+    def _state(self, source: Source) -> tuple[str, str]:
+        if source in self.store.failures:
+            return "failed", self.store.failures[source]
+        if not self.store.has(source):
+            return "not trained", "it was not asked for yet"
+        if source not in self._states:
+            scores = self.store.read([source]).home[0]
+            solved = self.task.system.solved_return
+            self._states[source] = _state(scores, solved)
+        return self._states[source]
 
     def state_reference(self, reference: NDArray[np.float64], kind: str) -> None:
         """Judge all targets by a reference that is stated later.
@@ -281,8 +331,8 @@ class Ledger:
         choosing what to train next, and `best_known` for what is said of it.
         """
         if self.reference is not None:
-            return np.fmax(self.reference, self.storage.top()), self._reference_kind
-        return _reference(self._optimum, self.storage.top())
+            return np.fmax(self.reference, self.store.top()), self._reference_kind
+        return _reference(self._optimum, self.store.top())
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """The reference of regret at each target, and where it comes from.
@@ -305,7 +355,7 @@ class Ledger:
             lacking = np.isnan(stated)
         if not lacking.any() or self._sources is None:
             return lacking
-        own = np.array([kind == TRAINED for kind in self._kinds])
+        own = np.array([kind == TRAINED for kind in self.kinds])
         works = np.array([state in WORKING for state, _ in self.states])
         works &= own & self.evaluated
         lacking &= ~trained_at(self._sources, works, self.target_space)
@@ -319,83 +369,85 @@ class Ledger:
     def _optimum(self) -> NDArray[np.float64] | None:
         return self.task.system.optimum(self.task.targets)
 
-    def table(self, *, against_seen: bool = False) -> xr.Dataset:
+    def table(
+        self,
+        *,
+        against_seen: bool = False,
+        numbers: NDArray[np.int64] | None = None,
+    ) -> xr.Dataset:
         """The performance table of the sources that are evaluated so far.
 
         Args:
             against_seen: with the reference of `best_seen`, to choose what to train.
+            numbers: some of these sources; all if left out.
         """
-        known = self.evaluated
-        if not known.any():
+        if not self.evaluated.any():
             raise TaskspaceError("The ledger holds no evaluated source yet.")
-        reference, kind = self.best_known()
         if against_seen:
             reference, kind = self.best_seen()[0], "best policy seen"
+        else:
+            reference, kind = self.best_known()
         return assemble(
-            self.storage,
+            self.store,
             self.task.keep,
             self.sources,
             self.target_space,
             reference,
             table_notes(self.task, kind) | self._notes,
-            known,
-            self._kinds,
+            numbers,
         )
 
     def study(self) -> Study:
         """The study of the sources that are evaluated so far."""
-        parts = [
-            block[~block.failed]
-            for rows in contiguous(np.flatnonzero(self.evaluated))
-            for block in [self.storage.read_policies(rows)]
-        ]
+        numbers = np.flatnonzero(self.evaluated)
+        block = self.store.read([self.store.sources[n] for n in numbers])
         return Study.of(
             self.table(),
             system=self.task.system,
-            policies=TrainedBlock.concatenate(parts).trained.policies,
+            policies=block.trained.policies,
             targets=self.target_space,
         )
 
 
 def assemble(
-    storage: Storage,
+    store: Store,
     names: Sequence[str],
     sources: Space,
     targets: Space,
     best_known: NDArray[np.float64],
     notes: Mapping[str, Any],
-    known: NDArray[np.bool_],
-    kinds: Sequence[str] = (),
+    numbers: NDArray[np.int64] | None = None,
 ) -> xr.Dataset:
-    """The table of what a storage holds.
+    """The table of what a store holds.
 
     Args:
-        storage: policies and rows.
+        store: policies and rows.
         names: variables that are kept by blocks.
-        sources: all sources that are planned.
+        sources: contexts of all sources that are planned.
         targets: the targets.
         best_known: the reference of regret at each target. The best of the table is
             none at a target whose own training failed or is not done.
         notes: attributes.
-        known: which sources have their row.
-        kinds: where the policies of each planned source come from, if not all are
-            trained.
+        numbers: sources that are evaluated; all if left out.
 
     Returns:
-        A table of the known sources whose training did not fail; `n_planned` notes
-        how many sources there would be with all of them.
+        A table of these sources; `n_planned` notes how many there would be with all
+        that are planned.
     """
-    numbers = np.flatnonzero(known)
-    blocks = [storage.read_policies(rows) for rows in contiguous(numbers)]
-    steps = [block.trained.environment_steps for block in blocks]
-    works = ~np.concatenate([block.failed for block in blocks])
-    if not works.any():
-        raise TaskspaceError("No source could be trained, so there is no table.")
-    n_planned, home = sources.size, np.concatenate([block.home for block in blocks])
+    n_planned, every = sources.size, np.flatnonzero(store.evaluated)
+    if not len(every):
+        why = next(iter(store.failures.values()), "")
+        raise TaskspaceError(
+            "No source could be trained, so there is no table"
+            + (f": {why}." * bool(why))
+        )
+    numbers = every if numbers is None else numbers
+    keys = [store.sources[number] for number in numbers]
+    block = store.read(keys)
     kind = str(notes["best_known_kind"])
     if kind.startswith(BEST_OF_TABLE):
         fits = np.zeros(n_planned, bool)
-        fits[numbers] = works & (home > -np.inf).any(1)
+        fits[numbers] = (block.home > -np.inf).any(1)
         lacking = trained_at(sources, np.ones(n_planned, bool), targets)
         lacking &= ~trained_at(sources, fits, targets)
         best_known, kind = _leave_out(best_known, kind, lacking)
@@ -403,21 +455,19 @@ def assemble(
         sources = Points(sources.names, sources.points[numbers])
     table = make_table(
         {
-            **storage.read_rows(names),
-            "home_performance": home,
-            "environment_steps": np.concatenate(steps),
+            **store.variables(names, numbers),
+            "home_performance": block.home,
+            "environment_steps": block.trained.environment_steps,
             "best_known": best_known,
         },
         sources,
         targets,
         {**notes, "best_known_kind": kind},
     )
+    kinds = [key.kind for key in keys]
     if set(kinds) - {TRAINED}:
-        column = np.array(kinds)[numbers]
-        table = table.assign_coords(source_kind=("source", column))
-    if not works.all():
-        table = table.isel(source=np.flatnonzero(works))
-    if table.sizes["source"] < n_planned:
+        table = table.assign_coords(source_kind=("source", np.array(kinds)))
+    if len(numbers) < n_planned:
         table = table.assign_attrs(n_planned=n_planned)
     return table
 
@@ -450,16 +500,6 @@ def _leave_out(
     if kind == BEST_OF_TABLE and lacking.any():
         kind = f"{kind} where a policy was trained"
     return np.where(lacking, np.nan, reference), kind
-
-
-def contiguous(numbers: NDArray[np.int64]) -> list[slice]:
-    """Ascending numbers as stretches of neighbours: one read each.
-
-    Args:
-        numbers: which sources.
-    """
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    return [slice(int(p[0]), int(p[-1]) + 1) for p in parts if len(p)]
 
 
 def table_notes(task: Task, kind: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Pieces of work, what they give, and where that is kept."""
+"""Pieces of work, and what they give."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,12 @@ from taskspace.performance.table import DIMS
 from taskspace.systems.base import MEASURES, REDUCED, System
 from taskspace.trainers.base import Trained, Trainer
 
-__all__ = [
-    "MemoryStorage",
-    "Rows",
-    "Stage",
-    "Storage",
-    "Task",
-    "TrainedBlock",
-    "Work",
-]
+__all__ = ["Rows", "Stage", "Task", "TrainedBlock", "Work", "top_of"]
 
 Stage = Literal["train", "evaluate"]
 
 FAILED = {"gap_worst": np.inf, "gap_best": np.inf, "standard_error": np.nan}
-"""What a failed source has in a table; −inf in every other variable."""
+"""What a table says where nothing was evaluated; −inf in every other variable."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +26,10 @@ class TrainedBlock:
     Args:
         trained: what the trainer returned.
         home: J of each policy at its own source, dims `(source, policy)`.
-        failed: sources whose training ended with an error; their policies are
-            blanks that serve nothing.
     """
 
     trained: Trained
     home: NDArray[np.float64]
-    failed: NDArray[np.bool_]
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> "TrainedBlock":
         """Some of the sources.
@@ -48,7 +37,7 @@ class TrainedBlock:
         Args:
             rows: which ones.
         """
-        return TrainedBlock(self.trained[rows], self.home[rows], self.failed[rows])
+        return TrainedBlock(self.trained[rows], self.home[rows])
 
     @staticmethod
     def concatenate(parts: "Sequence[TrainedBlock]") -> "TrainedBlock":
@@ -57,28 +46,12 @@ class TrainedBlock:
         Args:
             parts: blocks, in order.
         """
+        if len(parts) == 1:
+            return parts[0]
         return TrainedBlock(
             Trained.concatenate([part.trained for part in parts]),
             np.concatenate([part.home for part in parts]),
-            np.concatenate([part.failed for part in parts]),
         )
-
-    def blank(self, n_sources: int) -> "TrainedBlock":
-        """Policies of this kind for sources whose training failed.
-
-        Args:
-            n_sources: how many.
-        """
-        first = self[np.zeros(n_sources, np.int64)]
-        policies = first.trained.policies
-        zeros = {k: np.zeros_like(v) for k, v in policies.arrays().items()}
-        trained = Trained(
-            type(policies).from_arrays(zeros, policies.settings()),
-            np.zeros_like(first.trained.environment_steps),
-            {k: np.zeros_like(v) for k, v in first.trained.log.items()},
-        )
-        home = np.full_like(first.home, -np.inf)
-        return TrainedBlock(trained, home, np.ones(n_sources, bool))
 
 
 @dataclass(frozen=True)
@@ -94,28 +67,33 @@ class Rows:
     top: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Work:
     """A piece of work that anybody may do.
 
     Args:
         stage: `"train"` or `"evaluate"`.
         block: its number among the blocks of that stage.
-        rows: the sources.
+        numbers: the sources, by their row in the table.
         contexts: full context rows of these sources.
         policies: for an evaluation, what their training gave; see `Ledger.give`.
         seed: seed of this training, where it is not that of the task.
         columns: for an evaluation, the targets where it is worth one; all if left
             out.
+        values: for an evaluation, variables of the table of which some cells are
+            known from before.
+        known: which cells these are, dims `(source, target)`.
     """
 
     stage: Stage
     block: int
-    rows: slice
+    numbers: NDArray[np.int64]
     contexts: NDArray[np.float64]
     policies: TrainedBlock | None = None
     seed: int | None = None
     columns: NDArray[np.int64] | None = None
+    values: dict[str, NDArray[Any]] | None = None
+    known: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,12 +121,25 @@ class Task:
             work: what to do.
         """
         if work.stage == "train":
-            seed = self.seed if work.seed is None else work.seed
-            trained = self.trainer.train(self.system, work.contexts, seed=seed)
-            home = self.system.home_performance(trained.policies, work.contexts)
-            return TrainedBlock(trained, home, np.zeros(len(home), bool))
+            return self.train(work.contexts, work.seed)
         assert work.policies is not None
+        if work.values is not None and work.known is not None:
+            return self._rest(work.policies, work.values, work.known)
         return self.rows(work.policies, work.columns)
+
+    def train(
+        self, contexts: NDArray[np.float64], seed: int | None = None
+    ) -> TrainedBlock:
+        """Policies of some sources.
+
+        Args:
+            contexts: full context rows.
+            seed: seed of the training, where it is not that of the task.
+        """
+        seed = self.seed if seed is None else seed
+        trained = self.trainer.train(self.system, contexts, seed=seed)
+        home = self.system.home_performance(trained.policies, contexts)
+        return TrainedBlock(trained, home)
 
     def rows(
         self, block: TrainedBlock, columns: NDArray[np.int64] | None = None
@@ -164,10 +155,27 @@ class Task:
             part = replace(self, targets=self.targets[columns]).rows(block)
             return _widened(part, columns, len(self.targets))
         variables = self.variables(block, {*self.keep, "best"})
-        best = variables.get("performance", variables.get("best"))
-        assert best is not None
-        top = best.reshape(-1, best.shape[-1]).max(0)
-        return Rows({name: variables[name] for name in self.keep}, top)
+        return Rows({name: variables[name] for name in self.keep}, top_of(variables))
+
+    def _rest(
+        self,
+        block: TrainedBlock,
+        values: dict[str, NDArray[Any]],
+        known: NDArray[np.bool_],
+    ) -> Rows:
+        """Rows of which some cells are known: only the others are evaluated."""
+        values = {name: array.copy() for name, array in values.items()}
+        for pattern in np.unique(known, axis=0):
+            places = np.flatnonzero((known == pattern).all(1))
+            columns = np.flatnonzero(~pattern)
+            if not len(columns):
+                continue
+            part = replace(self, targets=self.targets[columns]).rows(block[places])
+            for name, found in part.variables.items():
+                axis = DIMS[name].index("target")
+                whole = np.moveaxis(values[name], axis, 1)
+                whole[np.ix_(places, columns)] = np.moveaxis(found, axis, 1)
+        return Rows(values, top_of(values))
 
     def variables(
         self, block: TrainedBlock, names: Collection[str]
@@ -196,10 +204,17 @@ class Task:
             scores = system.scores(measure, policies, self.targets)
             every = {measure: scores, worst: scores.min(1), best: scores.max(1)}
             variables |= {name: every[name] for name in every if name in names}
-        if block.failed.any():
-            for name, values in variables.items():
-                values[block.failed] = FAILED.get(name, -np.inf)
         return variables
+
+
+def top_of(variables: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """The best J at each target, over some rows of a table.
+
+    Args:
+        variables: of these rows; `performance` or `best` must be among them.
+    """
+    best = variables["performance" if "performance" in variables else "best"]
+    return best.reshape(-1, best.shape[-1]).max(0)
 
 
 def _widened(part: Rows, columns: NDArray[np.int64], n_targets: int) -> Rows:
@@ -214,140 +229,3 @@ def _widened(part: Rows, columns: NDArray[np.int64], n_targets: int) -> Rows:
     top = np.full(n_targets, -np.inf)
     top[columns] = part.top
     return Rows(variables, top)
-
-
-class Storage(Protocol):
-    """Where a ledger is written: memory, or a run directory."""
-
-    def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources of a stage, in order."""
-        ...
-
-    def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is written whole."""
-        ...
-
-    def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Write a block of policies."""
-        ...
-
-    def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources."""
-        ...
-
-    def write_rows(self, block: int, done: Rows) -> None:
-        """Write a block of the table."""
-        ...
-
-    def read_rows(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Variables of all evaluated blocks, joined along `source`.
-
-        Arrays, or `xarray` variables that are read as they are needed.
-        """
-        ...
-
-    def known(self) -> NDArray[np.bool_]:
-        """Which sources have their row of the table."""
-        ...
-
-    def top(self) -> NDArray[np.float64]:
-        """Best J seen at each target so far."""
-        ...
-
-
-@dataclass
-class MemoryStorage:
-    """A ledger in memory, cut into blocks of at most so many sources.
-
-    Args:
-        step: sources of a block; a block never spans two calls of `plan`.
-    """
-
-    step: int
-    _blocks: list[slice] = field(default_factory=list)
-    _trained: dict[int, TrainedBlock] = field(default_factory=dict)
-    _rows: dict[int, Rows] = field(default_factory=dict)
-
-    def plan(self, n_sources: int) -> None:
-        """Make room for further sources.
-
-        Args:
-            n_sources: how many.
-        """
-        first = self._blocks[-1].stop if self._blocks else 0
-        for start in range(first, first + n_sources, self.step):
-            stop = min(start + self.step, first + n_sources)
-            self._blocks.append(slice(start, stop))
-
-    def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources, the same for both stages.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-        """
-        del stage
-        return self._blocks
-
-    def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is there.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-            block: place of the block among `blocks(stage)`.
-        """
-        return block in (self._trained if stage == "train" else self._rows)
-
-    def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Keep a block of policies.
-
-        Args:
-            block: place of the block among `blocks("train")`.
-            done: the policies of its sources.
-        """
-        self._trained[block] = done
-
-    def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources.
-
-        Args:
-            rows: the sources, which must all be trained.
-        """
-        parts = []
-        for block, stretch in enumerate(self._blocks):
-            first, stop = max(rows.start, stretch.start), min(rows.stop, stretch.stop)
-            if first < stop:
-                inside = slice(first - stretch.start, stop - stretch.start)
-                parts.append(self._trained[block][inside])
-        return TrainedBlock.concatenate(parts)
-
-    def write_rows(self, block: int, done: Rows) -> None:
-        """Keep a block of the table.
-
-        Args:
-            block: place of the block among `blocks("evaluate")`.
-            done: the variables of its sources.
-        """
-        self._rows[block] = done
-
-    def read_rows(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Variables of all evaluated blocks, joined along `source`.
-
-        Args:
-            names: names of the variables.
-        """
-        order = sorted(self._rows)
-        return {
-            name: np.concatenate([self._rows[b].variables[name] for b in order])
-            for name in names
-        }
-
-    def known(self) -> NDArray[np.bool_]:
-        """Which sources have their row of the table."""
-        found = np.zeros(self._blocks[-1].stop if self._blocks else 0, bool)
-        for block in self._rows:
-            found[self._blocks[block]] = True
-        return found
-
-    def top(self) -> NDArray[np.float64]:
-        """Best J seen at each target so far."""
-        return np.max([rows.top for rows in self._rows.values()], axis=0)

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -29,14 +30,14 @@ from taskspace.errors import (
 )
 from taskspace.performance import make_table
 from taskspace.performance.io.npz import read_arrays
+from taskspace.performance.store.policies import UNREADABLE, PolicyFacts
+from taskspace.performance.store.records import SystemFacts
 from taskspace.performance.table import DIMS
-from taskspace.policies import POLICY_KINDS, Policy
+from taskspace.policies import Policy
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import check_about
 from taskspace.runs.objects import Code
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
-from taskspace.runs.trainings import UNREADABLE
 from taskspace.systems import SYSTEMS
 
 __all__ = ["KEPT_POLICIES", "Archive", "is_archive", "read_archive", "write_archive"]
@@ -62,6 +63,27 @@ ALL_POLICIES_BYTES = 2**23
 KEPT_POLICIES = ("auto", "all", "covers", "none")
 
 
+class ArchiveNotes(msgspec.Struct):
+    """What an archive says of itself.
+
+    Args:
+        attrs: attributes of the table.
+        system: what reading must know of the system.
+        version: version of the format.
+        policies: what the policies are beside their arrays.
+        crc32c: checksums of the arrays, by name.
+        source_kind: where the policies of each source come from, if not all are
+            trained.
+    """
+
+    attrs: dict[str, Any]
+    system: SystemFacts
+    version: int = 1
+    policies: PolicyFacts | None = None
+    crc32c: dict[str, str] = {}
+    source_kind: list[str] | None = None
+
+
 class Archive:
     """What an archive holds.
 
@@ -78,7 +100,7 @@ class Archive:
         self,
         table: xr.Dataset,
         experiment: Experiment,
-        system: dict[str, Any],
+        system: SystemFacts,
         policies: Policy | None = None,
         without_policies: NDArray[np.bool_] | None = None,
     ):
@@ -140,7 +162,7 @@ def write_archive(run: RunStore, path: str | Path, *, policies: str = "auto") ->
         "format": "taskspace-archive",
         "version": FORMAT_VERSION,
         "attrs": dict(table.attrs),
-        "system": run.system,
+        "system": msgspec.to_builtins(run.system),
         "policies": {
             "kind": stack.kind,
             "settings": plain(stack.settings(), nonfinite="text"),
@@ -149,7 +171,7 @@ def write_archive(run: RunStore, path: str | Path, *, policies: str = "auto") ->
     }
     if "source_kind" in table.coords:
         notes["source_kind"] = table["source_kind"].values.tolist()
-    text = run.experiment.to_toml()
+    text = run.trained_experiment().to_toml()
     notes["crc32c"]["experiment"] = checksum(text.encode())
     body = json.dumps(notes)
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -226,7 +248,7 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
         sizes = {"source": n_sources, "policy": n_policies, "target": targets.size}
         shapes = {name: tuple(sizes[dim] for dim in DIMS[name]) for name in ARRAYS}
         values = read_arrays(path, str(path), known=values, shapes=shapes)
-        for name, seal in notes["crc32c"].items():
+        for name, seal in notes.crc32c.items():
             raw = text.encode() if name == "experiment" else values[name]
             if checksum(raw) != seal:
                 raise ValueError(f"the checksum of {name} does not fit")
@@ -236,12 +258,12 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
                 arrays[name] = arrays[name].astype(np.float64, copy=False)
         if "notes" not in values and experiment.system.get("id") in SYSTEMS:
             known = SYSTEMS[experiment.system["id"]].provenance
-            notes["attrs"]["provenance"] = known
-        table = make_table(arrays, sources, targets, notes["attrs"])
-        if kinds := notes.get("source_kind"):
+            notes.attrs["provenance"] = known
+        table = make_table(arrays, sources, targets, notes.attrs)
+        if kinds := notes.source_kind:
             table = table.assign_coords(source_kind=("source", kinds))
         found = _policies(values, notes, n_sources, n_policies)
-        return Archive(table, experiment, notes["system"], *found)
+        return Archive(table, experiment, notes.system, *found)
     except (InvalidInputError, OutOfMemoryError):
         raise
     except (*UNREADABLE, TaskspaceError) as error:
@@ -250,29 +272,26 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
         ) from error
 
 
-def _notes(values: dict[str, Any]) -> dict[str, Any]:
+def _notes(values: dict[str, Any]) -> ArchiveNotes:
     """The notes of an archive; an old one has none, and says nothing of its numbers."""
     if "notes" not in values:
         kind = str(values["best_known_kind"])
         attrs = {"best_known_kind": kind, "provenance": "given"}
-        return {"attrs": attrs, "system": {"axes": []}, "crc32c": {}}
+        return ArchiveNotes(attrs, SystemFacts())
     body = str(values["notes"])
     if checksum(body.encode()) != str(values["notes_crc32c"]):
         raise ValueError("the checksum of its notes does not fit")
-    notes = json.loads(body)
-    if notes["version"] not in READABLE_VERSIONS:
+    notes = msgspec.json.decode(body, type=ArchiveNotes)
+    if notes.version not in READABLE_VERSIONS:
         raise InvalidInputError(
-            f"The archive has format {notes['version']}, this taskspace reads up to "
+            f"The archive has format {notes.version}, this taskspace reads up to "
             f"{FORMAT_VERSION}. Use the taskspace that wrote it."
         )
-    check_about(notes["attrs"], notes["system"])
-    if not isinstance(notes["attrs"]["best_known_kind"], str):
-        raise ValueError("it does not say what regret is against")
     return notes
 
 
 def _policies(
-    values: dict[str, Any], notes: dict[str, Any], n_sources: int, n_policies: int
+    values: dict[str, Any], notes: ArchiveNotes, n_sources: int, n_policies: int
 ) -> tuple[Policy | None, NDArray[np.bool_] | None]:
     """The policies that came along, and which sources have none."""
     if "policy_sources" not in values:
@@ -291,10 +310,6 @@ def _policies(
     }
     if any(a.shape[:2] != (len(numbers), n_policies) for a in arrays.values()):
         raise ValueError("its policies are not those of its sources")
-    about = notes["policies"]
-    settings = {
-        key: float(value) if value in ("inf", "-inf") else value
-        for key, value in about["settings"].items()
-    }
+    assert notes.policies is not None
     whole = {name: array[place] for name, array in arrays.items()}
-    return POLICY_KINDS[about["kind"]].from_arrays(whole, settings), without
+    return notes.policies.policies(whole), without

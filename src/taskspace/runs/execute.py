@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.cover import METHODS
 from taskspace.errors import (
@@ -18,18 +19,18 @@ from taskspace.errors import (
     InvalidInputError,
     RunStoreError,
 )
-from taskspace.performance.ledger import Ledger, Rows, Task, TrainedBlock, Work
+from taskspace.performance.ledger import Ledger, Task, TrainedBlock, Work
+from taskspace.performance.store.disk import DiskStore
+from taskspace.performance.table import DIMS
 from taskspace.progress import Progress, silent
 from taskspace.runs.answers import answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.grow import Cells, Partly, evaluate_parts, forget_kept
-from taskspace.runs.kept import Kept
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
 from taskspace.runs.results import Results, Scores
-from taskspace.runs.store import RunStore
+from taskspace.runs.store import RunStore, target_rows
 
 __all__ = ["RunResult", "run_experiment", "task_of"]
 
@@ -91,68 +92,61 @@ def run_experiment(
     out = Path(out)
     check_ours(out)
     with locked(out):
-        store = RunStore.create(out, experiment)
-        system = store.experiment.built_system
+        run = RunStore.create(out, experiment)
+        experiment, store = run.experiment, run.trainings
+        system, mended = experiment.built_system, run.damage
         if workers is None:
             workers = 0 if system.fills_processors else os.cpu_count() or 1
-        store.trainings.forget_failures()
-        mended = store.forget_damaged()
-        ledger = store.ledger()
-        kept = Kept.load(store.path)
-        mended += [kept.damage] if kept.damage else []
-        cells = Cells.load(store.path, ledger.task)
-        n_kept, n_cells = _fill(ledger, kept), 0
+        tried = bool(store.failures)  # they are tried again
+        store.failures.clear()
+        ledger = run.ledger()
+        before = Before(ledger, run.earlier())
+        n_kept = before.policies()
         if ledger.ask():
+            store.write_reference(np.empty(0), "")
             with engine(workers, scheduler, say) as crew:
-                n_cells = _work_off(ledger, store.experiment, crew, report, kept, cells)
-        if not store.has_best_known():
-            store.write_best_known(*ledger.best_known())
-        stored = store.path / "results.json"
-        known = _known(stored)
-        if known is not None and not mended and _answers(known, store.experiment):
-            seconds = time.perf_counter() - began
-            return RunResult(store.path, seconds, known, True)
-        failures = tuple(store.trainings.failures())
-        if not failures:
-            forget_kept(store.path)
-        results = answer(
-            store.table(),
-            store.experiment,
-            report,
-            solved_return=system.solved_return,
-            known=None if mended or failures else known,
-        )
-        results = replace(
-            results,
-            failures=failures,
-            scores=_beside_ignorance(results.scores, ledger),
-        )
-        results.save(stored)
+                _work_off(ledger, experiment, crew, report, before)
+        if store.reference is None or tried:
+            store.write_reference(*ledger.best_known())
+        stored = run.path / "results.json"
+        known = None if mended or store.failures else _known(stored)
+        reused = known is not None and _answers(known, experiment)
+        if known is not None and reused:
+            results = known
+        else:
+            results = answer(
+                run.table(),
+                experiment,
+                report,
+                solved_return=system.solved_return,
+                known=known,
+            )
+            results = replace(
+                results,
+                failures=_failures(ledger),
+                scores=_beside_ignorance(results.scores, ledger),
+            )
+            results.save(stored)
+        if not store.failures:
+            run.finish()
     seconds = time.perf_counter() - began
-    return RunResult(
-        store.path, seconds, results, False, tuple(mended), n_kept, n_cells
-    )
+    return RunResult(run.path, seconds, results, reused, mended, n_kept, before.n_cells)
 
 
-def do_work(
-    text: str, code: Code, keep: tuple[str, ...], parts: Any, work: Work
-) -> Any:
+def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
     """Do a piece of work; callable in any process, with no file in common.
 
     Args:
         text: the experiment as TOML.
         code: what it may import, and from where.
         keep: variables of the table.
-        parts: of an evaluation what is left to do, None for all of it.
         work: what to do.
 
     Returns:
-        Its result, or the exception that ended a training.
+        Its result; where a training failed, one part per source.
     """
     task = replace(task_of(text, code), keep=keep)
     try:
-        if parts is not None:
-            return evaluate_parts(task, work, parts)
         return task.do(work)
     except NOT_OF_A_TRAINING:
         raise
@@ -176,51 +170,103 @@ def task_of(text: str, code: Code) -> Task:
     return Task(system, experiment.built_trainer, targets, experiment.seed, ())
 
 
-def _one_by_one(task: Task, work: Work, error: Exception) -> Any:
+def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock | str]:
     """A block whose training failed, source by source: those that do not fail."""
-    reasons: dict[int, str] = {}
-    parts: list[TrainedBlock | None] = []
+    if len(work.contexts) == 1:
+        return [f"{type(error).__name__}: {error}"]
+    parts: list[TrainedBlock | str] = []
     for place in range(len(work.contexts)):
         one = replace(work, contexts=work.contexts[place : place + 1])
         try:
-            done = task.do(one) if len(work.contexts) > 1 else _fail(error)
+            done = task.do(one)
             assert isinstance(done, TrainedBlock)
             parts.append(done)
         except NOT_OF_A_TRAINING:
             raise
         except Exception as reason:
-            parts.append(None)
-            reasons[place] = f"{type(reason).__name__}: {reason}"
-    return Failed(parts, reasons)
+            parts.append(f"{type(reason).__name__}: {reason}")
+    return parts
 
 
-def _fail(error: Exception) -> TrainedBlock:
-    raise error
+class Before:
+    """What stores that were set aside hold of what is asked for now.
 
-
-@dataclass(frozen=True)
-class Failed:
-    """A block of which some trainings ended with an exception.
+    A trainer is a pure function of context and seed, and a cell of the table one of
+    policy and target, so both stay right when other contexts join.
 
     Args:
-        parts: what the others gave, None where one failed.
-        reasons: why, by place in the block.
+        ledger: what is asked for.
+        earlier: the stores.
     """
 
-    parts: list[TrainedBlock | None]
-    reasons: dict[int, str]
+    def __init__(self, ledger: Ledger, earlier: Sequence[DiskStore]):
+        self._ledger, self._earlier, self.n_cells = ledger, earlier, 0
+        places = {row: k for k, row in enumerate(_keys(ledger.task.targets))}
+        self._columns = []
+        for store in earlier:
+            targets = _keys(target_rows(store.header))
+            pairs = [(k, places[row]) for k, row in enumerate(targets) if row in places]
+            self._columns.append(np.array(pairs, np.int64).reshape(-1, 2))
+
+    def policies(self) -> int:
+        """Take over the policies that are there; returns how many these are."""
+        n_sources, store = 0, self._ledger.store
+        for work in self._ledger.ask():
+            if work.stage != "train":
+                continue
+            for old in self._earlier:
+                left = store.missing(store.sources[n] for n in work.numbers)
+                there = [source for source in left if old.has(source)]
+                try:
+                    if there:
+                        store.append(there, old.read(there))
+                        n_sources += len(there)
+                except RunStoreError:
+                    continue  # damaged: trained again
+        return n_sources * self._ledger.task.trainer.n_policies
+
+    def cells(self, work: Work) -> Work:
+        """Return an evaluation with the cells of the table that are known.
+
+        Args:
+            work: an evaluation, or anything else, which stays as it is.
+        """
+        if work.stage != "evaluate" or not self._earlier:
+            return work
+        store, keep = self._ledger.store, self._ledger.task.keep
+        known = np.zeros((len(work.numbers), len(self._ledger.task.targets)), bool)
+        values: dict[str, Any] = {}
+        for old, columns in zip(self._earlier, self._columns, strict=True):
+            names = set(old.header.layout.variables)
+            if not (names >= set(keep) and names & {"performance", "best"}):
+                continue
+            for place, number in enumerate(work.numbers):
+                source = store.sources[number]
+                if known[place].any() or not old.is_evaluated(source):
+                    continue
+                try:
+                    rows = old.variables(keep, np.array([old.number(source)]))
+                    rows = {name: rows[name].values for name in keep}
+                except RunStoreError:
+                    continue  # damaged: evaluated again
+                for name, row in rows.items():
+                    axis = DIMS[name].index("target")
+                    if name not in values:
+                        shape = list(row.shape)
+                        shape[0], shape[axis] = known.shape
+                        values[name] = np.full(shape, np.nan, row.dtype)
+                    here = np.moveaxis(values[name], axis, 1)
+                    there = np.moveaxis(row, axis, 1)
+                    here[place, columns[:, 1]] = there[0, columns[:, 0]]
+                known[place, columns[:, 1]] = True
+        if not values:
+            return work
+        self.n_cells += int(known.sum()) * self._ledger.task.trainer.n_policies
+        return replace(work, values=values, known=known)
 
 
-def _fill(ledger: Ledger, kept: Kept) -> int:
-    """Take over what was kept; how many trainings that saves."""
-    n_sources = 0
-    for work in ledger.ask():
-        if work.stage == "train" and kept.block is not None:
-            here = kept.has(work.contexts)
-            n_sources += int(here.sum())
-            if here.all():
-                ledger.tell(work, kept.of(work.contexts))
-    return n_sources * ledger.task.trainer.n_policies
+def _keys(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
+    return [tuple(row) for row in (rows + 0.0).tolist()]
 
 
 def _work_off(
@@ -228,53 +274,39 @@ def _work_off(
     experiment: Experiment,
     crew: Engine,
     report: Progress,
-    kept: Kept,
-    cells: Cells | None,
-) -> int:
+    before: Before,
+) -> None:
     """Hand out whatever can be done until nothing is left.
 
     Training and evaluation overlap; what is done is written at once, by this process
     alone, so workers need no file in common with it.
-
-    Returns:
-        How many evaluations were known before.
     """
     text, code, keep = experiment.to_toml(), experiment.code, ledger.task.keep
-    n_policies = ledger.task.trainer.n_policies
-    running: dict[Future[Any], tuple[Work, Partly | None]] = {}
-    n_cells = 0
-    begun: set[tuple[str, int]] = set()
-
-    def waiting() -> list[Work]:
-        # Evaluations first: the table grows with the policies, and can be read.
-        asked = sorted(ledger.ask(), key=lambda work: work.stage == "train")
-        return [work for work in asked if (work.stage, work.block) not in begun]
+    running: dict[Future[Any], Work] = {}
+    # Evaluations first: the table grows with the policies, and can be read.
+    queue = ledger.ask()
 
     def tell_all() -> None:
-        in_hand = [work for work, _ in running.values()][: crew.n_workers]
+        in_hand = list(running.values())[: crew.n_workers]
         for stage in ("train", "evaluate"):
             report(stage, *ledger.done(stage), _in_words(in_hand, stage))
 
     try:
-        while (queue := waiting()) or running:
-            for work in queue[: max(0, crew.at_once - len(running))]:
-                begun.add((work.stage, work.block))
+        while queue or running:
+            while queue and len(running) < crew.at_once:
+                work = queue.pop(0)
                 report(work.stage, *ledger.done(work.stage), _in_words([work]))
-                given = kept.rest(ledger.give(work))
-                known = None if cells is None else cells.of(work)
-                parts = None if known is None else known.parts
-                future = crew.executor.submit(do_work, text, code, keep, parts, given)
-                running[future] = work, known
+                given = before.cells(ledger.give(work))
+                running[crew.executor.submit(do_work, text, code, keep, given)] = work
             tell_all()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
-                (work, known), done_now = running.pop(future), future.result()
-                if known is not None:
-                    n_cells += known.n_cells * n_policies
-                    shape = len(work.contexts), len(ledger.task.targets)
-                    done_now = known.join(*shape, done_now)
-                _tell(ledger, work, done_now, kept)
+                work = running.pop(future)
+                ledger.tell(work, future.result())
+                if work.stage == "train":
+                    more = ledger.ask(work.numbers)
+                    queue = [w for w in more if w.stage == "evaluate"] + queue
             if not done:
                 crew.check()
         tell_all()
@@ -285,7 +317,6 @@ def _work_off(
     finally:
         for future in running:
             future.cancel()
-    return n_cells
 
 
 def _failed(future: Future[Any]) -> bool:
@@ -295,27 +326,27 @@ def _failed(future: Future[Any]) -> bool:
 def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
     """What the workers do, the sources of each."""
     return ", ".join(
-        f"sources {work.rows.start:,}–{work.rows.stop - 1:,}"
-        if work.rows.stop - work.rows.start > 1
-        else f"source {work.rows.start:,}"
+        f"sources {work.numbers[0]:,}–{work.numbers[-1]:,}"
+        if len(work.numbers) > 1
+        else f"source {work.numbers[0]:,}"
         for work in pieces
         if stage in (None, work.stage)
     )
 
 
-def _tell(
-    ledger: Ledger, work: Work, done: "TrainedBlock | Rows | Failed", kept: Kept
-) -> None:
-    if isinstance(done, TrainedBlock):
-        ledger.tell(work, kept.whole(work, done))
-    elif isinstance(done, Rows):
-        ledger.tell(work, done)
-    else:
-        storage = ledger.storage
-        assert isinstance(storage, RunStore)
-        rest = np.flatnonzero(~kept.has(work.contexts))
-        reasons = {int(rest[place]): why for place, why in done.reasons.items()}
-        storage.trainings.write_failures(work, kept.join(work, done.parts), reasons)
+def _failures(ledger: Ledger) -> tuple[dict[str, Any], ...]:
+    """Trainings that failed: number of the source, context, seed and reason."""
+    store = ledger.store
+    return tuple(
+        {
+            "source": number,
+            "context": ledger.sources.context(number),
+            "seed": source.seed,
+            "reason": store.failures[source],
+        }
+        for number, source in enumerate(store.sources)
+        if source in store.failures
+    )
 
 
 def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
@@ -329,7 +360,7 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
     if found is None:
         return scores
     ignorant = np.maximum(found.random, found.zero)
-    best = ledger.storage.top()[found.rows]
+    best = ledger.store.top()[found.rows]
     return replace(
         scores,
         ignorant=(float(ignorant.min()), float(ignorant.max())),

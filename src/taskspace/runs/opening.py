@@ -1,5 +1,6 @@
 """Opening a path as a study: a run, a selection, an archive or a matrix file."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,11 +66,11 @@ class RunReader(StudyReader):
 
     def axes(self) -> tuple[ContextAxis, ...]:
         """The axes that the manifest keeps."""
-        return _axes(self.store.system)
+        return _axes(self.store.system.axes)
 
     def solved_return(self) -> float | None:
         """What the manifest keeps of the system."""
-        return self.store.system["solved_return"]
+        return self.store.system.solved_return
 
     def policies(self) -> Policy | None:
         """The policies of the table's sources."""
@@ -80,8 +81,8 @@ class RunReader(StudyReader):
         return self.store.experiment.target_space
 
     def experiment(self) -> Experiment:
-        """What was run."""
-        return self.store.experiment
+        """What was run; its sources are those of the table."""
+        return self.store.trained_experiment()
 
     def results(self) -> Results | None:
         """What a finished run found."""
@@ -126,11 +127,11 @@ class ArchiveReader(StudyReader):
 
     def axes(self) -> tuple[ContextAxis, ...]:
         """The axes that the archive keeps."""
-        return _axes(self._archive.system)
+        return _axes(self._archive.system.axes)
 
     def solved_return(self) -> float | None:
         """What the archive keeps of the system; one of format 2 keeps nothing."""
-        return self._archive.system.get("solved_return")
+        return self._archive.system.solved_return
 
     def policies(self) -> Policy | None:
         """The policies that came along."""
@@ -230,11 +231,11 @@ def check_exists(path: Path) -> None:
         )
 
 
-def _axes(system: dict[str, Any]) -> tuple[ContextAxis, ...]:
+def _axes(axes: Iterable[dict[str, Any]]) -> tuple[ContextAxis, ...]:
     """The axes that a manifest tells; `label` follows from the others."""
     numbers = ("default", "low", "high")  # JSON has infinite numbers as text
-    axes: list[dict[str, Any]] = [
+    fields: list[dict[str, Any]] = [
         {k: float(v) if k in numbers else v for k, v in axis.items() if k != "label"}
-        for axis in system.get("axes", ())
+        for axis in axes
     ]
-    return tuple(ContextAxis(**axis) for axis in axes)
+    return tuple(ContextAxis(**each) for each in fields)

@@ -6,7 +6,6 @@ the plant. Some are computed again whenever the code is used together with them.
 they differ, the plant is another one, and its numbers must not join those of the run.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import RunStoreError
-from taskspace.performance.ledger import TrainedBlock
-from taskspace.performance.table import DIMS
+from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
 from taskspace.systems.base import System
 from taskspace.trainers.base import Trained
@@ -57,25 +55,20 @@ class Sample:
     cells: dict[str, NDArray[np.float64]]
 
 
-def check_plant(store: "RunStore", contexts: NDArray[np.float64] | None = None) -> None:
+def check_plant(run: "RunStore") -> None:
     """Refuse a run whose numbers its system does not give any more.
 
     Built-in systems are not compared: their id says which version they are.
 
     Args:
-        store: the run; what is damaged in it is not compared.
-        contexts: full context rows of its sources, where they are not those of its
-            experiment.
+        run: the run; what is damaged in it is not compared.
     """
-    experiment = store.experiment
-    if not _is_code(experiment):
+    if not _is_code(run.experiment):
         return
-    system = experiment.built_system
-    if contexts is None:
-        contexts = system.contexts(experiment.sources)
-    sample = _stored_sample(store, system, contexts)
+    system = run.experiment.built_system
+    sample = _stored_sample(run, system)
     if sample is not None and (what := _difference(system, sample)):
-        _refuse(str(store.path), what)
+        _refuse(str(run.path), what)
 
 
 def check_archived_plant(
@@ -96,8 +89,9 @@ def check_archived_plant(
     rows = _spread(np.arange(table.sizes["source"]), n_sources)
     columns = _spread(np.arange(table.sizes["target"]), n_columns)
     names = [name for name in COMPARED if name in table]
+    home = table["home_performance"].values[rows]
     sample = Sample(
-        _block(policies[rows], table["home_performance"].values[rows]),
+        TrainedBlock(Trained(policies[rows], np.zeros(home.shape, np.int64)), home),
         system.contexts(experiment.sources)[rows],
         system.contexts(experiment.target_space)[columns],
         {n: table[n].values[rows[:N_AWAY]][..., columns] for n in names},
@@ -119,58 +113,30 @@ def _refuse(path: str, what: str) -> None:
     )
 
 
-def _stored_sample(
-    store: "RunStore", system: System, contexts: NDArray[np.float64]
-) -> Sample | None:
+def _stored_sample(run: "RunStore", system: System) -> Sample | None:
     """Some of the sources that are trained; None where none is."""
     n_sources, n_columns = _sizes(system)
-    trained = [
-        number
-        for block, rows in enumerate(store.layout.blocks("train"))
-        if store.has("train", block)
-        for number in range(rows.start, rows.stop)
-    ]
-    picked, blocks = [], []
-    for number in _spread(np.array(trained, np.int64), n_sources).tolist():
+    store, picked, blocks = run.trainings, [], []
+    for number in _spread(np.flatnonzero(store.trained), n_sources).tolist():
         try:
-            block = store.read_policies(slice(number, number + 1))
+            blocks.append(store.read([store.sources[number]]))
+            picked.append(number)
         except RunStoreError:
             continue  # damaged: it is computed again
-        if not block.failed[0]:
-            picked.append(number)
-            blocks.append(block)
     if not picked:
         return None
-    targets = system.contexts(store.experiment.target_space)
+    targets = system.contexts(run.experiment.target_space)
     columns = _spread(np.arange(len(targets)), n_columns)
-    return Sample(
-        TrainedBlock.concatenate(blocks),
-        contexts[picked],
-        targets[columns],
-        _stored_cells(store, picked[:N_AWAY], columns),
-    )
-
-
-def _stored_cells(
-    store: "RunStore", picked: Sequence[int], columns: NDArray[np.int64]
-) -> dict[str, NDArray[np.float64]]:
-    """Cells of the table, NaN where they are not evaluated or damaged."""
-    names = [name for name in COMPARED if name in store.layout.variables]
-    cells: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
-    stretches = store.blocks("evaluate")
-    for name in names:
-        for number in picked:
-            shape = [store.layout.n_policies] if "policy" in DIMS[name] else []
-            row = np.full((*shape, len(columns)), np.nan)
-            for block, rows in enumerate(stretches):
-                if rows.start <= number < rows.stop and store.has("evaluate", block):
-                    try:
-                        chunk = store.read_chunk(name, block)
-                    except RunStoreError:
-                        continue
-                    row = chunk[number - rows.start][..., columns].astype(np.float64)
-            cells[name].append(row)
-    return {name: np.stack(rows) for name, rows in cells.items()}
+    away, cells = np.array(picked[:N_AWAY]), {}
+    try:
+        if store.evaluated[away].all():
+            names = [n for n in COMPARED if n in store.header.layout.variables]
+            rows = store.variables(names, away)
+            cells = {n: rows[n].values[..., columns].astype(float) for n in names}
+    except RunStoreError:
+        pass
+    contexts = np.array([store.sources[number].contexts[0] for number in picked])
+    return Sample(TrainedBlock.concatenate(blocks), contexts, targets[columns], cells)
 
 
 def _difference(system: System, sample: Sample) -> str:
@@ -181,7 +147,7 @@ def _difference(system: System, sample: Sample) -> str:
     # Numbers that differ from call to call are no fingerprint of anything.
     home, cells = _compute(system, sample)
     again = Sample(
-        TrainedBlock(sample.block.trained, home, sample.block.failed),
+        TrainedBlock(sample.block.trained, home),
         sample.contexts,
         sample.targets,
         cells,
@@ -252,11 +218,6 @@ def _spread(numbers: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     if len(numbers) <= n:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]
-
-
-def _block(policies: Policy, home: NDArray[np.float64]) -> TrainedBlock:
-    steps = np.zeros(home.shape, np.int64)
-    return TrainedBlock(Trained(policies, steps), home, np.zeros(len(home), bool))
 
 
 def _words(system: System, row: NDArray[np.float64]) -> str:

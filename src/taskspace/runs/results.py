@@ -1,16 +1,17 @@
 """What a run found: typed, and one JSON file of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self, get_type_hints
+
+import msgspec
 
 from taskspace._util.files import plain, read_sealed, write_sealed
-from taskspace._util.typed import check_fields, fits
-from taskspace.cover import Cover
 from taskspace.cover.answer import CoverAnswer
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.questions import Question
+from taskspace.selection.compare import Saved
 from taskspace.systems.base import Provenance
 
 __all__ = ["Curve", "Results", "Scores", "Spent"]
@@ -43,18 +44,14 @@ class Curve:
         return self.question.to_dict() | values
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """What `to_dict` gave.
 
         Args:
             values: plain values.
         """
-        lists = ("n_sources", "coverage", "low", "high")
-        return cls(
-            Question.from_dict(values),
-            values["method"],
-            *(tuple(values[name]) for name in lists),
-        )
+        question = Question.from_dict(values).to_dict()
+        return msgspec.convert({**values, "question": question}, cls)
 
 
 @dataclass(frozen=True)
@@ -142,6 +139,7 @@ class Results:
         n_episodes: episodes that a sampled number is the mean of.
         failures: sources whose training failed: number, context and reason.
         settings: what the covers depend on, beside table, question and method.
+        saved: of a selection, what others would have spent, where that is known.
     """
 
     covers: tuple[CoverAnswer, ...]
@@ -151,10 +149,11 @@ class Results:
     n_sources: int
     n_targets: int
     best_known_kind: str
-    provenance: str
+    provenance: Provenance
     n_episodes: int = 0
     failures: tuple[dict[str, Any], ...] = ()
     settings: dict[str, float] = field(default_factory=dict)
+    saved: Saved | None = None
 
     @property
     def by_question(self) -> Iterator[tuple[Question, list[CoverAnswer]]]:
@@ -179,39 +178,11 @@ class Results:
             "failures": list(self.failures),
             "settings": self.settings,
         }
+        if self.saved is not None:
+            values["saved"] = asdict(self.saved)
         for record in values["covers"]:
             del record["seconds"]
         return plain(values)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `to_dict` gave.
-
-        Args:
-            values: plain values.
-        """
-        scores, spent = dict(values["scores"]), dict(values["spent"])
-        if scores["ignorant"] is not None:
-            scores["ignorant"] = tuple(scores["ignorant"])
-        for record, names in (
-            (scores, ("home", "best", "dead_axes")),
-            (spent, ("oracle_methods",)),
-        ):
-            for name in names:
-                record[name] = tuple(record[name])
-        return cls(
-            covers=tuple(CoverAnswer.from_record(r) for r in values["covers"]),
-            curves=tuple(Curve.from_dict(r) for r in values["curves"]),
-            spent=Spent(**spent),
-            scores=Scores(**scores),
-            n_sources=values["n_sources"],
-            n_targets=values["n_targets"],
-            best_known_kind=values["best_known_kind"],
-            provenance=values["provenance"],
-            n_episodes=values["n_episodes"],
-            failures=tuple(values["failures"]),
-            settings=values["settings"],
-        )
 
     def save(self, path: Path) -> None:
         """Write `results.json`.
@@ -228,49 +199,21 @@ class Results:
         Args:
             path: the file.
         """
-        values = read_sealed(path)
+        values = read_sealed(path, dict[str, Any])
         try:
-            found = cls.from_dict(values)
-            _check(found)
-            return found
+            own = {
+                "covers": tuple(CoverAnswer.from_record(r) for r in values["covers"]),
+                "curves": tuple(Curve.from_dict(r) for r in values["curves"]),
+            }
+            rest = {
+                name: msgspec.convert(values[name], kind)
+                for name, kind in get_type_hints(cls).items()
+                if name in values and name not in own
+            }
+            return cls(**own, **rest)
         except (
             AttributeError, KeyError, TypeError, ValueError, TaskspaceError,
         ) as error:  # fmt: skip
             raise DamagedFileError(
                 f"{path} is not what this taskspace writes: {error!r}."
             ) from error
-
-
-def _check(found: Results) -> None:
-    """Refuse results that no run could have written."""
-    check_fields(found)
-    if found.provenance not in get_args(Provenance):
-        raise ValueError(f"its provenance is {found.provenance!r}")
-    for answer in found.covers:
-        _check_places(answer.cover, found.n_sources, found.n_targets)
-    for c in found.curves:
-        if len({len(x) for x in (c.n_sources, c.coverage, c.low, c.high)}) > 1:
-            raise ValueError("a curve of it is cut short")
-    for failure in found.failures:
-        told = failure["context"], failure["seed"], failure["reason"]
-        if not fits(told, tuple[dict[str, float], int, str]):
-            raise ValueError("a failure of it has no context or reason")
-
-
-def _check_places(cover: Cover, n_sources: int, n_targets: int) -> None:
-    """Refuse a cover that names sources or targets which the table does not have."""
-    ends = (
-        (cover.sources, 0, n_sources),
-        (cover.assignment, -1, n_sources),
-        (cover.uncoverable, 0, n_targets),
-        (cover.include, 0, n_sources),
-        (cover.exclude, 0, n_sources),
-    )
-    holds = (
-        (cover.n_sources, cover.n_targets) == (n_sources, n_targets)
-        and cover.size == len(cover.sources)
-        and len(cover.assignment) == n_targets
-        and all(((a >= low) & (a < stop)).all() for a, low, stop in ends)
-    )
-    if not holds:
-        raise ValueError("a cover of it names what the table does not have")

@@ -3,25 +3,27 @@
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 import xarray as xr
 
 from taskspace.errors import InvalidInputError, RunStoreError
-from taskspace.performance.ledger import Work
+from taskspace.performance.ledger import Ledger, Work
 from taskspace.progress import Progress
 from taskspace.questions import Question
+from taskspace.runs.answers import answer
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.journal import SelectionJournal
+from taskspace.runs.layout import selection_layout
 from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
+from taskspace.runs.store import RunStore, how_made
 from taskspace.selection import Budget, Options, Selection, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
@@ -94,7 +96,10 @@ def run_selection(
             seed=experiment.seed,
             reference=spec.reference,
         )
-        journal = SelectionJournal(out, experiment, question, ledger, space)
+        layout = selection_layout(ledger.task)
+        run = RunStore.create(out, experiment, question=question, layout=layout)
+        store = run.trainings
+        ledger.keep_in(store, how_made(store.header.data))
         options = Options(
             budget=Budget(spec.budget, spec.environment_steps, spec.hours),
             n_parallel=spec.n_parallel,
@@ -109,25 +114,24 @@ def run_selection(
         if workers is None:
             n_parallel = 1 if system.fills_processors else spec.n_parallel
             workers = 0 if n_parallel == 1 else min(n_parallel, os.cpu_count() or 1)
+
+        def note(*said: Any) -> None:
+            # What is done is part of a run that can be read.
+            store.write_reference(*ledger.best_known())
+            if progress is not None:
+                progress(*said)
+
         with engine(workers, scheduler, say) as crew:
-
-            def submit(work: Work) -> "Future[Done]":
-                if (known := journal.orphan(work)) is not None:
-                    future: Future[Done] = Future()
-                    future.set_result(known)
-                    return future
-                return crew.executor.submit(
-                    do_selected, text, experiment.code, keep, work
-                )
-
             selection = Selection(
                 ledger,
                 selector,
                 question,
                 options,
-                submit=submit,
-                journal=journal,
-                progress=progress,
+                submit=lambda work: crew.executor.submit(
+                    do_selected, text, experiment.code, keep, work
+                ),
+                log=run.log,
+                progress=note,
                 check=crew.check,
             )
             try:
@@ -138,8 +142,25 @@ def run_selection(
                 raise
         limit = experiment.cover.time_limit
         result = conclude(selection, reason, full_table, limit)
-        journal.finish(result)
+        _finish(run, ledger, result)
     return SelectionRun(out, time.perf_counter() - began, result)
+
+
+def _finish(run: RunStore, ledger: Ledger, result: SelectResult) -> None:
+    """Everything that a finished run has."""
+    store = run.trainings
+    if result.study is not None:
+        notes = {**store.header.notes, "notes": [result.statement]}
+        store.header = msgspec.structs.replace(store.header, notes=notes)
+        store.write_reference(*ledger.best_known())
+        run.write_arrays()
+        results = answer(
+            run.table(),
+            run.trained_experiment(),
+            solved_return=ledger.task.system.solved_return,
+        )
+        replace(results, saved=result.saved).save(run.path / "results.json")
+    run.finish()
 
 
 def experiment_candidates(experiment: Experiment) -> Space:

@@ -1,197 +1,257 @@
-"""A run directory: readable by people, written block by block, safe to kill.
+"""A run: a store of what is trained and tried, and an experiment that asks for it.
 
 ```
-experiment.toml   the resolved experiment; re-runs it exactly
-manifest.json     format, versions, layout, and what reading must know of the system
-policies/         one npz a block of sources: arrays, kind, scores at home
-table.zarr/       the performance table; one chunk a block of sources
-blocks/           a record of each finished block, with checksums of its files
-best_known.json   the reference of regret
+experiment.toml   what is asked, with every default written out; re-runs it exactly
+trainings/        the store: manifest.jsonl, policies/, table.zarr
+selection.jsonl   of a selection: every proposal with its reason, and every step
 results.json      covers, curves and costs; the same bytes however often it was killed
 figures/          pictures, and the numbers behind them as JSON
 ```
 
-A block counts as finished when its record is there and its files have the size that
-the record says; their checksums are compared when they are read. Every file is
-written under another name and then renamed, so a reader never sees half of one.
+What the experiment asks for, minus what the store holds, is what is computed. So
+resuming, mending, asking for another tolerance and going on with a selection are one
+thing. Where the contexts have changed, the store is set aside as `earlier-…`, a new one
+takes over what it is asked for, and the earlier one is removed when the run is done.
+
 Reading needs no code of the user's: what the system would have to say is in the
 manifest. The table of a built-in exact system that would be large is not stored but
 computed from the policies as it is read, which is faster.
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace._util.files import (
-    checksum,
-    clean_leftovers,
-    plain,
-    read_sealed,
-    write_atomically,
-    write_sealed,
-)
+from taskspace._util.files import checksum, clean_leftovers, plain, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
-from taskspace.performance.ledger import (
-    Ledger,
-    Rows,
-    Stage,
-    Task,
-    TrainedBlock,
-    assemble,
-    contiguous,
-)
-from taskspace.performance.table import DIMS
-from taskspace.policies import Policy
-from taskspace.runs import chunks
-from taskspace.runs.blocks import Blocks
-from taskspace.runs.experiment import DATA_KEYS, Experiment
-from taskspace.runs.grow import take_over
-from taskspace.runs.layout import Layout
-from taskspace.runs.manifest import (
+from taskspace.performance.ledger import Ledger, Task, assemble, table_notes
+from taskspace.performance.store.base import TRAINED, Source
+from taskspace.performance.store.chunks import create_arrays
+from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
+from taskspace.performance.store.records import (
     FORMAT_VERSION,
-    about,
-    check_manifest,
-    check_ours,
-    difference,
-    from_text,
-    is_run,
-    read_manifest,
-    usable_manifest,
+    Header,
+    Layout,
+    Record,
+    SystemFacts,
 )
+from taskspace.performance.work import Rows, top_of
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.runs.experiment import DATA_KEYS, Experiment
+from taskspace.runs.former import (
+    FORMER,
+    former_header,
+    former_log,
+    former_records,
+    former_sources,
+)
+from taskspace.runs.layout import layout_of
+from taskspace.runs.manifest import TRAININGS, check_ours, difference, is_run
 from taskspace.runs.objects import Code
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
-from taskspace.runs.selected import is_selection, stored_kinds
-from taskspace.runs.trainings import Trainings
+from taskspace.selection.log import LOG, Log
+from taskspace.spaces import Points, Space, space_from_dict
 
-__all__ = ["RunStore"]
+__all__ = ["RunStore", "target_rows"]
+
+SAME = 1e-12
+"""Contexts that differ by this share of an axis' range are one, rounded otherwise."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a directory holds, as its manifest says.
+
+    Args:
+        path: the run directory.
+        folder: the directory of the store.
+        header: what it says of itself.
+        records: all other lines of the manifest.
+        damage: what is wrong with the manifest, a clause each.
+        sources: the sources that it was planned for.
+        log: of a selection, what was proposed.
+    """
+
+    path: Path
+    folder: Path
+    header: Header
+    records: list[Record]
+    damage: list[str]
+    sources: list[Source]
+    log: Log | None
+
+    @classmethod
+    def read(cls, path: Path, folder: Path | None = None) -> "Stored | None":
+        """Return what there is, in the format of today or of before.
+
+        Args:
+            path: the run directory.
+            folder: the directory of the store; as usual if left out.
+        """
+        if folder is None:
+            # Killed while it was set aside, a run has an earlier store alone.
+            folders = [path / TRAININGS, *sorted(path.glob("earlier-*"), reverse=True)]
+            whole = [each for each in folders if (each / MANIFEST).is_file()]
+            if not whole:
+                return cls._former(path) if (path / FORMER).is_file() else None
+            folder = whole[0]
+        records, damage = read_manifest(folder)
+        first = records.pop(0) if records else None
+        if not isinstance(first, Header):
+            return None
+        if first.version != FORMAT_VERSION:
+            raise RunStoreError(
+                f"{path} has run format {first.version}, this taskspace reads "
+                f"{FORMAT_VERSION}. Use the taskspace that wrote it."
+            )
+        log, sources = None, []
+        if "select" in first.data:
+            log, wrong = Log.read(path / LOG)
+            damage += wrong
+            names = space_from_dict(first.data["targets"]).names
+            for line in log.proposals:
+                rows = _rows(first.system, Points(names, [line.context]))
+                sources += Source.at(rows, line.seed, line.kind, how_made(first.data))
+            held = {s for r in records for s in getattr(r, "sources", ())}
+            if held - set(sources):
+                damage.append(f"{path / LOG} is cut short")
+        else:
+            sources = _planned(first)
+        return cls(path, folder, first, records, damage, sources, log)
+
+    @classmethod
+    def _former(cls, path: Path) -> "Stored":
+        header = former_header(path)
+        text = (path / "experiment.toml").read_text(encoding="utf-8")
+        space = Experiment.from_toml(text, code=Code(trusted=False)).sources
+        rows = _rows(header.system, space)
+        sources = Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
+        sources = former_sources(path, sources)
+        records, damage = former_records(path, header.layout, sources)
+        log = None
+        if (path / "selection.json").is_file():
+            log = Log(path / LOG, former_log(path))
+        return cls(path, path, header, records, damage, sources, log)
+
+    def store(self, mend: str = "", task: Task | None = None) -> DiskStore:
+        """Return the store, planned for its own sources.
+
+        Args:
+            mend: what to type to mend it.
+            task: for a table that is computed as it is read.
+        """
+        store = DiskStore(
+            self.folder,
+            self.header,
+            self.records,
+            damage=self.damage,
+            mend=mend,
+            task=task,
+        )
+        store.plan(self.sources)
+        return store
 
 
 class RunStore:
     """The directory of one run.
 
     Args:
-        path: an existing run directory; see `create` and `open`.
+        path: the run directory; see `create` and `open`.
         experiment: what it holds, resolved.
-        layout: how the work is cut.
-        notes: attributes of the table.
-        system: what reading must know of the system: its axes, what counts as solved.
+        trainings: what is trained and tried.
+        log: of a selection, what was proposed.
+        damage: what was damaged and is computed again, a clause each.
     """
 
     def __init__(
         self,
         path: Path,
         experiment: Experiment,
-        layout: Layout,
-        notes: dict[str, Any],
-        system: dict[str, Any],
+        trainings: DiskStore,
+        log: Log | None = None,
+        damage: tuple[str, ...] = (),
     ):
-        self.path, self.experiment, self.layout = path, experiment, layout
-        self.notes, self.system = notes, system
-        self._blocks = Blocks(path, layout, self.resume_command)
-        self.trainings = Trainings(self._blocks, experiment)
-        self._last_read: tuple[tuple[int, int], TrainedBlock] | None = None
+        self.path, self.experiment, self.trainings = path, experiment, trainings
+        self.log, self.damage = log, damage
+        trainings.mend = self.resume_command
 
     # --- making and opening -------------------------------------------------------
 
     @classmethod
-    def create(cls, path: str | Path, experiment: Experiment) -> "RunStore":
+    def create(
+        cls,
+        path: str | Path,
+        experiment: Experiment,
+        *,
+        question: Question | None = None,
+        layout: Layout | None = None,
+    ) -> "RunStore":
         """The run of an experiment: a new directory, or the one that is there.
 
         A directory whose policies and table are those of the experiment is taken
-        over, whatever was asked of it before; what is damaged in it is written anew.
+        over, whatever was asked of it before; what is damaged in it is computed anew.
+        Its sources are planned by a ledger.
 
         Args:
             path: the directory.
             experiment: what to run; a directory with other data is refused, unless
-                this one only adds contexts: then its policies are kept.
+                this one only adds contexts: then what it holds is kept.
+            question: of a selection, what shall be covered.
+            layout: how the work is cut, where the experiment does not say it.
         """
         path = Path(path)
         experiment = experiment.resolved()
         check_ours(path)
-        store = cls._new(path, experiment)
-        there = usable_manifest(path)
-        if there is not None and there["data"] != store.manifest()["data"]:
-            take_over(store, there)
-            there = None
-        elif there is None and not store._is_of(path / "experiment.toml"):
-            # Nobody knows whose they are.
-            for file in (path / "blocks").glob("train-*.json"):
-                file.unlink()
-            (path / "results.json").unlink(missing_ok=True)
-        for folder in ("policies", "blocks"):
-            (path / folder).mkdir(parents=True, exist_ok=True)
-        clean_leftovers(path)
-        stored = None if there is None else Layout.from_dict(there["layout"])
-        if stored is not None and stored.serves(store.layout):
-            store = cls(path, experiment, stored, store.notes, store.system)
-            check_plant(store)
+        layout = layout or layout_of(experiment)
+        header = _header(path, experiment, question, layout)
+        folder = path / TRAININGS
+        there, records, damage = Stored.read(path), [], []
+        if there is not None and there.folder == path and there.log is not None:
+            there = _converted(there, header)
+        if there is None:
+            if _is_of(path, experiment, header):  # the header was lost
+                records, damage = read_manifest(folder)
         else:
-            # Other reductions are wanted, or the manifest was lost: policies stay.
-            for block in (path / "blocks").glob("table-*.json"):
-                block.unlink()
-            (path / "best_known.json").unlink(missing_ok=True)
-        if not store.layout.is_computed:
-            chunks.create_arrays(path / "table.zarr", store)
+            same = there.header.data == header.data
+            if not same:
+                _check_added(there, experiment, header)
+            check_plant(cls._as_it_is(there, experiment))
+            if same and there.header.layout.serves(layout) and there.folder == folder:
+                header = msgspec.structs.replace(header, layout=there.header.layout)
+                records, damage = there.records, there.damage
+            elif not same or there.folder == folder:
+                _set_aside(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        clean_leftovers(path)
+        task = _task(experiment, layout) if layout.is_computed else None
+        store = DiskStore(folder, header, records, damage=damage, task=task)
+        log = None
+        if question is not None:
+            log = there.log if there is not None and there.log else Log(path / LOG)
+            log.rewrite()
         write_atomically(path / "experiment.toml", experiment.to_toml())
-        write_sealed(path / "manifest.json", store.manifest())
-        return store
-
-    def _is_of(self, file: Path) -> bool:
-        """Whether policies beside an experiment are of this one; another is refused."""
-        if not file.is_file():
-            return False
-        try:
-            text = file.read_text(encoding="utf-8")
-            values = Experiment.from_toml(text, code=self.experiment.code)
-            data = {key: values.to_dict().get(key) for key in DATA_KEYS}
-            there = plain(data, nonfinite="text")
-        except (TaskspaceError, TypeError, ValueError, OSError):
-            return False
-        if what := difference(there, self.manifest()["data"]):
-            raise RunStoreError(
-                f"{self.path} has no whole manifest, and its experiment is another "
-                f"one: {what}. Nothing was changed. Choose another directory with "
-                "--out."
-            )
-        return True
+        mended = store.forget_damaged()
+        store.compact()
+        run = cls(path, experiment, store, log, tuple(mended))
+        if not (layout.is_computed or question):
+            run.write_arrays()
+        return run
 
     @classmethod
-    def _new(cls, path: Path, experiment: Experiment) -> "RunStore":
-        layout = Layout.of(experiment)
-        return cls(path, experiment, layout, *about(_task(experiment, layout)))
-
-    def manifest(self) -> dict[str, Any]:
-        """What the directory says of itself, beside the experiment."""
-        text = self.experiment.to_toml()
-        values = self.experiment.to_dict()
-        folders = self.experiment.code.folders
-        return plain(
-            {
-                "format": "taskspace-run",
-                "version": FORMAT_VERSION,
-                "taskspace": version("taskspace"),
-                "experiment": checksum(text.encode()),
-                "data": {key: values.get(key) for key in DATA_KEYS},
-                "layout": asdict(self.layout)
-                | {"variables": list(self.layout.variables)},
-                "notes": self.notes,
-                "system": self.system,
-                # Where the user's modules are, seen from here.
-                "modules": [os.path.relpath(folder, self.path) for folder in folders]
-                if self.experiment.names_code
-                else [],
-            },
-            nonfinite="text",
-        )
+    def _as_it_is(cls, there: Stored, experiment: Experiment) -> "RunStore":
+        """The run that is there, to be compared with its code."""
+        targets = there.header.data["targets"]
+        return cls(there.path, replace(experiment, targets=targets), there.store())
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> "RunStore":
@@ -205,16 +265,16 @@ class RunStore:
         if not is_run(path):
             raise RunStoreError(
                 f"{path} is not a run directory: it has no experiment.toml and "
-                "manifest.json. Make one with: taskspace run msd"
+                f"{TRAININGS}/{MANIFEST}. Make one with: taskspace run msd"
             )
-        mend = f"Mend it with: taskspace run EXPERIMENT --out {path}"
         try:
-            manifest = read_manifest(path, strict=True)
-            assert manifest is not None
-            check_manifest(manifest)
-            folders = tuple(path / folder for folder in manifest["modules"])
+            there = Stored.read(path)
+            if there is None:
+                raise DamagedFileError(f"{path / TRAININGS / MANIFEST} has no header")
+            header = there.header
+            folders = tuple(path / folder for folder in header.modules)
             text = (path / "experiment.toml").read_text(encoding="utf-8")
-            if checksum(text.encode()) != manifest["experiment"]:
+            if checksum(text.encode()) != header.experiment:
                 raise DamagedFileError(
                     f"{path / 'experiment.toml'} is not what was written"
                 )
@@ -223,226 +283,108 @@ class RunStore:
                 origin=str(path / "experiment.toml"),
                 code=Code(trust, (path, path.parent, *folders), checks_types=True),
             )
-            layout = Layout.from_dict(manifest["layout"])
-            spaces = experiment.sources, experiment.target_space
-            if (layout.n_sources, layout.n_targets) != tuple(s.size for s in spaces):
+            if header.layout.n_targets != experiment.target_space.size:
                 raise ValueError("the manifest is not of this experiment")
-            return cls(path, experiment, layout, manifest["notes"], manifest["system"])
-        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+            task = None
+            if header.layout.is_computed:
+                task = _task(experiment, header.layout)
+            return cls(path, experiment, there.store(task=task), there.log)
+        except (TaskspaceError, KeyError, TypeError, ValueError, OSError) as error:
+            if isinstance(error, RunStoreError):
+                raise
             raise RunStoreError(
                 f"{path} is damaged: its manifest or experiment cannot be read "
-                f"({error}). {mend}"
+                f"({error}). Mend it with: taskspace run EXPERIMENT --out {path}"
             ) from error
 
     def ledger(self) -> Ledger:
         """The ledger that this directory keeps; needs the system itself."""
-        if self.is_selection and (missing := self._blocks.unfinished()):
-            # Its sources have seeds and kinds of their own.
-            raise self._blocks.damaged(missing[0])
-        task = _task(self.experiment, self.layout)
-        spaces = self.experiment.sources, self.experiment.target_space
-        return Ledger(task, *spaces, storage=self)
-
-    # --- blocks -------------------------------------------------------------------
-
-    def blocks(self, stage: Stage) -> list[slice]:
-        """The stretches of sources of a stage; none to evaluate if computed.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-        """
-        return self._blocks.stretches(stage)
-
-    def has(self, stage: Stage, block: int) -> bool:
-        """Whether a block is finished and all there.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-            block: its number.
-        """
-        return self._blocks.has(stage, block)
-
-    def write_policies(self, block: int, done: TrainedBlock) -> None:
-        """Store what training gave for a block of sources.
-
-        Args:
-            block: number of the block.
-            done: policies, counts and scores at home.
-        """
-        self._last_read = None
-        self.trainings.write(block, done)
-
-    def read_policies(self, rows: slice) -> TrainedBlock:
-        """Policies of a stretch of sources, and their J at home.
-
-        Args:
-            rows: the sources.
-        """
-        # Several parts of a table come from the same policies: they are read once.
-        where = rows.start, rows.stop
-        if self._last_read is None or self._last_read[0] != where:
-            self._last_read = where, self.trainings.read(rows)
-        return self._last_read[1]
-
-    # --- table --------------------------------------------------------------------
-
-    def write_rows(self, block: int, done: Rows) -> None:
-        """Store a finished block of the table.
-
-        Args:
-            block: number of the block.
-            done: rows of each variable, and the best J at each target.
-        """
-        files = {}
-        for name, values in done.variables.items():
-            file = self._chunk_file(name, block)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            data = chunks.encode(values, self.layout.chunk(name), name)
-            write_atomically(file, data)
-            files[file] = checksum(data)
-        self._blocks.seal(
-            "evaluate", block, files, top=plain(done.top, nonfinite="text")
+        layout = self.trainings.header.layout
+        return Ledger(
+            _task(self.experiment, layout),
+            self.experiment.sources,
+            self.experiment.target_space,
+            store=self.trainings,
+            rows=(layout.train_rows, layout.table_rows),
+            how=how_made(self.trainings.header.data),
         )
 
-    def _chunk_file(self, name: str, block: int) -> Path:
-        index = [str(block)] + ["0"] * (len(DIMS[name]) - 1)
-        return self.path.joinpath("table.zarr", name, "c", *index)
+    # --- what was there before ----------------------------------------------------
 
-    def read_chunk(self, name: str, block: int) -> NDArray[Any]:
-        """One variable of a block of the table.
+    def earlier(self) -> list[DiskStore]:
+        """Return the stores that were set aside, the last one first."""
+        folders = sorted(self.path.glob("earlier-*"), reverse=True)
+        found = [Stored.read(self.path, folder) for folder in folders]
+        if (self.path / FORMER).is_file():
+            found.append(Stored._former(self.path))
+        return [one.store() for one in found if one is not None]
 
-        Args:
-            name: the variable.
-            block: number of the block.
-        """
-        data = self._blocks.checked("evaluate", block, self._chunk_file(name, block))
-        try:
-            values = chunks.decode(data, self.layout.chunk(name), name)
-        except (RuntimeError, ValueError) as error:
-            raise self._blocks.damaged(f"block {block} of {name} ({error})") from error
-        rows = self.layout.blocks("evaluate")[block]
-        return values[: rows.stop - rows.start]
+    def finish(self) -> None:
+        """Put the manifest in order, and remove what was set aside."""
+        self.trainings.compact()
+        former = (
+            "blocks", "policies", "table.zarr", "kept", "best_known.json",
+            "selection.json", "selection.toml", FORMER,
+        )  # fmt: skip
+        for item in (*self.path.glob("earlier-*"), *(self.path / n for n in former)):
+            if item.is_dir():
+                shutil.rmtree(item)
+            else:
+                item.unlink(missing_ok=True)
 
-    def read_rows(self, names: Sequence[str]) -> dict[str, xr.Variable]:
-        """Variables of the finished blocks; read, or computed, as they are needed.
+    def write_arrays(self) -> None:
+        """Write the metadata of the table, so that `xarray` alone opens it."""
+        spaces = {"source": self.sources, "target": self.experiment.target_space}
+        folder = self.trainings.path / "table.zarr"
+        create_arrays(folder, self.trainings.header, spaces)
 
-        Args:
-            names: the variables.
-        """
-        if self.layout.is_computed:
-            task = _task(self.experiment, self.layout)
-            stack = self.read_policies(slice(0, self.layout.n_sources))
-            return chunks.computed_variables(task, stack, self.layout.sizes, names)
-        n_blocks = len(self.layout.blocks("evaluate"))
-        done = [block for block in range(n_blocks) if self.has("evaluate", block)]
-        return chunks.stored_variables(self, done, names)
+    # --- what is there ------------------------------------------------------------
 
-    def block_top(self, block: int) -> NDArray[np.float64]:
-        """Best J that the sources of a block reach at each target.
+    @property
+    def is_selection(self) -> bool:
+        """Whether the sources were chosen one after the other."""
+        return self.log is not None
 
-        Args:
-            block: number of the block.
-        """
-        try:
-            top = from_text(self._blocks.record("evaluate", block)["top"])
-        except (DamagedFileError, KeyError, TypeError, ValueError) as error:
-            raise self._blocks.damaged(
-                f"block {block} does not say its best ({error})"
-            ) from error
-        if top.shape != (self.layout.n_targets,):
-            raise self._blocks.damaged(f"block {block} has a best of other targets")
-        return top
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Attributes of the table."""
+        return self.trainings.header.notes
 
-    def known(self) -> NDArray[np.bool_]:
-        """Which sources have their row of the table; a computed one needs policies."""
-        stage: Stage = "train" if self.layout.is_computed else "evaluate"
-        found = np.zeros(self.layout.n_sources, bool)
-        for block, rows in enumerate(self.layout.blocks(stage)):
-            found[rows] = self.has(stage, block)
-        return found
+    @property
+    def system(self) -> SystemFacts:
+        """What reading must know of the system: its axes, what counts as solved."""
+        return self.trainings.header.system
+
+    @property
+    def sources(self) -> Space:
+        """The contexts of all sources that are planned."""
+        if self.log is None:
+            return self.experiment.sources
+        names = self.experiment.target_space.names
+        axes = [axis["name"] for axis in self.system.axes]
+        columns = [axes.index(name) for name in names]
+        rows = np.array([source.contexts[0] for source in self.trainings.sources])
+        return Points(names, rows.reshape(-1, len(axes))[:, columns])
+
+    def trained_experiment(self) -> Experiment:
+        """Return the experiment whose sources are those of the table."""
+        sources = self.sources
+        numbers = np.flatnonzero(self.trainings.evaluated)
+        if self.log is None and len(numbers) == sources.size:
+            return self.experiment
+        points = Points(sources.names, sources.points[numbers])
+        return replace(
+            self.experiment,
+            space=points.to_dict(),
+            targets=self.experiment.target_space.to_dict(),
+            select=None,
+        )
 
     def table_policies(self) -> Policy:
         """The policies of the sources that the table has, in its order."""
-        parts = [
-            block[~block.failed]
-            for rows in contiguous(np.flatnonzero(self.known()))
-            for block in [self.read_policies(rows)]
-        ]
-        return TrainedBlock.concatenate(parts).trained.policies
-
-    def top(self) -> NDArray[np.float64]:
-        """Best J seen at each target, over the finished blocks."""
-        if self.layout.is_computed:
-            best = self.read_rows(["best"])["best"]
-            stretches = self.layout.blocks("evaluate")
-            return np.max([best[rows].values.max(0) for rows in stretches], axis=0)
-        blocks = range(len(self.layout.blocks("evaluate")))
-        seen = [self.block_top(b) for b in blocks if self.has("evaluate", b)]
-        return np.max(seen, axis=0)
-
-    def write_best_known(self, values: NDArray[np.float64], kind: str) -> None:
-        """Store the reference of regret, which completes the table.
-
-        Args:
-            values: best known J at each target.
-            kind: where it comes from.
-        """
-        record = {"kind": kind, "best_known": plain(values, nonfinite="text")}
-        write_sealed(self.path / "best_known.json", record)
-
-    def _read_best_known(self) -> tuple[NDArray[np.float64], str]:
-        file = self.path / "best_known.json"
-        record = read_sealed(file)
-        try:
-            values, kind = from_text(record["best_known"]), record["kind"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"{file} holds no reference: {error}.") from error
-        if values.shape != (self.layout.n_targets,) or not isinstance(kind, str):
-            raise DamagedFileError(f"{file} is of another table.")
-        return values, kind
-
-    def has_best_known(self) -> bool:
-        """Whether the reference of regret is there and whole."""
-        try:
-            self._read_best_known()
-        except DamagedFileError:
-            return False
-        return True
-
-    def is_complete(self) -> bool:
-        """Whether every block is there, and the reference of regret."""
-        return self.has_best_known() and not self._blocks.unfinished()
-
-    def damages(self) -> list[str]:
-        """Everything that is missing or not what was written; reads every file."""
-        found = self._blocks.damages(self._read)
-        for check in (
-            self._read_best_known,
-            lambda: Results.load(self.path / "results.json"),
-            lambda: stored_kinds(self.path),
-        ):
-            try:
-                check()
-            except DamagedFileError as error:
-                found.append(str(error))
-        return found
-
-    def forget_damaged(self) -> list[str]:
-        """Have every block that is damaged computed again.
-
-        Returns:
-            What was damaged, a clause each.
-        """
-        return self._blocks.forget_damaged(self._read)
-
-    def _read(self, stage: Stage, block: int) -> None:
-        """Read a block, whose files may be whole and yet not what a run has."""
-        if stage == "train":
-            self.trainings.check(block)
-            return
-        for name in self.layout.variables:
-            self.read_chunk(name, block)
-        self.block_top(block)
+        store = self.trainings
+        numbers = np.flatnonzero(store.evaluated)
+        return store.read([store.sources[n] for n in numbers]).trained.policies
 
     def table(self) -> xr.Dataset:
         """The performance table; large variables are read as they are needed.
@@ -450,49 +392,116 @@ class RunStore:
         A run that is not finished gives the table of the sources that are evaluated,
         with the note `n_planned`.
         """
-        try:
-            reference, kind = self._read_best_known()
-        except DamagedFileError as error:
-            if (self.path / "best_known.json").exists() or self.layout.is_computed:
-                raise self._blocks.damaged(str(error)) from error
-            reference, kind = None, "best of the table so far"
-        missing = self._blocks.unfinished()
-        if reference is not None and missing:
-            raise self._blocks.damaged(missing[0])
-        notes = {**self.notes, "best_known_kind": kind}
-        known = self.known()
-        if not known.any():
+        store = self.trainings
+        if damage := self._damage():
+            raise store.damaged(damage[0])
+        if not store.evaluated.any() and not store.failures:
             raise RunStoreError(
                 f"{self.path} is not finished: no source is evaluated yet. Go on with: "
                 f"{self.resume_command}"
             )
-        return assemble(
-            self,
-            self.layout.variables,
-            self.experiment.sources,
+        if store.reference is None:
+            reference, kind = store.top(), "best of the table so far"
+        else:
+            reference, kind = store.reference.values, store.reference.kind
+        table = assemble(
+            store,
+            store.header.layout.variables,
+            self.sources,
             self.experiment.target_space,
-            self.top() if reference is None else reference,
-            notes,
-            known,
-            stored_kinds(self.path)[: len(known)],
+            reference,
+            {**self.notes, "best_known_kind": kind},
         )
+        if self.is_selection:
+            table.attrs.pop("n_planned", None)
+        return table
 
-    @property
-    def is_selection(self) -> bool:
-        """Whether the sources were chosen one after the other."""
-        return is_selection(self.path)
+    def _damage(self) -> list[str]:
+        """What is missing of what was there once, a clause each."""
+        store, is_done = self.trainings, (self.path / "results.json").is_file()
+        found = list(store.damage)
+        if store.reference is None and (is_done or store.header.layout.is_computed):
+            found.append("its manifest has no reference of regret")
+        if store.reference is not None and self.log is None:
+            found += store.unfinished()
+        return found
+
+    def is_complete(self) -> bool:
+        """Whether everything is trained and evaluated, and the reference is there."""
+        store = self.trainings
+        return store.reference is not None and not store.unfinished()
+
+    def damages(self) -> list[str]:
+        """Everything that is missing or not what was written; reads every file."""
+        found = [*self._damage(), *self.trainings.damages()]
+        if not self.is_complete():
+            found += self.trainings.unfinished()
+        try:
+            Results.load(self.path / "results.json")
+        except DamagedFileError as error:
+            found.append(str(error))
+        return list(dict.fromkeys(found))
 
     @property
     def resume_command(self) -> str:
         """What to type to finish or mend this run."""
-        command, file, more = "run", "experiment.toml", ""
+        command, more = "run", ""
         if self.is_selection:
-            command, file = "select", "selection.toml"
+            command = "select"
             if "epsilon" in self.notes:
                 more = f" --epsilon {self.notes['epsilon']}"
         elif self.experiment.names_code:
             more = " --trust"
-        return f"taskspace {command} {self.path / file} --out {self.path}{more}"
+        file = self.path / "experiment.toml"
+        return f"taskspace {command} {file} --out {self.path}{more}"
+
+
+# --- headers ------------------------------------------------------------------------
+
+
+def how_made(data: dict[str, Any]) -> str:
+    """Return what stands for the system and the trainer in keys of a store.
+
+    Args:
+        data: what trainings and table depend on.
+    """
+    made = {key: data[key] for key in ("system", "trainer")}
+    return checksum(msgspec.json.encode(made, order="deterministic"))
+
+
+def _header(
+    path: Path, experiment: Experiment, question: Question | None, layout: Layout
+) -> Header:
+    task = _task(experiment, layout)
+    notes, system = table_notes(task, ""), task.system
+    del notes["best_known_kind"]  # is kept with the reference itself
+    values = experiment.to_dict()
+    data = {key: values.get(key) for key in DATA_KEYS}
+    if question is not None:
+        assert experiment.select is not None
+        how = dict(values["select"])
+        for name in ("budget", "environment_steps", "hours"):
+            how.pop(name, None)  # what may be spent can be raised later
+        data |= {"question": question.to_dict(), "select": how}
+        notes["selector"] = experiment.select.selector
+        notes["asked"] = question.statement
+        notes["epsilon"] = question.epsilon
+    axes = [asdict(axis) | {"label": axis.label} for axis in system.axes]
+    folders = experiment.code.folders if experiment.names_code else ()
+    return Header(
+        data=plain(data, nonfinite="text"),
+        layout=layout,
+        notes=plain(notes, nonfinite="text"),
+        system=SystemFacts(
+            system.id,
+            tuple(plain(axes, nonfinite="text")),
+            system.solved_return,
+        ),
+        # Where the user's modules are, seen from here.
+        modules=tuple(os.path.relpath(folder, path) for folder in folders),
+        experiment=checksum(experiment.to_toml().encode()),
+        taskspace=version("taskspace"),
+    )
 
 
 def _task(experiment: Experiment, layout: Layout) -> Task:
@@ -504,3 +513,141 @@ def _task(experiment: Experiment, layout: Layout) -> Task:
         experiment.seed,
         layout.variables,
     )
+
+
+def _rows(system: SystemFacts, space: Space) -> NDArray[np.float64]:
+    """Full context rows of a space, as `System.contexts` gives them, without code."""
+    columns = [
+        space.points[:, space.names.index(axis["name"])]
+        if axis["name"] in space.names
+        else np.full(space.size, float(axis["default"]))
+        for axis in system.axes
+    ]
+    return np.stack(columns, axis=1)
+
+
+def target_rows(header: Header) -> NDArray[np.float64]:
+    """Return full context rows of the targets of a store.
+
+    Args:
+        header: what it says of itself.
+    """
+    return _rows(header.system, space_from_dict(header.data["targets"]))
+
+
+def _planned(header: Header) -> list[Source]:
+    """The sources of a run, in the order of its space."""
+    rows = _rows(header.system, space_from_dict(header.data["space"]))
+    return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
+
+
+# --- whose directory is it? -----------------------------------------------------------
+
+
+def _is_of(path: Path, experiment: Experiment, header: Header) -> bool:
+    """Whether what lies beside an experiment is of this one; another is refused."""
+    file = path / "experiment.toml"
+    try:
+        text = file.read_text(encoding="utf-8")
+        values = Experiment.from_toml(text, code=experiment.code).to_dict()
+    except (TaskspaceError, TypeError, ValueError, OSError):
+        if (path / LOG).exists() or (path / "selection.json").exists():
+            raise RunStoreError(
+                f"{path} holds a selection, but neither its manifest nor {file.name} "
+                "says which one. Nothing was changed. Choose another directory with "
+                "--out."
+            ) from None
+        (path / "results.json").unlink(missing_ok=True)  # nobody knows whose it is
+        return False
+    there = plain({key: values.get(key) for key in DATA_KEYS}, nonfinite="text")
+    if what := difference(there, {key: header.data[key] for key in DATA_KEYS}):
+        raise RunStoreError(
+            f"{path} has no whole manifest, and its experiment is another one: {what}. "
+            "Nothing was changed. Choose another directory with --out."
+        )
+    return True
+
+
+def _check_added(there: Stored, experiment: Experiment, header: Header) -> None:
+    """Refuse a directory of another experiment; one with fewer contexts is none."""
+    old, new = there.header.data, header.data
+    what = difference(old, new)
+    kinds = "select" in old, "select" in new
+    if kinds == (True, True):
+        raise RunStoreError(
+            f"{there.path} holds another selection: {what}. Nothing was changed. "
+            "Choose another directory with --out."
+        )
+    if kinds == (False, True):
+        raise RunStoreError(
+            f"{there.path} holds a run that is not a selection. Nothing was changed. "
+            "Choose another directory with --out."
+        )
+    if kinds == (True, False):
+        raise RunStoreError(
+            f"{there.path} holds a selection. Nothing was changed. Go on with it by: "
+            f"taskspace select {there.path / 'experiment.toml'} --out {there.path}, or "
+            "choose another directory with --out."
+        )
+    if all(old[key] == new[key] for key in new if key not in ("space", "targets")):
+        lost = _not_there(old, experiment)
+        what = f"{what}; {lost}" if lost else ""
+    if what:
+        raise RunStoreError(
+            f"{there.path} holds another experiment: {what}. Nothing was changed. "
+            "Contexts can be added to it, but none taken away. Choose another "
+            "directory with --out."
+        )
+
+
+def _not_there(old: dict[str, Any], experiment: Experiment) -> str:
+    """Which contexts an experiment drops, as a clause; `""` if none."""
+    from scipy.spatial import KDTree
+
+    system = experiment.built_system
+    for key, now in (
+        ("space", experiment.sources),
+        ("targets", experiment.target_space),
+    ):
+        before, after = system.contexts(space_from_dict(old[key])), system.contexts(now)
+        extent = np.ptp(np.concatenate([before, after]), axis=0)
+        scale = np.where(extent > 0, extent, 1.0)
+        far = KDTree(after / scale).query(before / scale, p=np.inf)[0] > SAME
+        if far.any():
+            what = "sources" if key == "space" else "targets"
+            return f"{int(far.sum())} of its {len(before)} {what} are not in this one"
+    return ""
+
+
+def _converted(there: Stored, header: Header) -> Stored | None:
+    """A selection of format 2 in the format of today, if it is of this question."""
+    if there.header.data != header.data or there.log is None:
+        return there
+    old, folder = there.store(), there.path / TRAININGS
+    folder.mkdir(exist_ok=True)
+    store = DiskStore(folder, header)
+    store.compact()
+    there.log.rewrite()
+    names = space_from_dict(header.data["targets"]).names
+    for number, line in enumerate(there.log.proposals):
+        rows = _rows(header.system, Points(names, [line.context]))
+        (source,) = Source.at(rows, line.seed, line.kind, how_made(header.data))
+        store.plan([source])
+        try:
+            if old.is_evaluated(source):
+                store.append([source], old.read([source]))
+                kept = header.layout.variables
+                values = old.variables(kept, np.array([old.number(source)]))
+                arrays = {name: values[name].values for name in kept}
+                store.append_rows([number], Rows(arrays, top_of(arrays)))
+        except RunStoreError:
+            continue  # damaged: trained again
+    return Stored.read(there.path)
+
+
+def _set_aside(path: Path) -> None:
+    """Keep what was trained for other contexts, until the run is done."""
+    (path / "results.json").unlink(missing_ok=True)
+    if (path / TRAININGS).is_dir():
+        number = len(list(path.glob("earlier-*")))
+        (path / TRAININGS).rename(path / f"earlier-{number}")

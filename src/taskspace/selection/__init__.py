@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from taskspace._util.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from taskspace.selection.loop import Journal, Options, Selection
+    from taskspace.selection.loop import Options, Selection
     from taskspace.selection.result import Budget, SelectResult
     from taskspace.selection.selecting import select
     from taskspace.selection.selectors.base import (
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "selectors.base": ("Candidates", "Known", "Offer", "Selector", "known"),
-    "loop": ("Journal", "Options", "Selection"),
+    "loop": ("Options", "Selection"),
     "result": ("Budget", "SelectResult"),
     "selecting": ("select",),
     "selectors.catalogue": ("SELECTORS",),
@@ -37,7 +37,6 @@ __all__ = [
     "SELECTORS",
     "Budget",
     "Candidates",
-    "Journal",
     "Known",
     "Offer",
     "Options",

@@ -235,12 +235,12 @@ def replay(
             break
         number = int(np.flatnonzero(~where.left(context))[0])
         past.plan(Points(past.target_space.names, context))
-        work = Work("train", len(rows), slice(len(rows), len(rows) + 1), context)
+        work = Work("train", len(rows), np.array([len(rows)]), context)
         past.tell(work, _unknown_policies(table, number))
         part = table.isel(source=[number])
         values = {name: part[name].values for name in names}
         top = family_rows(part, question.judge, slice(0, 1))[0]
-        past.tell(replace(work, stage="evaluate"), Rows(values, top))
+        past.tell(work, Rows(values, top))
         rows.append(number)
     return rows
 
@@ -252,9 +252,7 @@ def _unknown_policies(table: xr.Dataset, number: int) -> TrainedBlock:
     if "home_performance" in table:
         home = table["home_performance"].values[[number]]
     blank = LinearGain(np.zeros((*shape, 1, 1)))
-    return TrainedBlock(
-        Trained(blank, np.zeros(shape, np.int64)), home, np.zeros(1, bool)
-    )
+    return TrainedBlock(Trained(blank, np.zeros(shape, np.int64)), home)
 
 
 def _sources(table: xr.Dataset) -> tuple[tuple[str, ...], Array]:

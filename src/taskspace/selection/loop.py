@@ -1,16 +1,15 @@
 """The loop: propose, train, evaluate, record, until every target is covered."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError, TaskspaceError
+from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
 from taskspace.performance.ledger import (
     TRAINED,
     Ledger,
@@ -21,12 +20,14 @@ from taskspace.performance.ledger import (
 )
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Budget
 from taskspace.selection.selectors.base import Array, Known, Offer, Selector, known
+from taskspace.selection.selectors.interpolated import made_policies
 from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 
-__all__ = ["Done", "Journal", "Options", "Past", "Selection", "do_source"]
+__all__ = ["Done", "Options", "Selection", "do_source"]
 
 CHECKED = 2.0
 """Seconds after which it is looked whether somebody still works."""
@@ -69,64 +70,24 @@ class Options:
                 )
 
 
-@dataclass(frozen=True)
-class Past:
-    """A source of an earlier session.
-
-    Args:
-        context: where it is.
-        seed: seed of its training.
-        kind: where its policies come from.
-        done: what it gave; None if it was under way.
-        columns: targets where it is evaluated, None for all.
-    """
-
-    context: Array
-    seed: int
-    kind: str
-    done: Done | None
-    columns: NDArray[np.int64] | None = None
-
-
-class Journal(Protocol):
-    """Where a selection is written as it goes, to be resumed."""
-
-    def past(self) -> tuple[list[Past], list[dict[str, Any]], float]:
-        """Sources of earlier sessions, their history, and the hours they took."""
-        ...
-
-    def began(self, past: Sequence[Past]) -> None:
-        """Sources are planned; some may be done already."""
-        ...
-
-    def ended(
-        self, number: int, past: Past, made_from: Sequence[int] | None = None
-    ) -> None:
-        """A planned source is done."""
-        ...
-
-    def noted(self, history: list[dict[str, Any]], hours: float) -> None:
-        """The history has grown."""
-        ...
-
-
 def do_source(task: Task, work: Work) -> Done:
-    """Train one source and evaluate it; callable in any process.
+    """Train one source, unless that is done, and evaluate it; callable in any process.
 
     Args:
         task: what is trained and where it is tried.
-        work: the training, with the targets to evaluate at.
+        work: the source, perhaps with its policies, and the targets to evaluate at.
 
     Returns:
         Policies and rows; or the reason, where the training failed.
     """
-    try:
-        block = task.do(replace(work, stage="train"))
-    except NOT_OF_A_TRAINING:
-        raise
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    assert isinstance(block, TrainedBlock)
+    block = work.policies
+    if block is None:
+        try:
+            block = task.train(work.contexts, work.seed)
+        except NOT_OF_A_TRAINING:
+            raise
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
     return block, task.rows(block, work.columns)
 
 
@@ -134,12 +95,12 @@ class Selection:
     """A selection under way.
 
     Args:
-        ledger: what is known; in memory, empty or from an earlier session.
+        ledger: what is known, without any source planned.
         selector: proposes.
         question: what shall be covered.
         options: how to proceed.
         submit: hands a piece of work to whoever does it; here and now if left out.
-        journal: where it is written down; nowhere if left out.
+        log: what was proposed so far, and where that is written down.
         progress: told after each training how many targets are covered.
         check: called while it waits; raises if what is under way will not be done.
     """
@@ -151,27 +112,30 @@ class Selection:
         question: Question,
         options: Options,
         *,
-        submit: Callable[[Work], "Future[Done]"] | None = None,
-        journal: Journal | None = None,
+        submit: Callable[[Work], "Future[Any]"] | None = None,
+        log: Log | None = None,
         progress: Progress | None = None,
         check: Callable[[], None] | None = None,
     ):
         self.ledger, self.selector, self.question = ledger, selector, question
-        self.options, self.journal = options, journal
+        self.options, self.log = options, log or Log()
         self._submit = submit or self._here
         self._progress = progress or silent
         self._check = check or (lambda: None)
-        self._running: dict[int, tuple[Work, Future[Done]]] = {}
+        self._running: dict[int, tuple[Work, Future[Any]]] = {}
         self._steps: dict[int, int] = {}
         self._evaluations = 0
         self._began, self._hours_before = time.monotonic(), 0.0
-        self.history: list[dict[str, Any]] = []
-        self.failed: dict[int, str] = {}
 
     def _here(self, work: Work) -> "Future[Done]":
         future: Future[Done] = Future()
         future.set_result(do_source(self.ledger.task, work))
         return future
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """After each step what was spent and covered."""
+        return [step.entry for step in self.log.steps]
 
     # --- what was spent -----------------------------------------------------------
 
@@ -274,11 +238,14 @@ class Selection:
 
     def _served_shares(self) -> list[float]:
         """After each training the share of the targets served, judged or not."""
-        return [e.get("against_seen", e["coverage"]) for e in self.history]
+        return [
+            s.coverage if s.against_seen is None else s.against_seen
+            for s in self.log.steps
+        ]
 
     def _stuck(self, seen: Known) -> bool:
         """Every uncovered target was tried at home, and so were others, in vain."""
-        if len(self.history) <= self.options.patience:
+        if len(self.log.steps) <= self.options.patience:
             return False
         left = self.selector.candidates.left(seen.planned)
         uncovered = self.ledger.target_space.points[~seen.covered]
@@ -293,8 +260,9 @@ class Selection:
         if free > 0:
             again = self._to_retry(seen)[:free]
             for context in again:
-                tried = (seen.planned == context).all(1).sum()
-                self._plan(context[None], self.ledger.task.seed + int(tried), seen)
+                tried = int((seen.planned == context).all(1).sum())
+                why = f"retry {tried}: bad at home"
+                self._plan(context, self.ledger.task.seed + tried, seen, why)
             rows = np.empty((0, 0))
             if free > len(again):
                 asked = self.selector
@@ -304,7 +272,7 @@ class Selection:
                 rows = asked.propose(self.ledger, self.question, free - len(again))
                 rows = self._fresh(rows, seen, again)[: free - len(again)]
                 for row in rows:
-                    self._plan(row[None], self.ledger.task.seed, seen)
+                    self._plan(row, self.ledger.task.seed, seen, asked.name)
             if again or len(rows):
                 return None
         if self._running:
@@ -331,29 +299,44 @@ class Selection:
         kept = [row for row in dict.fromkeys(map(tuple, rows)) if row not in taken]
         return np.array(kept).reshape(-1, n_axes)
 
-    def _plan(self, row: Array, seed: int, seen: Known) -> None:
-        number = self.ledger.n_sources
+    def _plan(self, row: Array, seed: int, seen: Known, why: str) -> None:
         # Where the reference may move, a new policy matters everywhere.
         open_only = self.options.evaluate_uncovered_only and not self.moves
         columns = np.flatnonzero(~seen.covered) if open_only else None
-        self._start(Past(row[0], seed, TRAINED, None, columns))
-        if self.journal:
-            self.journal.began([Past(row[0], seed, TRAINED, None, columns)])
-        self._launch(number, seed, columns)
+        proposal = Proposal.of(row, seed, columns, why=why)
+        self._start(proposal)
+        self.log.add(proposal)
+        self._launch(self.ledger.n_sources - 1)
 
-    def _start(self, past: Past) -> None:
-        points = Points(self.ledger.target_space.names, past.context[None])
-        self.ledger.plan(points, seed=past.seed, kind=past.kind)
+    def _start(self, proposal: Proposal) -> None:
+        points = Points(self.ledger.target_space.names, [proposal.context])
+        self.ledger.plan(points, seed=proposal.seed, kind=proposal.kind)
 
-    def _launch(
-        self, number: int, seed: int, columns: NDArray[np.int64] | None
-    ) -> None:
-        rows = slice(number, number + 1)
-        contexts = self.ledger.task.system.contexts(
-            Points(self.ledger.sources.names, self.ledger.sources.points[rows])
+    def _work(self, number: int) -> Work:
+        """The work on a proposal, with its policies if they are there already."""
+        source, store = self.ledger.store.sources[number], self.ledger.store
+        return Work(
+            "train",
+            number,
+            np.array([number]),
+            np.array(source.contexts),
+            store.read([source]) if store.has(source) else None,
+            seed=source.seed,
+            columns=self.log.proposals[number].targets,
         )
-        work = Work("train", number, rows, contexts, seed=seed, columns=columns)
-        self._running[number] = work, self._submit(work)
+
+    def _launch(self, number: int) -> None:
+        store, work = self.ledger.store, self._work(number)
+        is_done = store.evaluated[number] and work.policies is not None
+        if is_done:
+            store.withhold(number)  # its turn comes when it is heeded
+        if is_done or store.sources[number] in store.failures:
+            # By an earlier session that was killed before it could say so.
+            future: Future[Any] = Future()
+            future.set_result(None)
+        else:
+            future = self._submit(work)
+        self._running[number] = work, future
 
     def _end_next(self) -> None:
         """Heed the next result: the oldest, or whichever is there first."""
@@ -368,24 +351,25 @@ class Selection:
         done = future.result()
         del self._running[number]
         self._tell(number, work, done)
-        if self.journal:
-            seed = self.ledger.seeds[number]
-            past = Past(
-                self.ledger.sources.points[number], seed, TRAINED, done, work.columns
-            )
-            self.journal.ended(number, past)
-        self._note()
+        self._note(number)
 
-    def _tell(self, number: int, work: Work, done: Done) -> None:
+    def _tell(self, number: int, work: Work, done: Done | None) -> None:
+        """Write down what a source gave; None if that is written already."""
+        store, source = self.ledger.store, self.ledger.store.sources[number]
         if isinstance(done, str):
-            self.failed[number] = done
-            self.ledger.tell(work, TaskspaceError(done))
+            self.ledger.tell(work, [done])
+        elif done is not None:
+            block, rows = done
+            self._check_scores(number, block, rows)
+            if not store.has(source):
+                self.ledger.tell(work, block)
+            self.ledger.tell(work, rows)
+        elif source not in store.failures:
+            self.ledger.admit(number)
+        if source in store.failures:
             self._steps[number] = self.ledger.task.trainer.steps_per_source or 0
             return
-        block, rows = done
-        self._check_scores(number, block, rows)
-        self.ledger.tell(work, block)
-        self.ledger.tell(replace(work, stage="evaluate"), rows)
+        block = store.read([source])
         self._steps[number] = int(block.trained.environment_steps.sum())
         n_targets = len(self.ledger.task.targets)
         columns = n_targets if work.columns is None else len(work.columns)
@@ -405,58 +389,76 @@ class Selection:
 
     def _enter(self, offer: Offer) -> None:
         """Evaluate sources that need no training, and write them down."""
-        task = self.ledger.task
-        for place, context in enumerate(offer.contexts):
-            number = self.ledger.n_sources
-            block = offer.policies[slice(place, place + 1)]
-            done = block, task.rows(block)
-            past = Past(context, task.seed, offer.kind, done)
-            self._start(past)
-            self._restored(number, past)
-            if self.journal:
-                self.journal.began([replace(past, done=None)])
-                self.journal.ended(number, past, offer.made_from)
-        self._note()
+        seed = self.ledger.task.seed
+        proposals = [
+            Proposal.of(
+                context,
+                seed,
+                kind=offer.kind,
+                made_from=offer.made_from,
+                why=self.selector.name,
+            )
+            for context in offer.contexts
+        ]
+        first = self.ledger.n_sources
+        for proposal in proposals:
+            self._start(proposal)
+        self.log.add(*proposals)
+        for place in range(len(proposals)):
+            self._make(first + place, offer.policies[slice(place, place + 1)])
+        self._note(*range(first, first + len(proposals)))
 
-    def _restored(self, number: int, past: Past) -> None:
-        rows = slice(number, number + 1)
-        work = Work(
-            "train", number, rows, np.empty(0), seed=past.seed, columns=past.columns
-        )
-        assert past.done is not None
-        self._tell(number, work, past.done)
+    def _make(self, number: int, block: TrainedBlock | None = None) -> None:
+        """Evaluate a source that needs no training."""
+        work = self._work(number)
+        if self.ledger.evaluated[number] and work.policies is not None:
+            self._tell(number, work, None)
+            return
+        block = work.policies or block
+        if block is None:
+            block = made_policies(
+                self.ledger,
+                np.array(self.log.proposals[number].made_from),
+                np.array([self.log.proposals[number].context]),
+                self.selector.candidates.units_of,
+            )
+        self._tell(number, work, (block, self.ledger.task.rows(block, work.columns)))
 
     def _restore(self) -> None:
-        if self.journal is None:
-            return
-        before, self.history, self._hours_before = self.journal.past()
-        waiting = []
-        for number, past in enumerate(before):
-            self._start(past)
-            if past.done is None:
-                waiting.append((number, past))
-            else:
-                self._restored(number, past)
-        if self.history:
-            self._evaluations = int(self.history[-1]["evaluations"])
-        for number, past in waiting:
-            self._launch(number, past.seed, past.columns)
+        """Go on with what was proposed before: what is missing of it is made again."""
+        heeded = {number for step in self.log.steps for number in step.done}
+        while (last := len(self.log.proposals) - 1) >= 0 and last not in heeded:
+            if self.log.proposals[last].kind == TRAINED:
+                break
+            self.log.withdraw()  # offered again, and evaluated already
+        for proposal in self.log.proposals:
+            self._start(proposal)
+        for number in range(self.ledger.n_sources):
+            if self.log.proposals[number].kind != TRAINED:
+                self._make(number)
+                continue
+            self._launch(number)
+            if number in heeded:
+                work, future = self._running.pop(number)
+                self._tell(number, work, future.result())
+        if self.log.steps:
+            self._hours_before = self.log.steps[-1].hours
+            self._evaluations = self.log.steps[-1].evaluations
 
-    def _note(self) -> None:
+    def _note(self, *done: int) -> None:
         seen = known(self.ledger, self.question)
-        entry = {
-            "trainings": self.trainings - len(self._running),
-            "coverage": float(seen.counted.mean()),
-            "environment_steps": self.environment_steps,
-            "evaluations": self._evaluations,
-            "sources": self.ledger.n_sources - len(self._running),
-        }
-        if self.moves:
-            entry["against_seen"] = float(seen.covered.mean())
-        self.history.append(entry)
-        if self.journal:
-            self.journal.noted(self.history, self.hours)
-        note = f"{entry['trainings']} trainings"
+        step = Step(
+            trainings=self.trainings - len(self._running),
+            coverage=float(seen.counted.mean()),
+            environment_steps=self.environment_steps,
+            evaluations=self._evaluations,
+            sources=self.ledger.n_sources - len(self._running),
+            against_seen=float(seen.covered.mean()) if self.moves else None,
+            done=done,
+            hours=self.hours,
+        )
+        self.log.add(step)
+        note = f"{step.trainings} trainings"
         self._progress("cover", int(seen.counted.sum()), len(seen.counted), note)
 
     # --- trainings that failed ----------------------------------------------------

@@ -66,8 +66,9 @@ class Trainer(ABC):
     """
 
     id: ClassVar[str]
-    sources_per_block: ClassVar[int] = 10_000
-    """Sources that a run trains at once: few where training one takes long."""
+    sources_per_block: ClassVar[int] = 1
+    """Sources that are trained at once. A block is what a worker does, what a bar
+    counts and what a kill can lose, so: many only where training them takes no time."""
     n_policies: int
 
     @property

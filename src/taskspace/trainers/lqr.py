@@ -30,6 +30,7 @@ class Lqr(Trainer):
     n_policies: int = 10
     noise: float = 0.1
     id: ClassVar[str] = "lqr"
+    sources_per_block: ClassVar[int] = 10_000
 
     def __post_init__(self):
         if self.n_policies < 1:

@@ -339,7 +339,7 @@ def test_a_damaged_run_while_it_is_served(server, tmp_path):
     (copy / ".lock").unlink(missing_ok=True)
     with served(copy) as (live, address):
         wait_for(lambda: live.html is not None)
-        (copy / "manifest.json").write_text("{")
+        (copy / "trainings" / "manifest.jsonl").write_text("{")
         (copy / "results.json").write_text("{")
         wait_for(lambda: live.trouble)
         assert get(address)[0] == 200

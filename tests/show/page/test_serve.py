@@ -244,7 +244,7 @@ def test_a_run_in_progress_shows_its_rows_so_far(browser, tmp_path, monkeypatch)
         assert "of 36 planned" in browser.text(".warnings")
         browser.until("return document.querySelector('.progress progress')")
         progress = browser.text(".progress")
-        assert "evaluate 3 of 9" in progress
+        assert "evaluate 12 of 36" in progress
         dots = browser.run("return document.querySelectorAll('.trained').length")
         assert dots == 12
         assert get(f"{address}api/play?source=11&target=30&judge=worst")[0] == 200

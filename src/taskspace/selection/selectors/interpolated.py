@@ -203,9 +203,7 @@ def made_policies(
         contexts: where to make policies, one row each.
         units_of: gives coordinates in the unit box.
     """
-    stack = TrainedBlock.concatenate(
-        [ledger.storage.read_policies(slice(int(i), int(i) + 1)) for i in numbers]
-    )
+    stack = ledger.store.read([ledger.store.sources[number] for number in numbers])
     like = stack[np.zeros(len(contexts), np.int64)].trained
     policies = blend(
         stack.trained.policies,
@@ -219,7 +217,7 @@ def made_policies(
     )
     rows = ledger.task.system.contexts(Points(ledger.target_space.names, contexts))
     home = ledger.task.system.home_performance(policies, rows)
-    return TrainedBlock(trained, home, np.zeros(len(home), bool))
+    return TrainedBlock(trained, home)
 
 
 def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:

@@ -5,7 +5,7 @@ also of one in progress; figure and page draw the same record.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,14 @@ from matplotlib.ticker import PercentFormatter
 
 from taskspace._util.files import write_atomically
 from taskspace.errors import InvalidInputError
+from taskspace.performance.store.base import Store
 from taskspace.questions import Question
-from taskspace.runs.selected import read_selection
+from taskspace.runs.manifest import is_run
+from taskspace.runs.results import Results
+from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
+from taskspace.selection.compare import Saved
+from taskspace.selection.log import Proposal
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 __all__ = [
@@ -132,11 +137,19 @@ def selection_plot(result: SelectResult) -> SelectionPlot:
     Args:
         result: what was found.
     """
-    own = _spending(result.selector, result.history)
-    title, saved = result.question.label, result.saved
-    asked = result.question.to_dict()
+    plot = SelectionPlot(
+        result.question.label,
+        result.selector,
+        _spending(result.selector, result.history),
+        question=result.question.to_dict(),
+    )
+    return _beside(plot, result.saved)
+
+
+def _beside(plot: SelectionPlot, saved: Saved | None) -> SelectionPlot:
+    """With what the table of all candidates allows, where that is known."""
     if saved is None:
-        return SelectionPlot(title, result.selector, own, question=asked)
+        return plot
     rivals = tuple(
         Spending(
             rival.name,
@@ -147,50 +160,48 @@ def selection_plot(result: SelectResult) -> SelectionPlot:
         )
         for rival in saved.rivals
     )
-    return SelectionPlot(
-        title,
-        result.selector,
-        own,
-        rivals,
-        saved.greedy,
-        saved.minimum,
-        {
+    return replace(
+        plot,
+        rivals=rivals,
+        greedy=saved.greedy,
+        minimum=saved.minimum,
+        oracle={
             "trainings": saved.n_candidates,
             "environment_steps": saved.environment_steps or 0,
             "evaluations": saved.evaluations,
         },
-        saved.lower_bound if saved.lower_bound > 1 else None,
-        asked,
+        lower_bound=saved.lower_bound if saved.lower_bound > 1 else None,
     )
 
 
 def stored_selection(path: str | Path) -> SelectionPlot:
     """The record of a selection's directory, finished or not.
 
-    What it was compared with (`taskspace select --full-table`) is kept beside its
-    figure and is part of the record.
+    What it was compared with (`taskspace select --full-table`) is among its results.
 
     Args:
         path: what `taskspace select` writes into.
     """
     path = Path(path)
-    if not (path / "selection.json").is_file():
+    run = RunStore.open(path) if is_run(path) else None
+    if run is None or run.log is None:
         raise InvalidInputError(
             f"A history needs the directory of a selection, but {path} is none. Make "
             "one with: taskspace select FILE.toml"
         )
-    record = read_selection(path)
-    asked = record["asked"]
+    asked = run.trainings.header.data
     question = Question.from_dict(asked["question"])
     selector = asked["select"].get("selector", "")
+    results = path / "results.json"
+    saved = Results.load(results).saved if results.is_file() else None
     plot = SelectionPlot(
         question.label,
         selector,
-        _spending(selector, record["history"]),
+        _spending(selector, [step.entry for step in run.log.steps]),
         question=question.to_dict(),
-        sources=tuple(_source(entry) for entry in record["sources"]),
+        sources=_sources(run.log.proposals, run.trainings),
     )
-    return _as_drawn(plot, path / "figures" / "selection.json")
+    return _beside(plot, saved)
 
 
 def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
@@ -198,41 +209,26 @@ def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
     return Spending(name, **columns)
 
 
-def _source(entry: Mapping[str, Any]) -> SelectedSource:
-    state = "failed" if "failure" in entry else "done"
-    if state == "done" and "place" not in entry:
-        state = "under way"
-    return SelectedSource(
-        tuple(entry["context"]),
-        entry["kind"],
-        entry.get("place", -1),
-        state,
-        str(entry.get("failure", "")),
-        tuple(entry.get("made_from", ())),
-    )
-
-
-def _as_drawn(plot: SelectionPlot, file: Path) -> SelectionPlot:
-    """With the comparison of the figure, if that shows the same history."""
-    try:
-        drawn = json.loads(file.read_text(encoding="utf-8"))
-        if tuple(drawn["own"]["coverage"]) != plot.own.coverage:
-            return plot
-        rivals = tuple(
-            Spending(one.pop("name"), **{k: tuple(v) for k, v in one.items()})
-            for one in drawn["rivals"]
+def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSource, ...]:
+    """What was proposed, and what came of it."""
+    found, place = [], 0
+    for line, key, is_done in zip(
+        proposals, store.sources, store.evaluated, strict=False
+    ):
+        reason = store.failures.get(key, "")
+        state = "done" if is_done else "failed" if reason else "under way"
+        found.append(
+            SelectedSource(
+                line.context,
+                line.kind,
+                place if is_done else -1,
+                state,
+                reason,
+                line.made_from,
+            )
         )
-        minimum = drawn["minimum"]
-        return replace(
-            plot,
-            rivals=rivals,
-            greedy=tuple(drawn["greedy"]),
-            minimum=None if minimum is None else (minimum[0], minimum[1]),
-            oracle=drawn["oracle"],
-            lower_bound=drawn["lower_bound"],
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return plot
+        place += int(is_done)
+    return tuple(found)
 
 
 def history(selection: SelectResult | str | Path) -> Figure:

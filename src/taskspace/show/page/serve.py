@@ -23,7 +23,6 @@ import numpy as np
 
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.runs.manifest import is_run
-from taskspace.runs.selected import read_selection
 from taskspace.runs.store import RunStore
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
@@ -93,7 +92,7 @@ class Live:
         """Something that changes when the path does."""
         path = self.reader.path
         # A run's own folder also changes when a page is written into it.
-        names = ["results.json", "selection.json", "library.json"]
+        names = ["results.json", "selection.jsonl", "library.json"]
         files = [path / name for name in names] + ([] if is_run(path) else [path])
         stamps = [f.stat().st_mtime_ns if f.exists() else None for f in files]
         return self.progress(), stamps
@@ -105,34 +104,24 @@ class Live:
         """
         path = self.reader.path
         try:
-            if (path / "selection.json").exists():
-                return self._covered()
-            if not is_run(path):
-                return {}
-            store = RunStore.open(path)
+            run = RunStore.open(path) if is_run(path) else None
         except TaskspaceError:
+            run = None
+        if run is None:
             return {}
-        found = {}
-        for stage in ("train", "evaluate"):
-            blocks = store.blocks(stage)
-            done = sum(store.has(stage, block) for block in range(len(blocks)))
-            if not (stage == "evaluate" and store.layout.is_computed):
-                found[stage] = [done, len(blocks)]
+        store = run.trainings
+        n_sources = len(store.sources)
+        if run.log is not None:
+            if not run.log.steps:
+                return {"covered": [0, 1]}
+            last, n_targets = run.log.steps[-1], store.header.layout.n_targets
+            word = "trainings" if last.trainings != 1 else "training"
+            covered = [round(last.coverage * n_targets), n_targets]
+            return {f"{last.trainings} {word}, targets covered": covered}
+        found = {"train": [int(store.trained.sum()), n_sources]}
+        if not store.header.layout.is_computed:
+            found["evaluate"] = [int(store.evaluated.sum()), n_sources]
         return found
-
-    def _covered(self) -> dict[str, list[int]]:
-        path = self.reader.path
-        last = (read_selection(path)["history"] or [None])[-1]
-        if last is None or not is_run(path):
-            return {"covered": [0, 1]}
-        n_targets = RunStore.open(path).layout.n_targets
-        word = "trainings" if last["trainings"] != 1 else "training"
-        return {
-            f"{last['trainings']} {word}, targets covered": [
-                round(last["coverage"] * n_targets),
-                n_targets,
-            ]
-        }
 
     def news(self) -> dict[str, Any]:
         """What a page asks for every second."""

@@ -15,6 +15,7 @@ from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.manifest import is_selection
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
 from taskspace.show.figures.history import SelectionPlot, stored_selection
@@ -110,7 +111,7 @@ class Subject:
             study: what is known.
         """
         subject = cls(study, Stage.of(study))
-        if (subject.path / "selection.json").is_file():
+        if is_selection(subject.path):
             subject.selection = stored_selection(subject.path)
         return subject
 
@@ -194,11 +195,9 @@ class Subject:
         }
         if self.experiment is not None:
             text["settings"] = self.experiment.to_toml()
-            made = "run", "experiment.toml"
-            if self.selection is not None:
-                made = "select", "selection.toml"
-            file = shlex.quote(str(self.path / made[1]))
-            again = f"taskspace {made[0]} {file} --out DIRECTORY"
+            command = "run" if self.selection is None else "select"
+            file = shlex.quote(str(self.path / "experiment.toml"))
+            again = f"taskspace {command} {file} --out DIRECTORY"
             if self.selection is not None:
                 again += f" --epsilon {self.selection.question['epsilon']:g}"
             if self.path.is_dir():

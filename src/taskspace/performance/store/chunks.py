@@ -1,13 +1,13 @@
 """Variables of a table on disk: chunks as Zarr has them, read or computed lazily.
 
 Chunks are written and read here, so that their bytes can be compared with the
-checksum in the block's record before they become numbers; `table.zarr` is plain Zarr
-all the same, for notebooks: `xarray.open_zarr(run / "table.zarr")`.
+checksum in the manifest before they become numbers; `table.zarr` is plain Zarr all the
+same, for notebooks: `xarray.open_zarr(run / "trainings" / "table.zarr")`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,19 +16,12 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from taskspace.performance.ledger import Task, TrainedBlock
+from taskspace.performance.store.records import Header
 from taskspace.performance.table import DIMS
+from taskspace.performance.work import Task, TrainedBlock
+from taskspace.spaces import Space
 
-if TYPE_CHECKING:
-    from taskspace.runs.store import RunStore
-
-__all__ = [
-    "computed_variables",
-    "create_arrays",
-    "decode",
-    "encode",
-    "stored_variables",
-]
+__all__ = ["ComputedRows", "StoredRows", "create_arrays", "decode", "encode"]
 
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
 
@@ -42,17 +35,13 @@ def dtype_of(variable: str) -> np.dtype:
     return np.dtype("<f4" if variable == "returns" else "<f8")
 
 
-def encode(values: NDArray[Any], chunk: tuple[int, ...], variable: str) -> bytes:
-    """The bytes of a chunk; a last one that is short is filled up with NaN.
+def encode(values: NDArray[Any]) -> bytes:
+    """The bytes of a chunk.
 
     Args:
-        values: rows of the variable.
-        chunk: shape of a whole chunk.
-        variable: its name.
+        values: a whole chunk; a last one that is short is filled up with NaN.
     """
-    whole = np.full(chunk, np.nan, dtype_of(variable))
-    whole[: len(values)] = values
-    return Zstd(level=LEVEL).encode(whole)
+    return Zstd(level=LEVEL).encode(values)
 
 
 def decode(data: bytes, chunk: tuple[int, ...], variable: str) -> NDArray[Any]:
@@ -71,12 +60,17 @@ def decode(data: bytes, chunk: tuple[int, ...], variable: str) -> NDArray[Any]:
     return values
 
 
-def create_arrays(path: Path, store: "RunStore") -> None:
+def create_arrays(
+    path: Path,
+    header: Header,
+    spaces: Mapping[str, Space],
+) -> None:
     """The metadata of the table, with contexts and units as coordinates.
 
     Args:
         path: the Zarr group.
-        store: the run.
+        header: what the directory says of itself.
+        spaces: contexts, by `"source"` and `"target"`.
     """
     import zarr  # takes a while to load, and reading needs none of it
     from zarr.codecs import ZstdCodec
@@ -85,16 +79,15 @@ def create_arrays(path: Path, store: "RunStore") -> None:
     for pattern in ("zarr.json", "*.partial"):  # and what Zarr left of them when killed
         for old in list(path.rglob(pattern)):
             old.unlink()
-    group = zarr.open_group(path, mode="a", attributes=dict(store.notes))
-    layout, experiment = store.layout, store.experiment
-    spaces = {"source": experiment.sources, "target": experiment.target_space}
+    group = zarr.open_group(path, mode="a", attributes=dict(header.notes))
+    layout = header.layout
     contexts = [
         f"{dim}_{name}" for dim, space in spaces.items() for name in space.names
     ]
     for name in layout.variables:
         group.create_array(
             name,
-            shape=tuple(layout.sizes[dim] for dim in DIMS[name]),
+            shape=layout.shape(name, spaces["source"].size),
             chunks=layout.chunk(name),
             dtype=dtype_of(name),
             compressors=ZstdCodec(level=LEVEL),
@@ -102,7 +95,7 @@ def create_arrays(path: Path, store: "RunStore") -> None:
             dimension_names=DIMS[name],
             attributes={"coordinates": " ".join(contexts)},  # xarray reads it
         )
-    units = {axis["name"]: axis["unit"] for axis in store.system["axes"]}
+    units = {axis["name"]: axis["unit"] for axis in header.system.axes}
     for dim, space in spaces.items():
         for name, column in zip(space.names, space.points.T, strict=True):
             group.create_array(
@@ -113,7 +106,7 @@ def create_arrays(path: Path, store: "RunStore") -> None:
             )
 
 
-class _Rows(BackendArray):
+class LazyRows(BackendArray):
     """A variable of which whole rows are made, and then cut to what is wanted."""
 
     def __init__(self, variable: str, shape: tuple[int, ...]):
@@ -123,6 +116,10 @@ class _Rows(BackendArray):
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """Rows of some sources, in this order."""
         raise NotImplementedError
+
+    def variable_of(self) -> xr.Variable:
+        """Return the variable of a table that reads these rows."""
+        return xr.Variable(DIMS[self.variable], indexing.LazilyIndexedArray(self))
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(
@@ -140,80 +137,58 @@ class _Rows(BackendArray):
         return values[(slice(None), *rest)]
 
 
-class _Stored(_Rows):
-    """Rows from the chunks of the finished blocks; the last block stays at hand."""
+class StoredRows(LazyRows):
+    """Rows from the chunks of a directory; the last chunk stays at hand.
 
-    def __init__(self, store: "RunStore", done: Sequence[int], variable: str):
-        layout = store.layout
-        blocks = layout.blocks("evaluate")
-        self._store = store
-        self._block = np.concatenate(
-            [np.full(blocks[b].stop - blocks[b].start, b) for b in done]
-        )
-        self._place = np.concatenate(
-            [np.arange(blocks[b].stop - blocks[b].start) for b in done]
-        )
-        sizes = layout.sizes | {"source": len(self._block)}
-        super().__init__(variable, tuple(sizes[dim] for dim in DIMS[variable]))
-        self._cached: tuple[int, NDArray[Any]] | None = None
-
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of some sources, block by block."""
-        out = np.empty((len(numbers), *self.shape[1:]), self.dtype)
-        blocks = self._block[numbers]
-        for block in np.unique(blocks).tolist():
-            mine = blocks == block
-            out[mine] = self._read(block)[self._place[numbers[mine]]]
-        return out
-
-    def _read(self, block: int) -> NDArray[Any]:
-        if self._cached is None or self._cached[0] != block:
-            values = self._store.read_chunk(self.variable, block)
-            self._cached = block, values
-        return self._cached[1]
-
-
-class _Computed(_Rows):
-    """Rows that are evaluated from the policies when they are asked for."""
+    Args:
+        variable: name of the variable.
+        shape: its shape.
+        numbers: which rows of the directory these are.
+        step: rows of a chunk.
+        read: reads a chunk by its number.
+    """
 
     def __init__(
-        self, task: Task, stack: TrainedBlock, variable: str, sizes: dict[str, int]
+        self,
+        variable: str,
+        shape: tuple[int, ...],
+        numbers: NDArray[np.int64],
+        step: int,
+        read: Callable[[str, int], NDArray[Any]],
     ):
-        super().__init__(variable, tuple(sizes[dim] for dim in DIMS[variable]))
+        super().__init__(variable, shape)
+        self._numbers, self._step, self._read = numbers, step, read
+        self._last: tuple[int, NDArray[Any]] | None = None
+
+    def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of some sources, chunk by chunk."""
+        out = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        blocks, places = np.divmod(self._numbers[numbers], self._step)
+        for block in np.unique(blocks).tolist():
+            if self._last is None or self._last[0] != block:
+                self._last = block, self._read(self.variable, block)
+            mine = blocks == block
+            out[mine] = self._last[1][places[mine]]
+        return out
+
+
+class ComputedRows(LazyRows):
+    """Rows that are evaluated from the policies when they are asked for.
+
+    Args:
+        variable: name of the variable.
+        shape: its shape.
+        task: system and targets.
+        stack: policies of the rows.
+    """
+
+    def __init__(
+        self, variable: str, shape: tuple[int, ...], task: Task, stack: TrainedBlock
+    ):
+        super().__init__(variable, shape)
         self._task, self._stack = task, stack
 
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """J, or its reduction, for some sources."""
         name = self.variable
         return self._task.variables(self._stack[numbers], (name,))[name]
-
-
-def stored_variables(
-    store: "RunStore", done: Sequence[int], names: Sequence[str]
-) -> dict[str, xr.Variable]:
-    """Variables that are read from the chunks of some blocks as they are needed.
-
-    Args:
-        store: the run.
-        done: numbers of the finished blocks.
-        names: the variables.
-    """
-    return {name: _lazy(_Stored(store, done, name)) for name in names}
-
-
-def computed_variables(
-    task: Task, stack: TrainedBlock, sizes: dict[str, int], names: Sequence[str]
-) -> dict[str, xr.Variable]:
-    """Variables that are computed from the policies as they are needed.
-
-    Args:
-        task: system and targets.
-        stack: policies of all sources.
-        sizes: length of each dim.
-        names: the variables.
-    """
-    return {name: _lazy(_Computed(task, stack, name, sizes)) for name in names}
-
-
-def _lazy(rows: _Rows) -> xr.Variable:
-    return xr.Variable(DIMS[rows.variable], indexing.LazilyIndexedArray(rows))

@@ -1,0 +1,1 @@
+"""Where trainings are kept, by what they are: in memory, or in a directory."""

@@ -1,0 +1,227 @@
+"""The interface of a store: what has been trained and tried, keyed by what it is.
+
+One training has a key, its `Source`: the context, or a set of contexts with weights,
+the seed, and how it was trained. A store keeps what each source gave: policies with
+their scores at home and environment steps, scores at every target, or the reason of a
+failure. What is asked for and not there is `missing`; that is all there is to do.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.performance.work import Rows, TrainedBlock
+
+__all__ = ["TRAINED", "Source", "Store", "gather"]
+
+TRAINED = "trained"
+"""The kind of a source whose policies the trainer made."""
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The key of one training.
+
+    Args:
+        contexts: full context rows; one, or several where a policy is made for a
+            region.
+        seed: seed of the training.
+        kind: where the policies come from: `"trained"`, `"interpolated"`, ...
+        weights: how much each of several contexts counts; empty if all count alike.
+        how: stands for the system and the settings of the trainer.
+    """
+
+    contexts: tuple[tuple[float, ...], ...]
+    seed: int
+    kind: str = TRAINED
+    weights: tuple[float, ...] = ()
+    how: str = ""
+
+    @classmethod
+    def at(
+        cls, rows: NDArray[np.float64], seed: int, kind: str = TRAINED, how: str = ""
+    ) -> "list[Source]":
+        """Return one source per context.
+
+        Args:
+            rows: full context rows.
+            seed: seed of all trainings.
+            kind: where the policies come from.
+            how: stands for the system and the settings of the trainer.
+        """
+        kind = TRAINED if kind == TRAINED else kind  # a default is not written
+        # Adding 0.0 turns -0.0 into 0.0: equal contexts have equal keys.
+        return [
+            cls((tuple(row),), seed, kind, (), how) for row in (rows + 0.0).tolist()
+        ]
+
+
+class Store(ABC):
+    """What has been trained and tried.
+
+    Sources are planned in an order, which is that of the table's rows. Trainings are
+    found by their source, whatever was planned when they were made.
+    """
+
+    def __init__(self):
+        self.sources: list[Source] = []
+        """All sources that are planned, in order."""
+        self.failures: dict[Source, str] = {}
+        """Why trainings failed."""
+        self._numbers: dict[Source, int] = {}
+        self._trained = self._evaluated = np.zeros(0, bool)
+
+    # --- what is asked for --------------------------------------------------------
+
+    def plan(self, sources: Sequence[Source]) -> None:
+        """Add sources to what is asked for.
+
+        Args:
+            sources: in the order of their rows.
+        """
+        for number, source in enumerate(sources, start=len(self.sources)):
+            self._numbers.setdefault(source, number)
+        self.sources += sources
+        there = np.array([self.has(source) for source in sources], bool)
+        self._trained = np.append(self._trained, there)
+        self._evaluated = np.append(self._evaluated, np.zeros(len(sources), bool))
+
+    def number(self, source: Source) -> int:
+        """Return the first row that a source is planned for.
+
+        Args:
+            source: one of those planned.
+        """
+        return self._numbers[source]
+
+    def missing(self, sources: Iterable[Source]) -> list[Source]:
+        """Return the sources that are neither trained nor failed, each once.
+
+        Args:
+            sources: planned or not.
+        """
+        return [
+            source
+            for source in dict.fromkeys(sources)
+            if source not in self.failures and not self.has(source)
+        ]
+
+    @property
+    def trained(self) -> NDArray[np.bool_]:
+        """Which planned sources have their policies."""
+        return self._trained
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """Which planned sources have their row of the table."""
+        return self._evaluated
+
+    # --- policies -----------------------------------------------------------------
+
+    @abstractmethod
+    def has(self, source: Source) -> bool:
+        """Return whether the policies of a source are there.
+
+        Args:
+            source: planned or not.
+        """
+
+    def append(self, sources: Sequence[Source], block: TrainedBlock) -> None:
+        """Keep what trainings gave.
+
+        Args:
+            sources: what was trained; for a directory, sources of one block of rows.
+            block: their policies, in this order.
+        """
+        self._keep(sources, block)
+        for source in sources:
+            self.failures.pop(source, None)
+            if source in self._numbers:
+                self._trained[self._numbers[source]] = True
+        if len(self._numbers) < len(self.sources):  # equal sources, trained once
+            self._trained = np.array([self.has(s) for s in self.sources], bool)
+
+    @abstractmethod
+    def _keep(self, sources: Sequence[Source], block: TrainedBlock) -> None:
+        """Write policies."""
+
+    def fail(self, source: Source, reason: str) -> None:
+        """Note that a training failed.
+
+        Args:
+            source: what was trained.
+            reason: why it failed.
+        """
+        self.failures[source] = reason
+
+    @abstractmethod
+    def read(self, sources: Sequence[Source]) -> TrainedBlock:
+        """Return policies of sources that are trained.
+
+        Args:
+            sources: which ones; the result has their order.
+        """
+
+    # --- the table ----------------------------------------------------------------
+
+    def append_rows(self, numbers: Sequence[int], rows: Rows) -> None:
+        """Keep rows of the table.
+
+        Args:
+            numbers: planned sources, ascending; for a directory, of one block of rows.
+            rows: their scores at every target.
+        """
+        self._keep_rows(numbers, rows)
+        self._evaluated[list(numbers)] = True
+
+    def withhold(self, number: int) -> None:
+        """Count a row that is there as not evaluated, until it is admitted.
+
+        Args:
+            number: a source that is evaluated.
+        """
+        self._evaluated[number] = False
+
+    def admit(self, number: int) -> None:
+        """Count a row again that was withheld.
+
+        Args:
+            number: the source.
+        """
+        self._evaluated[number] = True
+
+    @abstractmethod
+    def _keep_rows(self, numbers: Sequence[int], rows: Rows) -> None:
+        """Write rows of the table."""
+
+    @abstractmethod
+    def variables(
+        self, names: Sequence[str], numbers: NDArray[np.int64]
+    ) -> Mapping[str, Any]:
+        """Return rows of the table: arrays, or what is read when it is needed.
+
+        Args:
+            names: names of variables.
+            numbers: sources that are evaluated, ascending.
+        """
+
+    @abstractmethod
+    def top(self) -> NDArray[np.float64]:
+        """Return the best J seen at each target, by what is evaluated."""
+
+
+def gather(places: Iterable[tuple[TrainedBlock, int]]) -> TrainedBlock:
+    """Join sources of several blocks, in the order given.
+
+    Args:
+        places: a block and the place of a source in it, one pair per source.
+    """
+    parts: list[tuple[TrainedBlock, list[int]]] = []
+    for block, place in places:
+        if not parts or parts[-1][0] is not block:
+            parts.append((block, []))
+        parts[-1][1].append(place)
+    return TrainedBlock.concatenate([block[np.array(at)] for block, at in parts])
