@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 
 import taskspace as ts
-from taskspace.cli.options import Reading
 from taskspace._util.files import checksum
+from taskspace.cli.options import Reading
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.readers import MemoryReader
 from taskspace.performance.store import disk
