@@ -222,7 +222,7 @@ def test_overrides():
         ("trainer.nois=1", "Did you mean 'noise'?"),
         ("trainer.noise='much'", "wrong type"),
         ("criteria.epsilon=-1", "epsilon >= 0 must hold"),
-        ("criteria.epsilon='x'", "must be numbers"),
+        ("criteria.epsilon='x'", "Expected `float`"),
         ("criteria.criterion='regrets'", "Did you mean 'regret'?"),
         ("cover.methods=['greedi']", "Did you mean 'greedy'?"),
         ("seed=-1", "seed must be an integer >= 0"),

@@ -91,7 +91,7 @@ def test_bad_candidates_are_refused():
             Line(), Copy(), COARSE, QUESTION, seed=0, candidates="box", selector="mbtl"
         )
     for bad in ("0", "true", "2.5", '"all"'):
-        with pytest.raises(InvalidInputError, match=r"select\.candidates"):
+        with pytest.raises(InvalidInputError, match="candidates"):
             experiment(more=f"candidates = {bad}\n")
 
 

@@ -294,9 +294,10 @@ class Ledger:
     @property
     def pending(self) -> NDArray[np.bool_]:
         """Which sources have no row yet, though their training did not fail."""
-        failures = self.store.failures
-        failed = np.array([s in failures for s in self.store.sources], bool)
-        return ~self.evaluated & ~failed
+        waiting, failures = np.flatnonzero(~self.evaluated), self.store.failures
+        found = np.zeros(self.n_sources, bool)
+        found[[n for n in waiting if self.store.sources[n] not in failures]] = True
+        return found
 
     @property
     def states(self) -> list[tuple[str, str]]:

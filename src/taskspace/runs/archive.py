@@ -310,6 +310,7 @@ def _policies(
     }
     if any(a.shape[:2] != (len(numbers), n_policies) for a in arrays.values()):
         raise ValueError("its policies are not those of its sources")
-    assert notes.policies is not None
+    if notes.policies is None:
+        raise ValueError("it does not say what its policies are")
     whole = {name: array[place] for name, array in arrays.items()}
     return notes.policies.policies(whole), without

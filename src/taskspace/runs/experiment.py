@@ -7,18 +7,19 @@ import what it names, if `code` allows that (see `taskspace.runs.objects`).
 import inspect
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 import tomli_w
 
 from taskspace._util.files import plain
 from taskspace.cover import METHODS
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.manifest import is_in_a_run
 from taskspace.runs.objects import (
@@ -300,7 +301,9 @@ class Experiment:
             criteria=tuple(_criterion(spec) for spec in criteria),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=_cover(values.get("cover", {})),
-            select=_select(values["select"]) if "select" in values else None,
+            select=_typed("[select]", values["select"], SelectSpec)
+            if "select" in values
+            else None,
             code=Code() if code is None else code,
         )
 
@@ -407,26 +410,34 @@ def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
         raise InvalidInputError(f"--set {path}: what stands before {key} is a value.")
 
 
+T = TypeVar("T")
+
+
+def _typed(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
+    """A table of an experiment as what it should be, or a sentence."""
+    _check_keys(where, spec, [f.name for f in fields(cast("Any", kind))])
+    try:
+        return msgspec.convert(spec, kind)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, TaskspaceError):
+            raise error.__cause__ from None
+        said = str(error).replace("$.", "")
+        raise InvalidInputError(
+            f"{where} has a value of a wrong type: {said}."
+        ) from None
+
+
 def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
-    _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
     if "criterion" not in spec or "epsilon" not in spec:
+        _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
         raise InvalidInputError(
             f"[[criteria]] needs criterion and epsilon, but got {dict(spec)}."
         )
     epsilon = spec["epsilon"]
     epsilons = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
-    for value in epsilons:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInputError(
-                f"criteria.epsilon must be numbers, but got {value!r}."
-            )
-    return CriterionSpec(
-        criterion=spec["criterion"],
-        epsilon=tuple(float(value) for value in epsilons),
-        judge=spec.get("judge", "worst"),
-        measure=spec.get("measure", ""),
-        also=tuple(_demand(each) for each in spec.get("also", ())),
-    )
+    own = {**spec, "epsilon": epsilons}
+    also = tuple(_demand(each) for each in own.pop("also", ()))
+    return replace(_typed("[[criteria]]", own, CriterionSpec), also=also)
 
 
 def _demand(spec: Mapping[str, Any]) -> Question:
@@ -439,23 +450,11 @@ def _demand(spec: Mapping[str, Any]) -> Question:
     return Question.from_dict(spec)
 
 
-def _select(spec: Mapping[str, Any]) -> SelectSpec:
-    _check_keys("[select]", spec, [f.name for f in fields(SelectSpec)])
-    return SelectSpec(**spec)
-
-
 def _cover(spec: Mapping[str, Any]) -> CoverSpec:
-    _check_keys("[cover]", spec, [f.name for f in fields(CoverSpec)])
-    values = dict(spec)
-    if "methods" in values:
-        methods = values["methods"]
-        values["methods"] = (methods,) if isinstance(methods, str) else tuple(methods)
-    try:
-        return CoverSpec(**values)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"[cover] has a value of a wrong type: {error}."
-        ) from None
+    methods = spec.get("methods", ())
+    if isinstance(methods, str):
+        spec = {**spec, "methods": [methods]}
+    return _typed("[cover]", spec, CoverSpec)
 
 
 def _build(

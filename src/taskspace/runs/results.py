@@ -50,8 +50,10 @@ class Curve:
         Args:
             values: plain values.
         """
-        question = Question.from_dict(values).to_dict()
-        return msgspec.convert({**values, "question": question}, cls)
+        kinds = get_type_hints(cls)
+        del kinds["question"]
+        own = {name: msgspec.convert(values[name], k) for name, k in kinds.items()}
+        return cls(Question.from_dict(values), **own)
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,7 @@ class SelectSpec:
         if self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
         if self.candidates not in (None, BOX) and (
-            isinstance(self.candidates, bool)
-            or not isinstance(self.candidates, int)
-            or self.candidates < 1
+            not isinstance(self.candidates, int) or self.candidates < 1
         ):
             raise InvalidInputError(
                 f"select.candidates must be a number >= 1 or {BOX!r}, but got "
@@ -65,19 +63,6 @@ class SelectSpec:
         Budget(self.budget, self.environment_steps, self.hours)
         patience = 1 if self.patience is None else self.patience
         Options(n_parallel=self.n_parallel, retries=self.retries, patience=patience)
-        for name in ("deterministic", "evaluate_uncovered_only"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidInputError(
-                    f"select.{name} must be true or false, but got "
-                    f"{getattr(self, name)!r}."
-                )
-        if self.reference is not None and (
-            isinstance(self.reference, bool)
-            or not isinstance(self.reference, int | float)
-        ):
-            raise InvalidInputError(
-                f"select.reference must be a number, but got {self.reference!r}."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, as plain values."""

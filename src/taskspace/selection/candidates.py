@@ -139,6 +139,8 @@ class Candidates:
         width = straight.max(0) - self._low
         self._width = np.where(width > 0, width, 1.0)
         self.unit: Array = self.units_of(self.points)
+        # What was planned when it was last asked what is left: mostly, a row is added.
+        self._last = self.points[:0], np.ones(len(self.points), bool)
 
     def _straight(self, points: Array) -> Array:
         points = np.array(points, np.float64)
@@ -197,10 +199,15 @@ class Candidates:
         Args:
             planned: contexts of the planned sources.
         """
-        out = np.ones(len(self.points), bool)
-        for row in np.ascontiguousarray(planned) + 0.0:
-            out[self._places.get(row.tobytes(), [])] = False
-        return out
+        before, left = self._last
+        n = len(before)
+        if not np.array_equal(planned[:n], before):
+            n, left = 0, np.ones(len(self.points), bool)
+        left = left.copy()
+        for row in np.ascontiguousarray(planned[n:]) + 0.0:
+            left[self._places.get(row.tobytes(), [])] = False
+        self._last = planned, left
+        return left.copy()
 
     @cached_property
     def _places(self) -> dict[bytes, list[int]]:

@@ -294,9 +294,13 @@ class Selection:
                 f"A selector must propose one finite row of {n_axes} values a context, "
                 f"but {self.selector.name!r} proposed {rows.tolist()}."
             )
-        taken = {tuple(row) for row in (*seen.planned, *again)}
+        taken = np.concatenate([seen.planned, *(row[None] for row in again)])
         # A dict keeps the order of the proposals.
-        kept = [row for row in dict.fromkeys(map(tuple, rows)) if row not in taken]
+        kept = [
+            row
+            for row in dict.fromkeys(map(tuple, rows))
+            if not (taken == row).all(1).any()
+        ]
         return np.array(kept).reshape(-1, n_axes)
 
     def _plan(self, row: Array, seed: int, seen: Known, why: str) -> None:

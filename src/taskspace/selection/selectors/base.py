@@ -1,7 +1,7 @@
 """The interface of a selector: what is known so far in, contexts to train out."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 from weakref import WeakKeyDictionary
@@ -69,27 +69,63 @@ class Known:
 def known(ledger: Ledger, question: Question) -> Known:
     """What a ledger says about a question now.
 
-    All losses are computed anew, so a reference that has moved since is heeded.
+    A reference that has moved since is heeded: then all losses are computed anew.
 
     Args:
         ledger: what is trained and evaluated so far.
         question: what is asked.
     """
-    state = ledger.version, question
     last = _last.get(ledger)
-    if last is None or last[0] != state:
-        last = state, _known(ledger, question)
-        _last[ledger] = last
-    return last[1]
+    if last is None or last.question != question:
+        last = _last[ledger] = _Last(question)
+    if last.known is None or last.version != ledger.version:
+        last.known, last.version = _known(ledger, last), ledger.version
+    return last.known
+
+
+@dataclass
+class _Last:
+    """What was last computed for a ledger: a step of a selection adds a row to it."""
+
+    question: Question
+    version: int = -1
+    known: "Known | None" = None
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    reference: Array | None = None
+    losses: Array | None = None
+
+    def update(self, ledger: Ledger) -> Array:
+        """Losses of all sources that are evaluated; only new ones are computed."""
+        numbers = np.flatnonzero(ledger.evaluated)
+        reference = None
+        if self.question.rule.reference == "best known":
+            reference = ledger.best_seen()[0]
+        same = self.losses is not None and (
+            reference is None
+            or self.reference is None
+            or np.array_equal(reference, self.reference, equal_nan=True)
+        )
+        if self.losses is None or not same:
+            n_targets = ledger.target_space.size
+            self.numbers, self.losses = numbers[:0], np.empty((0, n_targets))
+        new = np.setdiff1d(numbers, self.numbers)
+        if len(new):
+            table = ledger.table(against_seen=True, numbers=new)
+            losses = self.question.losses(table).values
+            merged = np.empty((len(numbers), self.losses.shape[1]))
+            is_new = np.isin(numbers, new)
+            merged[is_new], merged[~is_new] = losses, self.losses
+            self.losses = merged
+        self.numbers, self.reference = numbers, reference
+        return self.losses
 
 
 # What was last computed for each ledger that is in use.
-_last: WeakKeyDictionary[Ledger, tuple[tuple[int, Question], Known]] = (
-    WeakKeyDictionary()
-)
+_last: WeakKeyDictionary[Ledger, _Last] = WeakKeyDictionary()
 
 
-def _known(ledger: Ledger, question: Question) -> Known:
+def _known(ledger: Ledger, last: _Last) -> Known:
+    question = last.question
     n_axes = len(ledger.target_space.names)
     n_targets = ledger.target_space.size
     if not ledger.n_sources:
@@ -102,7 +138,7 @@ def _known(ledger: Ledger, question: Question) -> Known:
     if not done.any():
         losses = np.empty((0, n_targets))
     else:
-        losses = question.losses(ledger.table(against_seen=True)).values
+        losses = last.update(ledger)
         if question.rule.reference == "best known":
             judged = ~np.isnan(ledger.best_known()[0])
     trained = np.array([kind == TRAINED for kind in ledger.kinds])
