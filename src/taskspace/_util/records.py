@@ -1,6 +1,8 @@
 """Records of ours in files: plain values, read and checked by their types."""
 
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Collection
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -12,7 +14,7 @@ __all__ = ["read_record"]
 T = TypeVar("T")
 
 
-def read_record(values: Any, kind: type[T], what: str) -> T:
+def read_record(values: Any, kind: type[T], what: str, **given: Any) -> T:
     """Return plain values as a record; refuse those of wrong types in a sentence.
 
     Args:
@@ -20,13 +22,33 @@ def read_record(values: Any, kind: type[T], what: str) -> T:
             record does not have are passed over.
         kind: a dataclass or a `msgspec.Struct`.
         what: what to call it, the subject of a sentence.
+        given: fields of a dataclass that are not plain values, and were read before.
     """
     try:
-        return msgspec.convert(values, kind, dec_hook=_decoded)
+        if not given:
+            return msgspec.convert(values, kind, dec_hook=_decoded)
+        rest = msgspec.convert(values, _without(kind, given), dec_hook=_decoded)
+        return kind(**msgspec.structs.asdict(rest), **given)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InvalidInputError(
             f"{what} must be as taskspace writes it, but is not: {error}."
         ) from error
+
+
+def _without(kind: Any, given: Collection[str]) -> type[msgspec.Struct]:
+    """The type of a dataclass without some of its fields."""
+    hints = get_type_hints(kind)
+    rest: list[Any] = []
+    for each in fields(kind):
+        defaults = {
+            name: value
+            for name in ("default", "default_factory")
+            if (value := getattr(each, name)) is not MISSING
+        }
+        if each.name not in given:
+            more = [msgspec.field(**defaults)] if defaults else []
+            rest.append((each.name, hints[each.name], *more))
+    return msgspec.defstruct(kind.__name__, rest, kw_only=True)
 
 
 def _decoded(kind: Any, value: Any) -> Any:

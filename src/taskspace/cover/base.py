@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -141,11 +141,11 @@ class Cover:
                 "A saved cover must ask for one source per target, but this one, of a "
                 f"former version, asks for {values['copies']}. Make the cover again."
             )
-        others = {"prices": None, "proof": None, "question": None}
-        cover = read_record(values | others, cls, "A saved cover")
         prices, proof = values.get("prices"), values.get("proof")
-        return replace(
-            cover,
+        return read_record(
+            values,
+            cls,
+            "A saved cover",
             prices=None if prices is None else PriceProof.from_dict(prices),
             proof=None if proof is None else TreeProof.from_dict(proof),
             question=_question(values.get("question")),

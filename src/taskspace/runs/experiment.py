@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ import tomli_w
 
 from taskspace._util.files import plain
 from taskspace.cover import METHODS
-from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.manifest import is_in_a_run
 from taskspace.runs.objects import (
@@ -415,16 +415,17 @@ T = TypeVar("T")
 
 def _typed(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
     """A table of an experiment as what it should be, or a sentence."""
-    _check_keys(where, spec, [f.name for f in fields(cast("Any", kind))])
-    try:
-        return msgspec.convert(spec, kind)
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, TaskspaceError):
-            raise error.__cause__ from None
-        said = str(error).replace("$.", "")
-        raise InvalidInputError(
-            f"{where} has a value of a wrong type: {said}."
-        ) from None
+    hints, values = get_type_hints(kind), {}
+    _check_keys(where, spec, list(hints))
+    for name, value in spec.items():
+        try:
+            values[name] = msgspec.convert(value, hints[name])
+        except msgspec.ValidationError as error:
+            said = str(error).partition(" - at ")[0]
+            raise InvalidInputError(
+                f"{name} of {where} has a value of a wrong type, {value!r}: {said}."
+            ) from None
+    return kind(**values)
 
 
 def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
