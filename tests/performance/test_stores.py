@@ -1,5 +1,7 @@
 """Every store passes the same cases: none is told from another by what it holds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,7 +26,7 @@ def disk(path, records=(), damage=()):
     return DiskStore(path, header, records, damage=damage)
 
 
-def reopened(store, mended=False):
+def reopened(store, mended=False) -> Any:
     """The same directory, as another process finds it; memory has no other process."""
     if isinstance(store, MemoryStore):
         return store
