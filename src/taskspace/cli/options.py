@@ -22,6 +22,7 @@ from taskspace.cli.reading import (
     yes_or_no,
 )
 from taskspace.criteria import CRITERIA
+from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.runs.opening import NOT_GIVEN, open_study
@@ -127,6 +128,14 @@ class Asking:
             "--and",
         ),
     ] = None
+    error: Annotated[
+        str | None,
+        option(
+            "How far the true context may lie from the measured one, per axis, in its "
+            "unit or in percent: a source must serve every context within it.",
+            metavar="AXIS=5%,AXIS=20",
+        ),
+    ] = None
 
     def question(
         self, path: Path, epsilon: float | None, *, any_epsilon: bool = False
@@ -138,7 +147,7 @@ class Asking:
             epsilon: `--epsilon`, None if left out.
             any_epsilon: the command finds tolerances by itself, so none is needed.
         """
-        return choose_question(
+        found = choose_question(
             path,
             self.criterion,
             self.judge,
@@ -147,6 +156,9 @@ class Asking:
             also=self.also or (),
             any_epsilon=any_epsilon,
         )
+        if self.error is None:
+            return found
+        return found.measured_with(ErrorBounds.parse(self.error))
 
 
 @dataclass(frozen=True)
@@ -293,6 +305,9 @@ def question_options(question: Question) -> str:
         if demand.judge != "worst":
             text += f" {demand.judge}"
         words += f" --and {shlex.quote(text)}"
+    if question.error is not None:
+        error = question.error.to_dict().items()
+        words += " --error " + ",".join(f"{name}={value}" for name, value in error)
     return words
 
 

@@ -53,6 +53,7 @@ from taskspace.cover.ask import (
 )
 from taskspace.cover.base import Clock
 from taskspace.cover.holes import unknown_cells
+from taskspace.cover.tolerance.error import largest_error
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -136,6 +137,14 @@ class Options:
             help="Also what each source adds: the best cover without it, or with it.",
         ),
     ] = False
+    largest_error: Annotated[
+        bool,
+        typer.Option(
+            "--largest-error",
+            help="Find the largest multiple of --error that the sources of --include, "
+            "or any --budget of them, stand.",
+        ),
+    ] = False
     require_full: Annotated[
         bool,
         typer.Option(
@@ -152,6 +161,7 @@ class Options:
     def seeks_epsilon(self) -> bool:
         """Whether the smallest tolerance of a budget is asked for."""
         bounded = self.budget is not None and self.epsilon is None
+        bounded &= not self.largest_error
         return bounded and not self.is_mean and not is_set_cover(self.path)
 
     def check(self) -> None:
@@ -201,6 +211,9 @@ def cover(
         report("load", 0, 1)
         problem = _read(options, question, reading)
         report("load", 1, 1)
+        if options.largest_error:
+            _find_error(options, problem, output)
+            return
         found, least = _ask(options, problem, clock, report)
         more = _ask_more(options, problem, found, clock, report)
     answer = problem.answer(found)
@@ -344,6 +357,39 @@ def _ask_more(
             progress=report,
         )
     return More(holes, values)
+
+
+def _find_error(options: Options, problem: CoverProblem, output: Format) -> None:
+    """Print the largest error that some sources stand."""
+    given, question = options.limits(problem)["include"], problem.question
+    if question is None or question.error is None or problem.study is None:
+        raise InvalidInputError(
+            "--largest-error multiplies an error, so it needs --error, e.g. --error "
+            "speed=1%,mass=1, and a run or a matrix with contexts."
+        )
+    if (len(given) == 0) == (options.budget is None):
+        raise InvalidInputError(
+            "--largest-error is about the sources of --include, or about any --budget "
+            "of them: give one of the two."
+        )
+    found = largest_error(
+        problem.study,
+        question,
+        sources=given if len(given) else None,
+        n_sources=options.budget,
+        time_limit=options.time_limit,
+        seed=options.seed,
+    )
+    if output == Format.JSON:
+        print_json({**question.to_dict(), "largest_error": found.to_dict()})
+        return
+    console.print(shown(found.words))
+    targets = problem.study.targets
+    if len(found.unserved) and targets is not None:
+        first = targets.context(int(found.unserved[0]))
+        place = ", ".join(f"{name} = {value:g}" for name, value in first.items())
+        more = f" and {len(found.unserved) - 1} more" * (len(found.unserved) > 1)
+        console.print(shown(f"From there on none of them serves {place}{more}."))
 
 
 def _write(
