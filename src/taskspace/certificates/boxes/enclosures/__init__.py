@@ -15,6 +15,10 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Enclosure,
     NoEnclosureError,
 )
+from taskspace.certificates.boxes.enclosures.levels import (
+    LevelEnclosure,
+    level_enclosure,
+)
 from taskspace.certificates.boxes.enclosures.linear import (
     LinearEnclosure,
     linear_enclosure,
@@ -34,6 +38,7 @@ __all__ = [
     "AllOf",
     "Boxes",
     "Enclosure",
+    "LevelEnclosure",
     "LinearEnclosure",
     "LipschitzEnclosure",
     "LoopEnclosure",
@@ -138,12 +143,8 @@ def find_enclosure(
                 return None, reason or _nobody(system, policies)
             parts.append(part)
         return AllOf(parts, question), ""
-    if question.measure not in ("performance", question.criterion):
-        return None, (
-            f"The measure {question.measure!r} has no bounds over boxes: what is said "
-            "of it is about the contexts of the table."
-        )
-    for kind, make in ENCLOSURES:
+    own = question.measure in ("performance", question.criterion)
+    for kind, make in ENCLOSURES if own else [(LinearSystem, level_enclosure)]:
         if isinstance(system, kind):
             try:
                 found = make(system, policies, sources, question)

@@ -1,16 +1,16 @@
 """Closed loops of a controller as programs on the context."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.policies import LinearController
+from taskspace.policies import LinearController, LinearGain
 from taskspace.systems.linear.tracing.symbols import Symbol, Tape
 from taskspace.systems.linear.tracing.traced import Trace, finish_trace
 
-__all__ = ["LoopTape", "loop_trace", "times"]
+__all__ = ["bounded_real_trace", "loop_trace", "shifted_trace"]
 
 
 class LoopTape:
@@ -76,37 +76,149 @@ class LoopTape:
         return out
 
 
-def loop_trace(trace: Trace, controller: LinearController) -> Trace:
-    """Return the closed loop of a controller, with a weight for its quadratic cost.
+@dataclass(frozen=True)
+class Loop:
+    """The closed loop of one policy, as arrays of symbols on one tape.
 
-    Its A is [[A − B D_c C, −B C_c], [B_c C, A_c]], its Q is diag(Q, 0) + KᵀRK with
-    K = [D_c C, C_c], its C is [C, 0]. Nothing drives it: B is zero, and R one.
+    Args:
+        tape: where they are.
+        F: the loop, ż = F z.
+        E: from what is added to the plant's inputs.
+        K: to minus the feedback, u = −K z.
+        Y: to the measured outputs.
+        Q: weight of the states.
+        R: weight of the inputs.
+    """
+
+    tape: LoopTape
+    F: NDArray[Any]
+    E: NDArray[Any]
+    K: NDArray[Any]
+    Y: NDArray[Any]
+    Q: NDArray[Any]
+    R: NDArray[Any]
+
+
+def closed_loop(trace: Trace, policy: LinearController | LinearGain) -> Loop:
+    """Return the closed loop of a controller, or of a gain of the whole state.
+
+    F is [[A − B D_c C, −B C_c], [B_c C, A_c]], K = [D_c C, C_c].
 
     Args:
         trace: of the plant.
-        controller: a single one.
+        policy: a single one.
     """
     tape = LoopTape(trace)
     A, B, Q, R, C = (tape.plant(name) for name in "ABQRC")
-    a, b, c, d = (tape.numbers(getattr(controller, name)) for name in "ABCD")
-    n_plant, n = len(A), len(A) + controller.n_states
-    direct = times(d, C)
+    n_plant = len(A)
+    seen = C
+    if isinstance(policy, LinearGain):
+        none = np.zeros((0, 0)), np.zeros((0, n_plant)), np.zeros((len(R), 0))
+        policy = LinearController(*none, policy.gain)
+        seen = tape.numbers(np.eye(n_plant))
+    a, b, c, d = (tape.numbers(getattr(policy, name)) for name in "ABCD")
+    n = n_plant + policy.n_states
+    direct = times(d, seen)
     loop, weight = tape.numbers(np.zeros((n, n))), tape.numbers(np.zeros((n, n)))
     loop[:n_plant, :n_plant] = A - times(B, direct)
-    loop[:n_plant, n_plant:] = times(B, tape.numbers(-controller.C))
-    loop[n_plant:, :n_plant] = times(b, C)
-    loop[n_plant:, n_plant:] = a
-    gain = np.concatenate([direct, c], 1)
+    if policy.n_states:
+        loop[:n_plant, n_plant:] = times(B, tape.numbers(-policy.C))
+        loop[n_plant:, :n_plant] = times(b, seen)
+        loop[n_plant:, n_plant:] = a
     weight[:n_plant, :n_plant] = Q
-    weight = weight + times(gain.T, times(R, gain))
+    entry = tape.numbers(np.zeros((n, B.shape[1])))
+    entry[:n_plant] = B
     outputs = tape.numbers(np.zeros((len(C), n)))
     outputs[:, :n_plant] = C
-    return tape.finish(
-        A=loop,
-        B=tape.numbers(np.zeros((n, 1))),
+    gain = np.concatenate([direct, c], 1)
+    return Loop(tape, loop, entry, gain, outputs, weight, R)
+
+
+def loop_trace(trace: Trace, policy: LinearController | LinearGain) -> Trace:
+    """Return a closed loop with the weight diag(Q, 0) + KᵀRK of its quadratic cost.
+
+    Nothing drives it: B is zero, and R one.
+
+    Args:
+        trace: of the plant.
+        policy: a single one.
+    """
+    loop = closed_loop(trace, policy)
+    weight = loop.Q + times(loop.K.T, times(loop.R, loop.K))
+    return _undriven(loop, loop.F, weight)
+
+
+def shifted_trace(
+    trace: Trace,
+    policy: LinearController | LinearGain,
+    rate: float,
+    weight: NDArray[np.float64],
+    *,
+    continuous: bool,
+) -> Trace:
+    """Return a loop that is stable iff the policy's decays faster than a rate.
+
+    It is F + rate · I, or F times a number that is `rate` in discrete time.
+
+    Args:
+        trace: of the plant.
+        policy: a single one.
+        rate: the rate; in discrete time the factor, e to the rate.
+        weight: a definite weight of its states.
+        continuous: continuous or discrete time.
+    """
+    loop = closed_loop(trace, policy)
+    n = len(loop.F)
+    numbers = loop.tape.numbers
+    if continuous:
+        moved = loop.F + numbers(rate * np.eye(n))
+    else:
+        moved = loop.F * numbers(np.full((n, n), rate))
+    return _undriven(loop, moved, numbers(weight))
+
+
+def bounded_real_trace(
+    trace: Trace,
+    policy: LinearController | LinearGain,
+    gamma: float,
+    *,
+    margin: bool,
+) -> Trace:
+    r"""Return A, B, Q and R of the inequality that says ‖G‖∞ < γ.
+
+    $A^\top P + P A + Q - P B R^{-1} B^\top P \prec 0$ with R = −γ² and Q = YᵀY for
+    G = Y (sI − F)⁻¹ E. For the disk margin G = −K (sI − F)⁻¹ E + ½ I; its direct part
+    is taken in: with h = γ² − ¼, A = F − E K / (2h), Q = KᵀK γ² / h, R = −h.
+
+    Args:
+        trace: of the plant.
+        policy: a single one.
+        gamma: γ > 0, above ½ for the margin.
+        margin: G of the disk margin.
+    """
+    loop = closed_loop(trace, policy)
+    numbers, m = loop.tape.numbers, loop.E.shape[1]
+    level = numbers(np.array([[gamma]]))[0, 0]
+    square, A, weight = level * level, loop.F, times(loop.Y.T, loop.Y)
+    if margin:
+        rest = square - 0.25
+        A = loop.F - times(loop.E, loop.K) * (0.5 / rest)
+        weight = times(loop.K.T, loop.K) * (square / rest)
+        square = rest
+    R = numbers(np.zeros((m, m)))
+    for i in range(m):
+        R[i, i] = -square
+    return loop.tape.finish(A=A, B=loop.E, Q=weight, R=R, C=loop.Y)
+
+
+def _undriven(loop: Loop, F: NDArray[Any], weight: NDArray[Any]) -> Trace:
+    numbers, n = loop.tape.numbers, len(F)
+    return loop.tape.finish(
+        A=F,
+        B=numbers(np.zeros((n, 1))),
         Q=weight,
-        R=tape.numbers(np.ones((1, 1))),
-        C=outputs,
+        R=numbers(np.ones((1, 1))),
+        C=loop.Y,
     )
 
 

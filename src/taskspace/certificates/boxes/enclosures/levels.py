@@ -1,0 +1,188 @@
+"""Enclosures of measures that are proven by levels: decay rate, H∞ norm, disk margin.
+
+For a tolerance ε it is decided on each box whether the loop meets it everywhere, by a
+Lyapunov inequality of the shifted loop or by the bounded real lemma. Bounds for no
+tolerance are infinite.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+)
+from taskspace.certificates.boxes.enclosures.loops import ORDER, cost_bounds
+from taskspace.certificates.boxes.enclosures.per_loop import Pair, PerLoop
+from taskspace.certificates.boxes.enclosures.traced import box_grid, trace_program
+from taskspace.certificates.boxes.rigor.bounded_real import bounded_real
+from taskspace.certificates.boxes.rigor.losses import COST
+from taskspace.policies import LinearController, LinearGain, Policy
+from taskspace.questions import Question
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.tracing.loops import (
+    bounded_real_trace,
+    loop_trace,
+    shifted_trace,
+)
+from taskspace.systems.linear.tracing.traced import UntraceableError
+
+__all__ = ["LEVELS", "LevelEnclosure", "level_enclosure"]
+
+# A rate is proven not to be reached if it is not by so much less.
+REFUTED = 1e-9
+
+
+def level_enclosure(
+    system: System,
+    policies: Policy,
+    sources: NDArray[np.float64],
+    question: Question,
+) -> Enclosure | None:
+    """Return bounds on a measure of `LEVELS` for a linear family; None for others.
+
+    Args:
+        system: the tasks.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        question: about one measure; its tolerance does not matter here.
+    """
+    if not isinstance(system, LinearSystem) or question.measure not in LEVELS:
+        return None
+    if not isinstance(policies, LinearController | LinearGain):
+        return None
+    try:
+        return LevelEnclosure(system, policies, sources, question)
+    except UntraceableError as error:
+        raise NoEnclosureError(str(error)) from error
+
+
+class LevelEnclosure(PerLoop):
+    """Whether gains or controllers meet a level of a measure on whole boxes.
+
+    Args:
+        system: a linear family with an infinite horizon.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        question: `floor` by one measure of `LEVELS`.
+    """
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        policies: Policy,
+        sources: NDArray[np.float64],
+        question: Question,
+    ):
+        question.check_single("A bound on a measure over boxes")
+        if question.measure not in LEVELS:
+            raise NoEnclosureError(
+                f"The measure {question.measure!r} has no bounds over boxes: what is "
+                "said of it is about the contexts of the table."
+            )
+        if question.measure != "decay_rate" and not system.is_continuous:
+            raise NoEnclosureError(
+                f"The measure {question.measure!r} has bounds over boxes in continuous "
+                "time only."
+            )
+        super().__init__(system, policies, sources, question)
+        self._decide = LEVELS[question.measure]
+
+    def _loop_bounds(
+        self, boxes: Boxes, source: int, policy: int, epsilon: float
+    ) -> Pair:
+        low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
+        if not len(boxes) or np.isnan(epsilon):
+            return low, high
+        self._family.check(boxes)
+        self._decide(self, boxes, self._members[source][policy], epsilon, low, high)
+        return low, high
+
+    def decide_rate(
+        self, boxes: Boxes, policy: Any, epsilon: float, low: Any, high: Any
+    ) -> None:
+        """Fill bounds on minus the decay rate.
+
+        Args:
+            boxes: where.
+            policy: a single one.
+            epsilon: minus the rate that is asked for.
+            low: filled where the rate is proven not to be reached.
+            high: filled where it is proven to be.
+        """
+        trace, continuous = self._family.trace, self._family.system.is_continuous
+        centre = boxes.centre[:1]
+        loop = loop_trace(trace, policy).at(centre)[0][0][0]
+        weight = np.eye(len(loop))
+        if np.isfinite(loop).all():
+            _, (scale, _) = scipy.linalg.matrix_balance(
+                loop, permute=False, separate=True
+            )
+            weight = np.diag(1 / scale**2)
+        eye, nothing = np.eye(len(loop)), np.zeros(2)
+        for rate, side in ((-epsilon, 1), (-epsilon - REFUTED * abs(epsilon), -1)):
+            # In discrete time a factor, rounded to the safe side.
+            factor = rate if continuous else np.exp(rate) * (1 + side * 1e-14)
+            if not np.isfinite(factor):
+                continue
+            moved = shifted_trace(trace, policy, factor, weight, continuous=continuous)
+            sigmas = eye, np.eye(len(self._family.system.initial_covariance))
+            found = cost_bounds(self._family, boxes, moved, COST, nothing, sigmas)
+            if side > 0:
+                high[found[1] < np.inf] = epsilon
+            else:
+                low[found[0] == np.inf] = np.nextafter(epsilon, np.inf)
+
+    def decide_norm(
+        self, boxes: Boxes, policy: Any, epsilon: float, low: Any, high: Any
+    ) -> None:
+        """Fill bounds on an H∞ norm, or on minus a disk margin.
+
+        Args:
+            boxes: where.
+            policy: a single one.
+            epsilon: the norm, or minus the margin, that is asked for.
+            low: not filled: no norm is proven to be above a level.
+            high: filled where the level is proven.
+        """
+        del low
+        margin = self.question.measure == "disk_margin"
+        if margin and epsilon >= 0:
+            return  # a margin of nothing asks for stability alone
+        level = -1 / epsilon if margin else epsilon
+        level *= 1 - 1e-14  # rounded to the safe side
+        if not (0.5 if margin else 0.0) < level < np.inf:
+            return
+        trace = bounded_real_trace(self._family.trace, policy, level, margin=margin)
+        grid = box_grid(boxes, ORDER)
+        program, arrays = trace_program(trace, grid, boxes)
+        proven = np.zeros(len(boxes), np.bool_)
+
+        def kernel(first: int, stop: int) -> None:
+            some = slice(first, stop)
+            bounded_real(
+                program,
+                tuple(x[some] for x in arrays),
+                grid.tables,
+                ORDER,
+                grid.n_candidate,
+                proven[some],
+            )
+
+        over_rows(kernel, len(boxes))
+        high[proven] = epsilon
+
+
+LEVELS: dict[str, Callable[..., None]] = {
+    "decay_rate": LevelEnclosure.decide_rate,
+    "hinf": LevelEnclosure.decide_norm,
+    "disk_margin": LevelEnclosure.decide_norm,
+}
+"""How each measure is decided."""

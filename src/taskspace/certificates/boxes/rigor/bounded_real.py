@@ -1,0 +1,203 @@
+r"""H∞ norms below a level on whole boxes, by the bounded real lemma.
+
+$\|C (sI - A)^{-1} B\|_\infty < \gamma$, and A is stable, if some $P \succ 0$ has
+$F(P) = A^\top P + P A + Q - P B R^{-1} B^\top P \prec 0$ with $Q = C^\top C$ and
+$R = -\gamma^2 I$: a Riccati inequality of an LQR with a negative weight. So its
+candidates and residuals serve here too. For a gain K(s) near $R^{-1} B^\top P$, a
+definite Z and a candidate P(s) of the equation with Q + Z,
+
+$F(P) = E - Z - D R^{-1} D^\top$, $D = P B - K^\top R$,
+
+where E is the residual of the Lyapunov equation of A − B K for the weight
+$Q + Z + K^\top R K$. In the scaling $T Z T^\top = I$, $\|T E T^\top\| + d^2 < 1$ with
+$d = \|T D\| / \gamma$ proves $F(P) \prec 0$ on the box. Then $A^\top P + P A \prec 0$
+there, so no loop of the box has a mode on the boundary of stability, and $P(0) \succ 0$
+proves that all are stable and all P positive definite.
+"""
+
+import numpy as np
+from numba import njit
+
+from taskspace.certificates.boxes.rigor.candidates import (
+    candidates,
+    closed_loop,
+    follow_optimum,
+)
+from taskspace.certificates.boxes.rigor.costs import (
+    definite,
+    scaled_problem,
+    through_inputs,
+)
+from taskspace.certificates.boxes.rigor.losses import empty_plant, fill_plant
+from taskspace.certificates.boxes.rigor.residual import (
+    absolute_sum,
+    absolute_transpose,
+    frobenius,
+    rounding,
+)
+from taskspace.certificates.boxes.rigor.small import (
+    add_product,
+    inverse_cholesky,
+    lyapunov_factors,
+    riccati_gain,
+    symmetrise,
+    transposed,
+)
+from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY
+
+# Shares of the weight, and of what P costs per time, that Z is tried with.
+SHARES = (0.3, 0.1, 0.03, 0.01, 1e-3)
+
+
+@njit(cache=True, error_model="numpy")
+def _margin(plant, t, tables, n_p, gain):
+    """1 − ‖T E Tᵀ‖ − d² for the plant with Z in its weight, and whether P(0) ≻ 0."""
+    _, _, B, B_rest, _, _, R, R_rest = plant
+    product = tables[0]
+    n, m = B.shape[1:]
+    n_cap, n_linear = len(tables[1]), tables[2]
+    a, w = np.zeros((n_cap, n, n)), np.zeros((n_cap, n, n))
+    a_rest, w_rest = closed_loop(plant, gain, tables, a, w)
+    pivots = np.empty(n * (n + 1) // 2, np.int64)
+    factors, fine = lyapunov_factors(a[0], True, pivots)
+    if not fine:
+        return -np.inf, False
+    p = np.zeros((n_p, n, n))
+    candidates(a, w, factors, pivots, product, True, p[:n_linear])
+    follow_optimum(plant, a, p, product, True, n_linear, gain)
+    a_rest, w_rest = closed_loop(plant, gain, tables, a, w)
+    candidates(a, w, factors, pivots, product, True, p)
+    gamma = rounding(n, m, n_cap)
+    loop = (a, a_rest, w, w_rest)
+    nu, _, _, _, y, kt_stack, kt = scaled_problem(
+        plant, gain, loop, p, t, tables, True, gamma
+    )
+    # T D T_Rᵀ with T_R = I / √h, h <= −R: D = P B − Kᵀ R.
+    size = 0.0
+    for i in range(m):
+        size = max(size, -R[0, i, i])
+    t_r = np.zeros((m, m))
+    for i in range(m):
+        t_r[i, i] = 1.0 / np.sqrt(size)
+    d, d_rest = through_inputs(B, B_rest, t_r, y, product, gamma)
+    scaled = absolute_sum(R)
+    for i in range(m):
+        for j in range(m):
+            scaled[i, j] = (scaled[i, j] * gamma + R_rest[i, j]) * t_r[j, j]
+    for g in range(kt_stack.shape[0]):
+        for i in range(n):
+            for j in range(m):
+                if g < d.shape[0]:
+                    d[g, i, j] -= kt_stack[g, j, i] * R[0, j, j] * t_r[j, j]
+    kt_t = absolute_transpose(kt)
+    add_product(d_rest, kt_t, scaled, 4.0)
+    # Coefficients of R beyond the first, and rounding of K Tᵀ and of the sums.
+    for g in range(1, R.shape[0]):
+        for j in range(m):
+            for i in range(n):
+                d_rest[i, j] += kt_t[i, j] * abs(R[g, j, j]) * t_r[j, j]
+    rounded = np.zeros(kt.shape)
+    add_product(rounded, absolute_sum(gain), absolute_transpose(t), gamma)
+    for i in range(n):
+        for j in range(m):
+            error = rounded[j, i] + 8.0 * gamma * kt_t[i, j]
+            d_rest[i, j] += error * abs(R[0, j, j]) * t_r[j, j]
+    total = frobenius(d_rest)
+    for g in range(d.shape[0]):
+        total += frobenius(d[g])
+    # |R| is at least `least` on the box: d² is divided by its share of `size`.
+    least = size
+    for i in range(m):
+        low = -R[0, i, i] - R_rest[i, i]
+        for g in range(1, R.shape[0]):
+            low -= abs(R[g, i, i])
+        least = min(least, low)
+    if not least > 0.5 * size:
+        return -np.inf, False
+    square = total * total * (size / least) * SLACK
+    if not (nu < np.inf and square < np.inf):
+        return -np.inf, False
+    return 1.0 - (nu + square) * SLACK - n * TINY, definite(p[0]) > 0
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def bounded_real(program, boxes, tables, order, n_p, proven):
+    """Fill where the norm is proven to be below the level of the program, by box.
+
+    Args:
+        program: tape, places of A, B, Q, R, place of each axis.
+        boxes: centre, radius, enclosed parameters, each by box.
+        tables: `product, even, n_linear`.
+        order: of the models and of the candidates.
+        n_p: number of monomials up to that order.
+        proven: filled.
+    """
+    tape, places, place = program
+    centre, radius, enclosed = boxes
+    n, m = places[1].shape
+    models = empty_plant(n_p, n, m)
+    n_linear = tables[2]
+    weight = np.zeros((n, n))
+    for b in range(len(centre)):
+        proven[b] = False
+        box = (centre[b], radius[b], enclosed[b])
+        if not fill_plant(tape, places, box, place, tables, order, models):
+            continue
+        A, Q, R = models[0], models[4], models[6]
+        plain = Q[0].copy()
+        first = np.zeros((m, n))
+        if not riccati_gain(A[0], models[2][0], plain, R[0], True, first):
+            continue
+        # P without Z, from the Lyapunov equation of A − B K.
+        loop = A[0] - models[2][0] @ first
+        pivots = np.empty(n * (n + 1) // 2, np.int64)
+        factors, fine = lyapunov_factors(loop, True, pivots)
+        if not fine:
+            continue
+        inner = np.zeros((1, n, n))
+        inner[0] = plain + transposed(first) @ (R[0] @ first)
+        stack, p = np.zeros((1, n, n)), np.zeros((1, n, n))
+        stack[0] = loop
+        candidates(stack, inner, factors, pivots, tables[0], True, p)
+        speed = 0.0
+        for i in range(n):
+            speed += abs(loop[i, i])
+        speed = speed / n
+        for share in SHARES:
+            for i in range(n):
+                for j in range(n):
+                    weight[i, j] = share * (plain[i, j] + speed * p[0, i, j])
+                weight[i, i] *= 1.0 + 1e-6
+            symmetrise(weight)
+            t, fine = inverse_cholesky(weight)
+            if not fine:
+                continue
+            gain = np.zeros((n_linear, m, n))
+            Q[0] = plain + weight
+            found = riccati_gain(A[0], models[2][0], Q[0], R[0], True, gain[0])
+            if found:
+                margin, positive = _margin(models, t, tables, n_p, gain)
+                proven[b] = positive and margin > loose(weight, Q[0], t)
+            Q[0] = plain
+            if proven[b]:
+                break
+
+
+@njit(cache=True, error_model="numpy")
+def loose(z, q, t):
+    """A bound on ‖T Z Tᵀ − I‖, and on the rounding of q = Q + Z in the scaling T."""
+    n = len(z)
+    gamma = rounding(n, 0, 1)
+    gap = t @ z @ transposed(t)
+    size = absolute_transpose(t)
+    inner = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            inner[i, j] = abs(z[i, j]) + abs(q[i, j])
+    spread = np.zeros((n, n))
+    add_product(spread, inner, size, 1.0)
+    whole = np.zeros((n, n))
+    add_product(whole, absolute_transpose(size), spread, 8.0 * gamma)
+    for i in range(n):
+        gap[i, i] -= 1.0
+    return (frobenius(gap) + frobenius(whole)) * SLACK + 1e-12

@@ -1,0 +1,210 @@
+"""Levels of decay rates, norms and margins on whole boxes, attacked with 50 digits."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.certificates.boxes.enclosures import (
+    Boxes,
+    LevelEnclosure,
+    NoEnclosureError,
+    enclosure_for,
+)
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
+from tests.certificates import exact
+
+CONTEXTS = np.linspace(0.5, 3.0, 401)[:, None]
+
+
+def plant(time="continuous", scale=1.0) -> LinearFamily:
+    h, one = (1.0, 0.0) if time == "continuous" else (0.1, 1.0)
+    return LinearFamily(
+        [ContextAxis("k", 1.0, low=0.0)],
+        A=lambda k: [[one, h * scale], [-h * k / scale, one - h]],
+        B=lambda k: [[0], [h / (1 + 0.1 * k)]],
+        Q=np.eye(2),
+        R=[[1.0]],
+        C=lambda k: [[(1.0 + 0.1 * k) / scale, 0]],
+        time=time,
+    )
+
+
+def policies(system, kind):
+    if kind == "gain":
+        return LinearGain(np.array([[[[0.3, 0.5]]], [[[1.0, 0.2]]]]))
+    if not system.is_continuous:
+        return system.stacked(Pi([0.4, 1.0], [0.2, 0.3]).sampled(0.1))
+    if kind == "pid":
+        return system.stacked(Pid([0.4, 1.0], [0.2, 0.3], [0.1, 0.2], filter_time=0.1))
+    return system.stacked(Pi([0.4, 1.0], [0.2, 0.3]))
+
+
+def exact_loss(system, measure, policy, context):
+    """Minus the score with 50 digits; of a norm the gain at its worst frequency."""
+    A, B, _, _ = exact.matrices(system, context)
+    k = mp.mpf(float(context[0]))
+    C = mp.matrix([[mp.mpf(x) for x in row] for row in system.C(k=k)])
+    if isinstance(policy, LinearGain):
+        K, seen = mp.matrix(policy.gain.tolist()), mp.eye(2)
+        loop, u = A - B * K, -K
+        y, e, n = C, B, 2
+    else:
+        a, b, c, d = (mp.matrix(getattr(policy, x).tolist()) for x in "ABCD")
+        n = 2 + a.rows
+        loop, seen = mp.zeros(n), C
+        parts = [(0, 0, A - B * d * seen), (0, 2, -B * c), (2, 0, b * seen), (2, 2, a)]
+        for i, j, block in parts:
+            for x in range(block.rows):
+                for z in range(block.cols):
+                    loop[i + x, j + z] = block[x, z]
+        e, y, u = mp.zeros(n, 1), mp.zeros(1, n), mp.zeros(1, n)
+        direct = d * seen
+        for x in range(2):
+            e[x], y[x], u[x] = B[x], C[x], -direct[x]
+        for x in range(a.rows):
+            u[2 + x] = -c[x]
+    if measure == "decay_rate":
+        roots = mp.eig(loop, left=False, right=False)
+        if system.is_continuous:
+            return max(mp.re(root) for root in roots)
+        return mp.log(max(abs(root) for root in roots))
+    out, through = (y, 0) if measure == "hinf" else (u, mp.mpf(1) / 2)
+
+    def gain(w):
+        shifted = mp.eye(n) * (1j * w) - loop
+        return abs((out * mp.lu_solve(shifted, e))[0] + through)
+
+    F, E = np.array(loop.tolist(), float), np.array(e.tolist(), float)
+    exit_row = np.array(out.tolist(), float)
+    grid = np.concatenate([[0.0], np.logspace(-3, 3, 1500)])
+    values = [
+        abs(
+            (exit_row @ np.linalg.solve(1j * w * np.eye(n) - F, E)).item()
+            + float(through)
+        )
+        for w in grid
+    ]
+    best = int(np.argmax(values))
+    near = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, 1500)], 15)
+    top = max(gain(mp.mpf(float(w))) for w in near)
+    return top if measure == "hinf" else -1 / top
+
+
+CASES = [
+    ("decay_rate", "pi", "continuous"),
+    ("decay_rate", "pi", "discrete"),
+    ("decay_rate", "gain", "continuous"),
+    ("hinf", "pid", "continuous"),
+    ("hinf", "gain", "continuous"),
+    ("disk_margin", "pi", "continuous"),
+    ("disk_margin", "gain", "continuous"),
+]
+
+
+@pytest.mark.parametrize(("measure", "kind", "time"), CASES)
+def test_no_context_refutes_a_level(measure, kind, time):
+    system = plant(time)
+    stack = policies(system, kind)
+    question = ts.Question("floor", measure=measure, epsilon=0.0)
+    bounds = enclosure_for(system, stack, np.array([[1.0], [2.0]]), question)
+    assert isinstance(bounds, LevelEnclosure)
+    edges = CONTEXTS[::20, 0]
+    boxes = Boxes(edges[:-1, None], edges[1:, None])
+    losses = -system.scores(measure, stack, CONTEXTS)[:, 0]
+    worst = np.array([losses[:, 20 * i : 20 * i + 21].max(1) for i in range(20)]).T
+    n_proven = n_true = 0
+    for level in np.quantile(worst, [0.2, 0.5, 0.9]):
+        low, high = bounds.bounds(boxes, epsilon=float(level))
+        proven, refuted = high <= level, low > level
+        assert not (proven & (worst > level)).any()
+        assert not (refuted & (worst < level)).any()
+        n_proven += proven.sum()
+        n_true += (worst <= level).sum()
+        # The tightest proofs, with 50 digits, at their worst contexts and a corner.
+        gaps = np.where(proven, level - worst, np.inf)
+        tight = np.unravel_index(np.argsort(gaps, None)[:2], gaps.shape)
+        for s, b in zip(*tight, strict=True):
+            if not proven[s, b]:
+                continue
+            place = 20 * b + int(losses[s, 20 * b : 20 * b + 21].argmax())
+            for context in (CONTEXTS[place], boxes.low[b]):
+                assert exact_loss(system, measure, stack[s, 0], context) <= level
+        # A level that is a planted error: the attack finds it.
+        s, b = np.unravel_index(np.argmax(worst), worst.shape)
+        place = 20 * b + int(losses[s, 20 * b : 20 * b + 21].argmax())
+        lie = worst[s, b] - 1e-6 * abs(worst[s, b])
+        assert exact_loss(system, measure, stack[s, 0], CONTEXTS[place]) > lie
+    assert n_proven >= 0.6 * n_true
+    assert n_true > 10
+    low, high = bounds.bounds(boxes)
+    assert np.isinf(low).all()
+    assert np.isinf(high).all()
+    assert (bounds.subset([1]).bounds(boxes, epsilon=float(worst.max()))[1] < 9e9).any()
+
+
+def test_units_of_a_state_change_no_proof():
+    edges = CONTEXTS[::20, 0]
+    boxes = Boxes(edges[:-1, None], edges[1:, None])
+    for measure in ("decay_rate", "hinf", "disk_margin"):
+        found = []
+        for scale in (1.0, 2.0**12):
+            system = plant(scale=scale)
+            stack = policies(system, "pi")
+            question = ts.Question("floor", measure=measure, epsilon=0.0)
+            bounds = enclosure_for(system, stack, np.ones((2, 1)), question)
+            losses = -system.scores(measure, stack, CONTEXTS)[:, 0]
+            level = float(np.median(losses))
+            found.append((bounds.bounds(boxes, epsilon=level)[1] <= level).sum())
+        assert found[0] > 10
+        assert abs(found[0] - found[1]) <= 2
+
+
+def test_an_unstable_loop_meets_no_level():
+    system = plant()
+    stack = system.stacked(Pi(-3.0, -1.0))
+    box = Boxes(np.array([[0.9]]), np.array([[1.0]]))
+    for measure, level in (("decay_rate", 0.0), ("hinf", 1e6), ("disk_margin", -1e-6)):
+        question = ts.Question("floor", measure=measure, epsilon=0.0)
+        bounds = enclosure_for(system, stack, np.ones((1, 1)), question)
+        assert bounds.bounds(box, epsilon=level)[1].tolist() == [[np.inf]]
+
+
+def test_demands_are_proven_together():
+    system = plant()
+    space = ts.Grid(k=(0.5, 3.0, 9))
+    gain = 0.2 + 0.2 * space.points[:, 0]
+    study = ts.evaluate_policies(system, Pi(gain, 0.4 * gain), space, sources=space)
+    asked = ts.Question(
+        all_of=[
+            ts.Question("ratio", epsilon=2.5),
+            ts.Question("floor", measure="disk_margin", epsilon=-0.6),
+            ts.Question("floor", measure="decay_rate", epsilon=-0.05),
+        ]
+    )
+    result = ts.certify(study, asked, time_limit=30)
+    proof = next(c for c in result.certificates if c.name == "continuum cover")
+    assert (proof.holds, proof.kind) == (True, "proof")
+    assert "disk margin" in proof.why
+    library = ts.library(study, result.continuum)
+    assert library.question == asked
+
+
+def test_what_has_no_levels_is_said():
+    system = plant("discrete")
+    stack = policies(system, "pi")
+    with pytest.raises(NoEnclosureError, match="continuous time"):
+        enclosure_for(
+            system,
+            stack,
+            np.ones((2, 1)),
+            ts.Question("floor", measure="hinf", epsilon=1.0),
+        )
+    with pytest.raises(NoEnclosureError):
+        enclosure_for(
+            plant(),
+            policies(plant(), "pi"),
+            np.ones((2, 1)),
+            ts.Question("floor", measure="overshoot", epsilon=0.1),
+        )
