@@ -79,13 +79,8 @@ def exact_loss(system, measure, policy, context):
     F, E = np.array(loop.tolist(), float), np.array(e.tolist(), float)
     exit_row = np.array(out.tolist(), float)
     grid = np.concatenate([[0.0], np.logspace(-3, 3, 1500)])
-    values = [
-        abs(
-            (exit_row @ np.linalg.solve(1j * w * np.eye(n) - F, E)).item()
-            + float(through)
-        )
-        for w in grid
-    ]
+    states = [np.linalg.solve(1j * w * np.eye(n) - F, E) for w in grid]
+    values = [abs((exit_row @ x).item() + float(through)) for x in states]
     best = int(np.argmax(values))
     near = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, 1500)], 15)
     top = max(gain(mp.mpf(float(w))) for w in near)
