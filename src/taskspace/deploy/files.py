@@ -38,7 +38,13 @@ from taskspace.deploy.regions.choose import (
     NamedRegions,
 )
 from taskspace.errors import InvalidInputError
-from taskspace.policies import POLICY_KINDS, LinearGain, Mlp, TabularPolicy
+from taskspace.policies import (
+    POLICY_KINDS,
+    LinearController,
+    LinearGain,
+    Mlp,
+    TabularPolicy,
+)
 
 __all__ = [
     "contract",
@@ -340,6 +346,16 @@ def _sizes(library: PolicyLibrary) -> dict[str, Any]:
             "action": {"size": n_inputs, "meaning": "input u = -K x"}
             | _signals(library, "inputs", n_inputs),
         }
+    if isinstance(stack, LinearController):
+        n_inputs, n_outputs = stack.D.shape[-2:]
+        return {
+            "observation": {"size": n_outputs, "meaning": "measured outputs y"},
+            "action": {
+                "size": n_inputs,
+                "meaning": "input u = -(C x_c + D y + D_r r), x_c the controller's "
+                f"{stack.n_states} states",
+            },
+        }
     if isinstance(stack, Mlp):
         discrete = stack.head == "argmax"
         return {
@@ -435,6 +451,9 @@ def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
 
 def _gains(library: PolicyLibrary) -> tuple[list[list[float]], list[str]]:
     """Gains of each policy as rows of numbers, and the names of the columns."""
+    if isinstance(library.policies, LinearController):
+        assert library.policies.parameters is not None
+        return library.policies.parameters.tolist(), list(library.policies.names)
     if not isinstance(library.policies, LinearGain):
         return [[] for _ in library.entries], []
     gain = library.policies.gain

@@ -10,6 +10,7 @@
 | `status` | what may be relied on there, by the numbers of the contract |
 | `K_1_2` | entry of the gain assigned to each node, shaped as `policy` |
 | `box_low`, `box_high` | corners of the boxes of a certified library |
+| `kp`, `ki`, … | parameters of the controller assigned to each node, likewise |
 | `gain` | gain of each policy, `(policy, n_inputs, n_states)` |
 """
 
@@ -27,7 +28,7 @@ from taskspace.deploy.files import csv_text, map_table, policy_table, write_new
 from taskspace.deploy.regions.choose import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.export.base import contract_bytes
-from taskspace.policies import POLICY_KINDS, LinearGain
+from taskspace.policies import POLICY_KINDS, LinearController, LinearGain
 
 __all__ = ["export_tables", "mat_variables"]
 
@@ -99,6 +100,15 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         for i in range(gain.shape[1]):
             for j in range(gain.shape[2]):
                 found[f"K_{i + 1}_{j + 1}"] = used[:, i, j].reshape(shape)
+    elif isinstance(library.policies, LinearController):
+        stack = library.policies
+        assert stack.parameters is not None
+        found |= {f"policy_{k}": v for k, v in stack.arrays().items()}
+        used = np.where(
+            regions.policy[:, None] >= 0, stack.parameters[regions.policy], np.nan
+        )
+        for i, word in enumerate(stack.names):
+            found[_word(word)] = used[:, i].reshape(shape)
     elif library.policies is not None:
         if library.policies.kind not in POLICY_KINDS:
             raise InvalidInputError(

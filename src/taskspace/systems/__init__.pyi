@@ -31,6 +31,7 @@ from .linear.affine import AffineFamily as AffineFamily
 from .linear.affine import Enclosed as Enclosed
 from .linear.base import LinearSystem as LinearSystem
 from .linear.control import control_family as control_family
+from .linear.control import controller_of as controller_of
 from .linear.controllers import Lqg as Lqg
 from .linear.controllers import Pi as Pi
 from .linear.controllers import Pid as Pid

@@ -6,7 +6,8 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.export.control import gain_schedule
-from taskspace.systems import ContextAxis, control_family
+from taskspace.systems import ContextAxis, Pid, control_family, controller_of
+from taskspace.systems.linear.tracing.traced import check_trace, trace_matrices
 
 ct = pytest.importorskip("control", reason="needs the extra 'control'")
 
@@ -200,3 +201,35 @@ def test_mistakes_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "control", None)
     with pytest.raises(MissingExtraError, match=r"taskspace\[control\]"):
         control_family(plant, AXES, Q=Q, R=R)
+
+
+def test_outputs_and_controllers_of_python_control():
+    s = ct.tf("s")
+    family = control_family(
+        lambda k: ct.ss([[0, 1], [-k, -1]], [[0], [1]], [[1.0, 0.0]], 0),
+        [ContextAxis("k", 1.0)],
+        Q=np.eye(2),
+        R=[[1.0]],
+    )
+    contexts = np.array([[0.5], [2.0]])
+    assert family.output_matrix(contexts).tolist() == [[[1.0, 0.0]]] * 2
+    pid = Pid(0.5, 0.2, 0.1, filter_time=0.05)
+    model = 0.5 + 0.2 / s + 0.1 * s / (1 + 0.05 * s)
+    one = family.performance(controller_of(model), contexts)
+    np.testing.assert_allclose(one, family.performance(pid, contexts), rtol=1e-8)
+    # Its code is followed, C too.
+    check_trace(trace_matrices(family), family, contexts)
+    # A transfer function: the same loop from the same channel.
+    other = control_family(
+        lambda k: 1 / (s**2 + s + k), [ContextAxis("k", 1.0)], Q=np.eye(2), R=[[1.0]]
+    )
+    for name in ("disk_margin", "decay_rate", "hinf"):
+        np.testing.assert_allclose(
+            other.scores(name, pid, contexts),
+            family.scores(name, pid, contexts),
+            rtol=1e-6,
+        )
+    with pytest.raises(InvalidInputError, match="direct part"):
+        control_family(
+            lambda k: (s + k) / (s + 1), [ContextAxis("k", 2.0)], Q=[[1.0]], R=[[1.0]]
+        )

@@ -4,6 +4,7 @@ from .affine import AffineFamily as AffineFamily
 from .affine import Enclosed as Enclosed
 from .base import LinearSystem as LinearSystem
 from .control import control_family as control_family
+from .control import controller_of as controller_of
 from .controllers import Lqg as Lqg
 from .controllers import Pi as Pi
 from .controllers import Pid as Pid

@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.policies import LinearController
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.family import LinearFamily
 
 if TYPE_CHECKING:
     import control
 
-__all__ = ["control_family", "import_control"]
+__all__ = ["control_family", "controller_of", "import_control"]
 
 
 def control_family(
-    plant: "Callable[..., control.StateSpace]",
+    plant: "Callable[..., control.StateSpace | control.TransferFunction]",
     context_axes: Sequence[ContextAxis],
     *,
     Q: ArrayLike | Callable[..., ArrayLike],
@@ -27,10 +28,12 @@ def control_family(
     horizon: float = np.inf,
     name: str = "python-control family",
 ) -> LinearFamily:
-    """A linear family from a function that gives a `control.StateSpace`.
+    """Return a linear family from a function that gives a model of python-control.
 
-    Only A and B are used, and the names of states and inputs: the policies are
-    full-state feedback.
+    A, B and C are used, and the names of states, inputs and outputs. Gains act on the
+    whole state, controllers (`Pi`, `Pid`, `controller_of`) on y = C x. A transfer
+    function becomes the state space that python-control makes of it, so its states
+    have no meaning of their own: weigh its output, see `rate_form`.
 
     Args:
         plant: function of the context, by name, giving the model; all of them in
@@ -54,15 +57,24 @@ def control_family(
         'continuous'
     """
     ct = import_control()
-    first = plant(**{axis.name: axis.default for axis in context_axes})
+    first: Any = plant(**{axis.name: axis.default for axis in context_axes})
+    if isinstance(first, ct.TransferFunction):
+        first = ct.ss(first)
 
     @lru_cache(maxsize=1)
     def model(context: tuple[tuple[str, float], ...]) -> Any:
         found = plant(**dict(context))
+        if isinstance(found, ct.TransferFunction):
+            found = ct.ss(found)
         if not isinstance(found, ct.StateSpace):
             raise InvalidInputError(
-                "plant(context) must give a control.StateSpace, but at "
-                f"{dict(context)} it gave {type(found).__name__}."
+                "plant(context) must give a control.StateSpace or TransferFunction, "
+                f"but at {dict(context)} it gave {type(found).__name__}."
+            )
+        if np.any(np.asarray(found.D) != 0):
+            raise InvalidInputError(
+                "A plant must have no direct part, but D is not zero at "
+                f"{dict(context)}. Add the lag of the actuator or of the sensor."
             )
         if found.dt != first.dt:
             raise InvalidInputError(
@@ -71,9 +83,13 @@ def control_family(
             )
         return found
 
-    labels: tuple[list[str] | None, list[str] | None] = (None, None)
+    labels: dict[str, list[str]] = {}
     if isinstance(first, ct.StateSpace):
-        labels = list(first.state_labels), list(first.input_labels)
+        labels = {
+            "state_names": list(first.state_labels),
+            "input_names": list(first.input_labels),
+            "output_names": list(first.output_labels),
+        }
     discrete = isinstance(first, ct.StateSpace) and first.isdtime(strict=True)
     return LinearFamily(
         context_axes=context_axes,
@@ -85,8 +101,34 @@ def control_family(
         time="discrete" if discrete else "continuous",
         horizon=horizon,
         name=name,
-        state_names=labels[0],
-        input_names=labels[1],
+        C=lambda **context: model(tuple(context.items())).C,
+        **labels,
+    )
+
+
+def controller_of(
+    model: "control.StateSpace | control.TransferFunction",
+) -> LinearController:
+    """Return a controller of python-control, u = −K y, as a policy.
+
+    Args:
+        model: K, from the measured outputs to the inputs of the plant.
+
+    Example:
+        >>> import control
+        >>> s = control.tf("s")
+        >>> controller_of(2 + 0.5 / s).n_states
+        1
+    """
+    ct = import_control()
+    found = ct.ss(model)
+    discrete = found.isdtime(strict=True)
+    return LinearController(
+        found.A,
+        found.B,
+        found.C,
+        found.D,
+        time="discrete" if discrete else "continuous",
     )
 
 

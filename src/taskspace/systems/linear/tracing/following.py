@@ -189,8 +189,8 @@ class FollowedStateSpace:
     """What `control.ss` gives in a followed function: the matrices as they came."""
 
     def __init__(self, A: Any, B: Any, C: Any, D: Any, *rest: Any, **options: Any):
-        del C, D
-        self.A, self.B = (hold_symbols(np.array(x, object)) for x in (A, B))
+        self.A, self.B, self.C = (hold_symbols(np.array(x, object)) for x in (A, B, C))
+        self.D = D
         self.dt = rest[0] if rest else options.get("dt", 0)
 
 
