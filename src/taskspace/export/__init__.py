@@ -6,6 +6,8 @@ from pathlib import Path
 from taskspace.export.agent import LibraryAgent as LibraryAgent
 from taskspace.export.c99 import export_c99 as export_c99
 from taskspace.export.onnx import export_onnx as export_onnx
+from taskspace.export.pid import PidRunner as PidRunner
+from taskspace.export.pid import export_pid as export_pid
 from taskspace.export.tables import export_tables as export_tables
 
 EXPORTERS: dict[str, Callable[..., Path]] = {

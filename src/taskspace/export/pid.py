@@ -1,0 +1,290 @@
+"""PI and PID controllers that run: in C99, and the same steps in Python.
+
+The controllers of a library run in steps of `dt` (Tustin's rule), one step per call:
+
+- the output is kept within [low, high], and while it is at a limit the integral does
+  not move further beyond (conditional integration);
+- where the library selects another controller, its integral is set so that the output
+  goes on from the last one (bumpless switching).
+
+`NAME_pid.c` and `PidRunner` do the same operations in the same order, in `double`. What
+was proven of a library is about its controllers in continuous time, without limits, in
+a context that does not move; so what runs here is called an estimate.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.files import write_new
+from taskspace.deploy.records import Status
+from taskspace.errors import InvalidInputError
+from taskspace.export.c99 import c99_files
+from taskspace.export.c99_text import Real, reals
+from taskspace.policies import LinearController
+from taskspace.systems.linear import Pi, Pid
+
+__all__ = ["PidRunner", "export_pid"]
+
+Array = NDArray[np.float64]
+
+
+class PidRunner:
+    """The controllers of a library, step by step, as the exported C runs them.
+
+    Args:
+        library: with `Pi` or `Pid` controllers.
+        dt: the time step, > 0.
+        low: least output.
+        high: largest output.
+    """
+
+    def __init__(
+        self,
+        library: PolicyLibrary,
+        dt: float,
+        *,
+        low: float = -np.inf,
+        high: float = np.inf,
+    ):
+        if not low < high:
+            raise InvalidInputError(
+                f"low < high must hold, but got low={low} and high={high}."
+            )
+        self._library, self._limits = library, (low, high)
+        self._stack = running_controllers(library, dt)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all states."""
+        self._x = [0.0] * self._stack.n_states
+        self._policy, self._u = -1, 0.0
+
+    def step(self, context: ArrayLike, y: float, r: float = 0.0) -> tuple[float, int]:
+        """Return the output and the number of the controller, −1 where refused.
+
+        Args:
+            context: where the plant is.
+            y: what is measured.
+            r: the set point.
+        """
+        policy = int(self._library.select(np.asarray(context, float)).policy)
+        if policy < 0:
+            return 0.0, policy
+        one, x = self._stack[policy], self._x
+        assert one.B_r is not None
+        assert one.D_r is not None
+        C, B, B_r = one.C[0].tolist(), one.B[:, 0].tolist(), one.B_r[:, 0].tolist()
+        v = self._output(one, y, r)
+        if 0 <= self._policy != policy and C[0] != 0.0:
+            x[0] = x[0] + (v - self._u) / C[0]
+            v = self._output(one, y, r)
+        low, high = self._limits
+        u = low if v < low else high if v > high else v
+        moved = []
+        for i, row in enumerate(one.A.tolist()):
+            total = row[0] * x[0]
+            for j in range(1, len(x)):
+                total = total + row[j] * x[j]
+            moved.append(total + B[i] * y + B_r[i] * r)
+        push = -C[0] * (moved[0] - x[0])
+        if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
+            x[0] = moved[0]
+        x[1:] = moved[1:]
+        self._policy, self._u = policy, u
+        return u, policy
+
+    def _output(self, one: LinearController, y: float, r: float) -> float:
+        assert one.D_r is not None
+        C = one.C[0].tolist()
+        total = C[0] * self._x[0]
+        for j in range(1, len(C)):
+            total = total + C[j] * self._x[j]
+        return -(total + one.D.item() * y + one.D_r.item() * r)
+
+
+def running_controllers(library: PolicyLibrary, dt: float) -> LinearController:
+    """Return the controllers of a library in steps of `dt`, with their integrators.
+
+    Args:
+        library: with `Pi` or `Pid` controllers, of a plant or of a plant in rates.
+        dt: the time step, > 0.
+    """
+    stack = library.policies
+    known = isinstance(stack, LinearController) and stack.names[:2] == ("kp", "ki")
+    if not isinstance(stack, LinearController) or not known:
+        raise InvalidInputError(
+            "Controllers that run step by step are Pi and Pid, but the library holds "
+            f"policies of kind {getattr(stack, 'kind', None)!r}."
+        )
+    assert stack.parameters is not None
+    if stack.D.shape[-1] == 2:  # of a plant in rates, where the set-point weight is 0
+        parts = np.moveaxis(stack.parameters, -1, 0)
+        if len(parts) == 2:
+            stack = Pi(*parts, setpoint_weight=0.0)
+        else:
+            tau = parts[3]
+            stack = Pid(*parts[:3], filter_time=tau, setpoint_weight=0.0)
+    return stack.sampled(dt)
+
+
+def export_pid(
+    library: PolicyLibrary,
+    folder: str | Path,
+    *,
+    dt: float,
+    name: str = "library",
+    hysteresis: float = 0.02,
+    command: str | None = None,
+) -> Path:
+    """Write a library of PI or PID controllers as C99 that runs step by step.
+
+    Args:
+        library: the library.
+        folder: a folder that does not exist or is empty.
+        dt: the time step, > 0.
+        name: prefix of all names in C.
+        hysteresis: of `select_held`, a share of the width of each axis.
+        command: what was typed to make it, kept in the contract.
+
+    Returns:
+        The folder, with `NAME.h` and `NAME.c` (which controller where) and
+        `NAME_pid.h` and `NAME_pid.c` (its steps).
+    """
+    stack = running_controllers(library, dt)
+    guarantee = library.guarantee
+    if guarantee.status == Status.GUARANTEED:
+        statement = (
+            f"{guarantee.statement} This is a {guarantee.kind} for the controllers in "
+            f"continuous time; here they run in steps of {dt:g}, with limits and "
+            "switching, so it is an estimate."
+        )
+        guarantee = replace(guarantee, kind="estimate", statement=statement)
+    plain = replace(library.without_policies(), guarantee=guarantee)
+    files = c99_files(plain, name=name, hysteresis=hysteresis, command=command)
+    files[f"{name}_pid.h"] = _header(name, dt, stack.n_states).encode()
+    files[f"{name}_pid.c"] = _source(name, stack).encode()
+    return write_new(folder, files)
+
+
+def _header(name: str, dt: float, n_states: int) -> str:
+    upper = name.upper()
+    return f"""/* PI and PID controllers in steps of {dt:.17g}, written by taskspace. */
+#ifndef {upper}_PID_H
+#define {upper}_PID_H
+
+#include "{name}.h"
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+typedef struct {{
+    double x[{n_states}]; /* the integral first */
+    double u;    /* last output */
+    int policy;  /* last controller, -1 for none */
+}} {name}_pid;
+
+void {name}_pid_start({name}_pid *state);
+
+/* One step: u = output within [low, high] for the measurement y and the set point r.
+ * A refused context gives u = 0 and moves nothing: look at the status. */
+{name}_selection {name}_pid_step({name}_pid *state,
+                                 const {name}_real context[{upper}_N_AXES],
+                                 double y, double r, double low, double high,
+                                 double *u);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _source(name: str, stack: LinearController) -> str:
+    n, upper, real = stack.n_states, name.upper(), Real("double")
+    tables = "\n".join(
+        reals(real, f"PID_{label}", array)
+        for label, array in (
+            ("A", stack.A),
+            ("B", stack.B),
+            ("C", stack.C),
+            ("D", stack.D),
+            ("B_R", stack.B_r),
+            ("D_R", stack.D_r),
+        )
+        if array is not None
+    )
+    return f"""#include "{name}_pid.h"
+
+typedef double real;
+
+{tables}
+
+static double output(const {name}_pid *state, int policy, double y, double r)
+{{
+    const double *c = PID_C + policy * {n};
+    double total = c[0] * state->x[0];
+    int j;
+
+    for (j = 1; j < {n}; j++) {{
+        total = total + c[j] * state->x[j];
+    }}
+    return -(total + PID_D[policy] * y + PID_D_R[policy] * r);
+}}
+
+void {name}_pid_start({name}_pid *state)
+{{
+    int j;
+
+    for (j = 0; j < {n}; j++) {{
+        state->x[j] = 0;
+    }}
+    state->u = 0;
+    state->policy = -1;
+}}
+
+{name}_selection {name}_pid_step({name}_pid *state,
+                                 const {name}_real context[{upper}_N_AXES],
+                                 double y, double r, double low, double high,
+                                 double *u)
+{{
+    {name}_selection found = {name}_select(context);
+    const int p = found.policy;
+    double v, push, moved[{n}];
+    int i, j;
+
+    *u = 0;
+    if (p < 0) {{
+        return found;
+    }}
+    v = output(state, p, y, r);
+    if (state->policy >= 0 && state->policy != p && PID_C[p * {n}] != 0.0) {{
+        state->x[0] = state->x[0] + (v - state->u) / PID_C[p * {n}];
+        v = output(state, p, y, r);
+    }}
+    *u = v < low ? low : v > high ? high : v;
+    for (i = 0; i < {n}; i++) {{
+        const double *row = PID_A + (p * {n} + i) * {n};
+        double total = row[0] * state->x[0];
+        for (j = 1; j < {n}; j++) {{
+            total = total + row[j] * state->x[j];
+        }}
+        moved[i] = total + PID_B[p * {n} + i] * y + PID_B_R[p * {n} + i] * r;
+    }}
+    push = -PID_C[p * {n}] * (moved[0] - state->x[0]);
+    if (!((v > high && push > 0.0) || (v < low && push < 0.0))) {{
+        state->x[0] = moved[0];
+    }}
+    for (i = 1; i < {n}; i++) {{
+        state->x[i] = moved[i];
+    }}
+    state->u = *u;
+    state->policy = p;
+    return found;
+}}
+"""
