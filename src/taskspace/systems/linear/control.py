@@ -63,7 +63,7 @@ def control_family(
 
     @lru_cache(maxsize=1)
     def model(context: tuple[tuple[str, float], ...]) -> Any:
-        found = plant(**dict(context))
+        found: Any = plant(**dict(context))
         if isinstance(found, ct.TransferFunction):
             found = ct.ss(found)
         if not isinstance(found, ct.StateSpace):
