@@ -11,5 +11,6 @@ from .region import Region as Region
 from .region import RegionTrainer as RegionTrainer
 from .sb3 import Sb3 as Sb3
 from .structured import Structured as Structured
+from .tuned import Tuned as Tuned
 
 TRAINERS: taskspace._util.lazy.Registry[type[Trainer]]
