@@ -29,6 +29,7 @@ from taskspace.deploy.regions.choose import (
     log_axes_of,
     regions_of,
 )
+from taskspace.deploy.tracker import Tracker
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import stack_size
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
@@ -436,15 +437,13 @@ class PolicyLibrary:
         """Time between switches that the proof of stability asks for, 0 for none."""
         return float(self.guarantee.values.get("operation", {}).get("dwell_time") or 0)
 
-    def tracker(self, hysteresis: float = 0.02) -> Any:
+    def tracker(self, hysteresis: float = 0.02) -> Tracker:
         """A selector for one context that drifts: see `Tracker`.
 
         Args:
             hysteresis: how far a context may leave the region of the present policy
                 before it is changed, as a share of the width of each axis.
         """
-        from taskspace.deploy.tracker import Tracker
-
         return Tracker(self, hysteresis)
 
     def with_outside(self, outside: Outside) -> "PolicyLibrary":

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from taskspace._util.files import plain
+from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.statements.claims import claim
 from taskspace.certificates.statements.words import caution_sentence
 from taskspace.cover import Cover
@@ -48,7 +49,7 @@ ORIGIN_KEYS = (
 
 def library(
     study: Study | xr.Dataset,
-    cover: Any,
+    cover: Cover | ContinuumCover | ArrayLike,
     question: Question | None = None,
     *,
     rule: str = "performance",
@@ -80,22 +81,21 @@ def library(
     study = as_study(study)
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
-    if hasattr(cover, "boxes"):
+    if isinstance(cover, ContinuumCover):
         return _of_boxes(study, cover, question, outside)
-    question = question or getattr(cover, "question", None)
+    if isinstance(cover, Cover):
+        _check_cover(study, cover)
+        question = question or cover.question
     if question is None:
         raise InvalidInputError(
             "A library must know what its cover answers, e.g. "
             "question=ts.Question('regret', epsilon=0.1), but got none."
         )
-    _check_cover(study, cover)
     return _of_targets(study, cover, as_question(question), rule, outside)
 
 
-def _check_cover(study: Study, cover: Any) -> None:
-    """Refuse a cover of other sources or targets; a list of sources names its own."""
-    if not isinstance(cover, Cover):
-        return
+def _check_cover(study: Study, cover: Cover) -> None:
+    """Refuse a cover of other sources or targets."""
     sizes = study.n_sources, study.n_targets
     if sizes != (cover.n_sources, cover.n_targets):
         raise InvalidInputError(
@@ -108,7 +108,11 @@ def _check_cover(study: Study, cover: Any) -> None:
 
 
 def _of_targets(
-    study: Study, cover: Any, question: Question, rule: str, outside: Outside
+    study: Study,
+    cover: Cover | ArrayLike,
+    question: Question,
+    rule: str,
+    outside: Outside,
 ) -> PolicyLibrary:
     table = question.table_of(study)
     study = study.with_table(table)
@@ -186,7 +190,7 @@ def _of_targets(
 
 
 def _members(
-    study: Study, question: Question, source: int, cover: Any
+    study: Study, question: Question, source: int, cover: Cover | ArrayLike
 ) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
     """Members of one source that may be used, their losses and their J."""
     table, rows = study.table, slice(source, source + 1)
@@ -218,8 +222,9 @@ def _members(
         question.check_single("A library of families with judge='best'")
         return list(range(n_members)), loss, away
     # Every member serves what the worst one serves: take the best on the whole.
-    mine = np.asarray(getattr(cover, "assignment", np.full(away.shape[1], source)))
-    where = mine == source if (mine == source).any() else np.ones(len(mine), bool)
+    where = np.ones(away.shape[1], bool)
+    if isinstance(cover, Cover) and (cover.assignment == source).any():
+        where = cover.assignment == source
     best = int(
         np.where(np.isinf(away[:, where]), -1e300, away[:, where]).mean(1).argmax()
     )
@@ -243,7 +248,7 @@ def _family(study: Study, source: int, measure: str) -> NDArray[np.float64] | No
 
 
 def _of_boxes(
-    study: Study, cover: Any, question: Question | None, outside: Outside
+    study: Study, cover: ContinuumCover, question: Question | None, outside: Outside
 ) -> PolicyLibrary:
     values = cover.certificate.values
     own = Question.from_dict(values)
@@ -304,7 +309,7 @@ def _of_boxes(
     return made
 
 
-def _check_subject(study: Study, cover: Any, question: Question) -> None:
+def _check_subject(study: Study, cover: ContinuumCover, question: Question) -> None:
     """Refuse a certified cover that was proven for something else."""
     if study.policies is None or study.system is None:
         missing = "policies" if study.policies is None else "system"
@@ -402,8 +407,8 @@ def _finish(
     )
 
 
-def _sources(cover: Any, n_sources: int) -> NDArray[np.int64]:
-    sources = np.asarray(getattr(cover, "sources", cover))
+def _sources(cover: Cover | ArrayLike, n_sources: int) -> NDArray[np.int64]:
+    sources = np.asarray(cover.sources if isinstance(cover, Cover) else cover)
     if sources.ndim != 1 or sources.dtype.kind not in "iu":
         raise InvalidInputError(
             "A selection must be a cover or a list of sources by number, but got "

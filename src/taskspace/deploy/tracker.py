@@ -1,13 +1,15 @@
 """Selection for a context that drifts, with hysteresis."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Selection, Status
 from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from taskspace.deploy.base import PolicyLibrary
 
 __all__ = ["Tracker"]
 
@@ -38,7 +40,7 @@ class Tracker:
         [0, 0, 0, 0, 1, 1]
     """
 
-    def __init__(self, library: PolicyLibrary, hysteresis: float):
+    def __init__(self, library: "PolicyLibrary", hysteresis: float):
         if not 0 <= hysteresis < np.inf:
             raise InvalidInputError(
                 f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."

@@ -26,7 +26,7 @@ from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.kernels.lyapunov import gramian
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import environment_outcomes, never_alive
-from taskspace.testing.trials import Trial
+from taskspace.testing.trials import SystemTrial
 from taskspace.trainers import Lqr, Trainer
 
 __all__ = ["Check", "assert_system", "check_environment", "check_system"]
@@ -109,8 +109,8 @@ def check_system(
     )
     if trainer is None and isinstance(system, LinearSystem):
         trainer = Lqr(n_policies=1, noise=0.0)
-    trial = Trial(system, trainer, np.asarray(row, np.float64), seed)
-    checks: list[tuple[str, Callable[[Trial], Check]]] = [
+    trial = SystemTrial(system, trainer, np.asarray(row, np.float64), seed)
+    checks: list[tuple[str, Callable[[SystemTrial], Check]]] = [
         ("shapes", _shapes),
         ("axes alive", _axes_alive),
         ("deterministic", _deterministic),
@@ -157,7 +157,7 @@ def check_environment(
     ]
 
 
-def _shapes(trial: Trial) -> Check:
+def _shapes(trial: SystemTrial) -> Check:
     name = "shapes"
     axes = trial.system.axes
     names = [axis.name for axis in axes]
@@ -191,7 +191,7 @@ def _shapes(trial: Trial) -> Check:
     return Check(name, True, f"J is float64 with dims {wanted}, axes {names}.")
 
 
-def _axes_alive(trial: Trial) -> Check:
+def _axes_alive(trial: SystemTrial) -> Check:
     system = trial.system
     if isinstance(system, TabularFamily):
         values = np.asarray(system.values)[:, None]
@@ -206,7 +206,7 @@ def _axes_alive(trial: Trial) -> Check:
     return _alive(dead)
 
 
-def _deterministic(trial: Trial) -> Check:
+def _deterministic(trial: SystemTrial) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
     first = trial.scores()
     again = trial.system.performance(policies, contexts)
@@ -221,7 +221,7 @@ def _deterministic(trial: Trial) -> Check:
     )
 
 
-def _common_random_numbers(trial: Trial) -> Check:
+def _common_random_numbers(trial: SystemTrial) -> Check:
     """J of a policy must not depend on what is evaluated beside it."""
     name = "common random numbers"
     policies, contexts = trial.policies(), trial.contexts()
@@ -253,7 +253,7 @@ def _common_random_numbers(trial: Trial) -> Check:
     return Check(name, True, say)
 
 
-def _no_nan(trial: Trial) -> Check:
+def _no_nan(trial: SystemTrial) -> Check:
     contexts, values = trial.contexts(), trial.scores()
     wrong = np.isnan(values) | (values == np.inf)
     if not wrong.any():
@@ -271,7 +271,7 @@ def _no_nan(trial: Trial) -> Check:
     )
 
 
-def _larger_is_better(trial: Trial) -> Check:
+def _larger_is_better(trial: SystemTrial) -> Check:
     name = "larger is better"
     system = trial.system
     if isinstance(system, FunctionSystem):
@@ -309,7 +309,7 @@ def _larger_is_better(trial: Trial) -> Check:
     )
 
 
-def _homes_are_best(trial: Trial, system: FunctionSystem) -> Check:
+def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Check:
     name = "larger is better"
     if len(system.homes) < 2:
         return Check(name, None, "Skipped: give examples with their homes.")
@@ -332,7 +332,7 @@ def _homes_are_best(trial: Trial, system: FunctionSystem) -> Check:
     )
 
 
-def _trainer_is_pure(trial: Trial) -> Check:
+def _trainer_is_pure(trial: SystemTrial) -> Check:
     if trial.trainer is None:
         return Check("trainer", None, "Skipped: none was given.")
     first, seconds = trial.trained()
@@ -342,7 +342,7 @@ def _trainer_is_pure(trial: Trial) -> Check:
     return _compare_policies(first, trial.trained_again()[0])
 
 
-def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
+def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
     size = trial.scores().size  # by now everything is compiled
     began, n_calls = time.perf_counter(), 0
@@ -375,7 +375,7 @@ def _cost(trial: Trial, n_sources: int, n_targets: int) -> Check:
     )
 
 
-def _state_shares(trial: Trial) -> Check:
+def _state_shares(trial: SystemTrial) -> Check:
     """Whether the start of one state makes nearly all of the cost."""
     name, system = "cost of each state", trial.system
     assert isinstance(system, LinearSystem)

@@ -17,7 +17,7 @@ from taskspace.testing.liveness import Outcomes, environment_outcomes, system_ou
 from taskspace.trainers import Trainer
 from taskspace.trainers.short import shortened
 
-__all__ = ["Trial"]
+__all__ = ["SystemTrial"]
 
 TRIAL_STEPS = 20_000
 """Environment steps of a training that only serves to try things out; a fourth in
@@ -27,7 +27,7 @@ GYMNASIUM_EPISODES = 3
 """Episodes of a trial in Gymnasium."""
 
 
-class Trial:
+class SystemTrial:
     """One system on trial; expensive pieces are made once.
 
     Args:
