@@ -17,6 +17,7 @@ import typer
 from taskspace._util.memory import size_in_bytes
 from taskspace.cli.reading import (
     choose_question,
+    column_roles,
     missing_cells,
     split_names,
     yes_or_no,
@@ -196,6 +197,13 @@ class Reading:
             "Whether the first column of a matrix file holds names.", metavar="yes|no"
         ),
     ] = None
+    long: Annotated[
+        str | None,
+        option(
+            "Columns of a table with one row per run: "
+            "source=algorithm,target=instance_id,value=runtime."
+        ),
+    ] = None
     trust: TrustOption = False
 
     @classmethod
@@ -226,6 +234,7 @@ class Reading:
             "missing": missing_cells(self.missing),
             "header": yes_or_no(self.header, "--header"),
             "row_names": yes_or_no(self.row_names, "--row-names"),
+            "long": None if self.long is None else column_roles(self.long),
         }
         return {k: v for k, v in options.items() if v not in NOT_GIVEN}
 

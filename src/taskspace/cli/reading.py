@@ -13,7 +13,7 @@ from taskspace.cli.output import progress_console, shown
 from taskspace.cover.ask import CoverProblem
 from taskspace.cover.files import read_set_cover_file
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io import MATRIX_SUFFIXES
+from taskspace.performance.io import READABLE_SUFFIXES
 from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
@@ -25,6 +25,7 @@ from taskspace.runs.opening import check_exists
 
 __all__ = [
     "choose_question",
+    "column_roles",
     "has_questions",
     "is_set_cover",
     "load_numbers",
@@ -166,6 +167,21 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def column_roles(text: str) -> dict[str, str]:
+    """Return what `source=algorithm,target=instance` says of columns.
+
+    Args:
+        text: what the option holds.
+    """
+    pairs = [word.partition("=") for word in split_names(text)]
+    if not all(sign and column for _, sign, column in pairs):
+        raise InvalidInputError(
+            "--long names a column per role, e.g. "
+            f"source=algorithm,target=instance,value=time, but got {text!r}."
+        )
+    return {role.strip(): column.strip() for role, _, column in pairs}
+
+
 def yes_or_no(text: str | None, name: str) -> bool | None:
     """Return what `--name yes|no` says, None where it is left out.
 
@@ -281,7 +297,7 @@ def is_set_cover(path: Path) -> bool:
         read_set_cover_file(path)
     except InvalidInputError:
         # What is no table either is told so when it is read.
-        return path.suffix.lower() not in MATRIX_SUFFIXES
+        return path.suffix.lower() not in READABLE_SUFFIXES
     return True
 
 

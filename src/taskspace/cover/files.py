@@ -5,6 +5,8 @@
 - OR-Library `rail*`: rows, columns, then for each column its cost and its rows.
 - Steiner triples `sts*`: variables, triples, then the triples; choose the fewest
   variables that hit every triple.
+- PACE hitting sets `hgr`: `p hs elements sets`, then the elements of each set; choose
+  the fewest elements that hit every set.
 - A boolean matrix (source, target) as CSV of 0 and 1, or as an `.npz` with one array.
 
 Rows are what must be covered, our targets; columns are what may be chosen, our
@@ -32,7 +34,7 @@ class SetCoverProblem:
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, None where all are 1.
-        format: `"scp"`, `"rail"`, `"sts"`, `"csv"` or `"npz"`.
+        format: `"scp"`, `"rail"`, `"sts"`, `"hgr"`, `"csv"` or `"npz"`.
     """
 
     sets: TargetSets
@@ -65,6 +67,8 @@ def read_set_cover_file(path: str | Path) -> SetCoverProblem:
     first_line = text.lstrip().split("\n", 1)[0]
     if "," in first_line:
         return _read_csv(path, text)
+    if first_line.split()[:1] in (["c"], ["p"]):
+        return SetCoverProblem(_parse_hgr(path, text), None, "hgr")
     numbers = _numbers(path, text)
     if len(numbers) < 2:
         raise _refuse(path, "it holds fewer than two numbers")
@@ -91,7 +95,7 @@ class _MisfitError(Exception):
 def _refuse(path: Path, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"{path} must be a set-cover problem (OR-Library scp or rail, Steiner "
-        f"triples, a CSV or npz boolean matrix), but {what}."
+        f"triples, PACE hgr, a CSV or npz boolean matrix), but {what}."
     )
 
 
@@ -137,6 +141,28 @@ def _parse_sts(numbers: NDArray[np.int64]) -> tuple[TargetSets, None]:
         raise _MisfitError(f"an index is outside 1 to {n_variables}")
     owners = np.repeat(np.arange(n_triples), 3)
     return _sets(triples - 1, owners, n_variables, n_triples), None
+
+
+def _parse_hgr(path: Path, text: str) -> TargetSets:
+    """PACE's format of hitting sets; lines `c ...` are comments."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    lines = [words for words in lines if words[0] != "c"]
+    if not lines or lines[0][:2] != ["p", "hs"] or len(lines[0]) != 4:
+        raise _refuse(path, "its first line is no 'p hs ELEMENTS SETS'")
+    try:
+        n, m = int(lines[0][2]), int(lines[0][3])
+        members = [[int(word) for word in words] for words in lines[1:]]
+    except ValueError as error:
+        raise _refuse(
+            path, f"it holds something that is no integer: {error}"
+        ) from error
+    if len(members) != m or not all(1 <= v <= n for one in members for v in one):
+        raise _refuse(
+            path, f"{len(members)} sets of elements from 1 to {n} are not {m} sets"
+        )
+    owners = np.repeat(np.arange(m), [len(one) for one in members])
+    elements = np.array([v for one in members for v in one], np.int64)
+    return _sets(elements - 1, owners, n, m)
 
 
 def _header(numbers: NDArray[np.int64]) -> tuple[int, int]:

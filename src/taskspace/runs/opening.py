@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
+from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
 from taskspace.performance.readers import StudyReader
 from taskspace.performance.study import Study
 from taskspace.policies import Policy
@@ -190,7 +190,7 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
     if is_archive(path):
         _refuse_reading(reading)
         return _read_now(Study(ArchiveReader(path, trust)))
-    if is_run(path) or (path.is_dir() and path.suffix.lower() not in MATRIX_SUFFIXES):
+    if is_run(path) or (path.is_dir() and path.suffix.lower() not in READABLE_SUFFIXES):
         _refuse_reading(reading)
         return Study(RunReader(RunStore.open(path, trust=trust)))
     return _read_now(Study(MatrixReader(path, reading)))
@@ -226,7 +226,7 @@ def check_exists(path: Path) -> None:
     if not path.exists():
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
-            f"run msd), a matrix file ({', '.join(MATRIX_SUFFIXES)}) or a set-cover "
+            f"run msd), a matrix file ({', '.join(READABLE_SUFFIXES)}) or a set-cover "
             "file."
         )
 

@@ -43,6 +43,7 @@ from taskspace.cover import (
     CoverAnswer,
     SmallestEpsilon,
     cover_with_holes,
+    resampled_covers,
     source_values,
 )
 from taskspace.cover.ask import (
@@ -145,6 +146,16 @@ class Options:
             "or any --budget of them, stand.",
         ),
     ] = False
+    resample: Annotated[
+        int | None,
+        option(
+            "Draw the runs (policies) of each source so often anew, and say how much "
+            "of a cover of their joined scores is chance."
+        ),
+    ] = None
+    aggregate: Annotated[
+        str, typer.Option(help="How --resample joins runs: mean, iqm.")
+    ] = "mean"
     require_full: Annotated[
         bool,
         typer.Option(
@@ -328,7 +339,7 @@ def _ask_more(
     clock: Clock,
     report: Progress,
 ) -> More:
-    """What unmeasured cells leave open, and what each source adds."""
+    """What unmeasured cells leave open, what sources add, what is chance."""
     holes, values = None, None
     study, question = problem.study, problem.question
     is_plain = not options.is_mean and not options.seeks_epsilon
@@ -356,7 +367,21 @@ def _ask_more(
             seed=options.seed,
             progress=report,
         )
-    return More(holes, values)
+    resampled = None
+    if options.resample is not None:
+        if study is None or question is None or not is_plain:
+            raise InvalidInputError(
+                "--resample is about covers of a run or a matrix within --epsilon."
+            )
+        resampled = resampled_covers(
+            study,
+            question,
+            aggregate=options.aggregate,
+            n_resamples=options.resample,
+            time_limit=clock.left,
+            seed=options.seed,
+        )
+    return More(holes, values, resampled)
 
 
 def _find_error(options: Options, problem: CoverProblem, output: Format) -> None:

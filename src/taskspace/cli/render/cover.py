@@ -9,7 +9,13 @@ from typing import Any
 from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
-from taskspace.cover import Cover, CoverAnswer, CoverWithHoles, SourceValue
+from taskspace.cover import (
+    Cover,
+    CoverAnswer,
+    CoverWithHoles,
+    Resampled,
+    SourceValue,
+)
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
 from taskspace.performance import target_space
@@ -132,18 +138,21 @@ def show_cover(
 
 @dataclass(frozen=True)
 class More:
-    """What is asked beside a cover: holes of its table, values of its sources."""
+    """What is asked beside a cover: holes, values of sources, what is chance."""
 
     holes: CoverWithHoles | None = None
     values: list[SourceValue] | None = None
+    resampled: Resampled | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return both as JSON; what was not asked is left out."""
+        """Return all as JSON; what was not asked is left out."""
         record: dict[str, Any] = {}
         if self.holes is not None:
             record["holes"] = self.holes.to_dict()
         if self.values is not None:
             record["values"] = [value.to_dict() for value in self.values]
+        if self.resampled is not None:
+            record["resampled"] = self.resampled.to_dict()
         return record
 
 
@@ -165,6 +174,13 @@ def show_more(more: More, problem: CoverProblem) -> None:
             rest = len(more.holes.cells) - len(cells)
             also = f" and {rest:,} more (--format json)" if rest else ""
             console.print(f"Measure next: {', '.join(cells)}{also}.")
+    if more.resampled is not None:
+        cover = more.resampled.cover
+        names = ", ".join(_label(sources, int(s)) for s in cover.sources[:8])
+        console.print(
+            f"[bold]Joined runs[/bold] ({more.resampled.aggregate}): {cover.size} "
+            f"sources, {names}. {more.resampled.statement}"
+        )
     if more.values is None:
         return
     view = Table("source", "cover", "cost", "at least", "more targets unserved")

@@ -21,6 +21,7 @@
 from taskspace.performance.io.columns import Missing
 from taskspace.performance.io.files import (
     MATRIX_SUFFIXES,
+    READABLE_SUFFIXES,
     matrix_suffix,
     read_matrix,
     table_from,
@@ -29,6 +30,7 @@ from taskspace.performance.io.write import write_matrix
 
 __all__ = [
     "MATRIX_SUFFIXES",
+    "READABLE_SUFFIXES",
     "Missing",
     "matrix_suffix",
     "read_matrix",

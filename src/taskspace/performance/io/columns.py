@@ -7,8 +7,8 @@ says so, and neither is a level of an index.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from taskspace.errors import InvalidInputError, UnknownNameError
@@ -57,6 +57,8 @@ class Choices:
             for failures (−inf), `"unknown"` for cells that were not measured.
         header: whether the first row of a text file holds names; None to find out.
         row_names: whether the first column holds names; None to find out.
+        long: which columns of a table with one row per run are its source, target and
+            value, see `records`; None for a table that says it itself.
     """
 
     lower_is_better: bool | None = None
@@ -65,6 +67,7 @@ class Choices:
     missing: Missing = "error"
     header: bool | None = None
     row_names: bool | None = None
+    long: Mapping[str, str] | None = None
 
     def __post_init__(self):
         if self.missing not in get_args(Missing):
@@ -86,6 +89,14 @@ class Choices:
     def may_be_empty(self) -> bool:
         """Whether cells may have no value."""
         return self.missing != "error"
+
+    def with_long(self, long: Mapping[str, str]) -> "Choices":
+        """Return the same choices for a table of such columns.
+
+        Args:
+            long: name of the column of each role.
+        """
+        return replace(self, long=dict(long))
 
     def check_known(self, known: Sequence[str], origin: str) -> None:
         """Refuse names that a matrix does not have.

@@ -2,7 +2,7 @@
 
 import importlib.util
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,11 @@ from taskspace.performance.io.limits import check_bytes, check_cells, check_file
 from taskspace.performance.io.long import is_long, read_long
 from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.io.parts import table_from_parts
+from taskspace.performance.io.records import (
+    RECORD_SUFFIXES,
+    joined_runs,
+    read_records,
+)
 from taskspace.performance.io.seal import check_seal
 from taskspace.performance.io.text import read_text
 from taskspace.performance.io.wide import read_wide
@@ -31,6 +36,7 @@ from taskspace.performance.io.wide import read_wide
 __all__ = [
     "FRAME_SUFFIXES",
     "MATRIX_SUFFIXES",
+    "READABLE_SUFFIXES",
     "SEAL_KEY",
     "matrix_suffix",
     "parquet",
@@ -43,6 +49,7 @@ SEAL_KEY = b"taskspace.crc32c"
 """Where a Parquet file has its checksum, and a zip file in its comment."""
 
 MATRIX_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz", ".nc", ".zarr")
+READABLE_SUFFIXES = (*MATRIX_SUFFIXES, *RECORD_SUFFIXES)
 
 
 def read_matrix(
@@ -55,11 +62,12 @@ def read_matrix(
     missing: Missing = "error",
     header: bool | None = None,
     row_names: bool | None = None,
+    long: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
     """A performance table from a transfer matrix in a file.
 
     Args:
-        path: a file whose name ends in one of `MATRIX_SUFFIXES`; a `.npy` file holds
+        path: a file whose name ends in one of `READABLE_SUFFIXES`; a `.npy` file holds
             only the array.
         contexts: a CSV, TSV or Parquet file with the contexts of the targets, one a
             row: in the order of the targets, or named by a column `target`, `source`,
@@ -74,6 +82,8 @@ def read_matrix(
         header: whether the first row of a text file holds names of columns. Found out
             if left out; where both readings fit, the file is refused.
         row_names: whether the first column holds names of rows, likewise.
+        long: which columns of a table with one row per run are its `source`, `target`,
+            `value` and, if wanted, `policy`; runs of the same cell are averaged.
 
     Returns:
         The table. Its attribute `read_as` says what was taken for names, and `notes`
@@ -82,14 +92,20 @@ def read_matrix(
     """
     path = Path(path)
     suffix = matrix_suffix(path)
-    choices = Choices(lower_is_better, targets, ignore, missing, header, row_names)
+    choices = Choices(
+        lower_is_better, targets, ignore, missing, header, row_names, long
+    )
     second = None if contexts is None else _read_contexts(Path(contexts))
+    if suffix in RECORD_SUFFIXES:
+        frame, choices = _reading(path, lambda file: read_records(file, choices))
+        return _table_from_frame(frame, second, choices)
     if suffix in FRAME_SUFFIXES:
         frame = _read_frame(path, header=header, may_be_empty=choices.may_be_empty)
         return _table_from_frame(frame, second, choices)
-    if header is not None or row_names is not None:
+    if header is not None or row_names is not None or long is not None:
         raise InvalidInputError(
-            "header and row_names (--header, --row-names) are about tables of columns "
+            "header, row_names and long (--header, --row-names, --long) are about "
+            "tables of columns "
             f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
         )
     arrays = _reading(path, _ARRAY_READERS[suffix])
@@ -107,6 +123,7 @@ def table_from(
     ignore: Sequence[str] = (),
     missing: Missing = "error",
     row_names: bool | None = None,
+    long: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
     """A performance table from a pandas or xarray object.
 
@@ -123,13 +140,15 @@ def table_from(
             `"unknown"` for cells that were not measured.
         row_names: whether the first column of a data frame holds names of rows. Found
             out if left out; where both readings fit, the frame is refused.
+        long: which columns of a frame with one row per run are its `source`, `target`,
+            `value` and, if wanted, `policy`; runs of the same cell are averaged.
 
     Examples:
         >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
         >>> table_from(frame)["best_known"].values.tolist()
         [9.0, 6.0]
     """
-    choices = Choices(lower_is_better, targets, ignore, missing, None, row_names)
+    choices = Choices(lower_is_better, targets, ignore, missing, None, row_names, long)
     second = None if contexts is None else as_frame(contexts, "the contexts")
     if isinstance(data, pd.DataFrame):
         return _table_from_frame(as_frame(data), second, choices)
@@ -153,9 +172,9 @@ def matrix_suffix(path: Path) -> str:
         path: the file.
     """
     suffix = path.suffix.lower()
-    if suffix not in MATRIX_SUFFIXES:
+    if suffix not in READABLE_SUFFIXES:
         raise InvalidInputError(
-            f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
+            f"A matrix file must end in {', '.join(READABLE_SUFFIXES)}, but got "
             f"{path.name}."
         )
     return suffix
@@ -170,8 +189,13 @@ def _table_from_frame(
         raise InvalidInputError(f"{frame.origin} has no columns.")
     if choices.row_names is False:
         frame = replace(frame, n_index=0)
+    notes: list[str] = []
+    if choices.long is not None:
+        frame, notes = joined_runs(frame, choices.long)
     read = read_long if is_long(frame) else read_wide
-    return table_from_parts(read(frame, choices), contexts, choices)
+    parts = read(frame, choices)
+    parts = replace(parts, notes=[*parts.notes, *notes])
+    return table_from_parts(parts, contexts, choices)
 
 
 def _reading(path: Path, read: Callable[[Path], Any]) -> Any:

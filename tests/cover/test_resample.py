@@ -1,0 +1,62 @@
+"""Resampled covers: certain ones stay, doubtful ones change, and means are means."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import taskspace as ts
+from taskspace.cover.resample import aggregate_runs, resampled_covers
+from taskspace.errors import InvalidInputError, UnknownNameError
+
+QUESTION = ts.Question("floor", epsilon=-0.5)
+
+
+def test_aggregates_are_those_of_scipy():
+    scores = np.random.default_rng(0).normal(size=(3, 12, 5))
+    mean, middle = (aggregate_runs(scores, how) for how in ("mean", "iqm"))
+    np.testing.assert_allclose(mean, scores.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        middle, stats.trim_mean(scores, 0.25, axis=1), rtol=1e-12
+    )
+    with pytest.raises(UnknownNameError, match="iqm"):
+        aggregate_runs(scores, "median")
+
+
+def test_one_lucky_run_moves_the_mean_and_not_the_interquartile_mean():
+    scores = np.zeros((1, 8, 1))
+    scores[0, 0] = 100.0
+    assert aggregate_runs(scores, "mean") == 12.5
+    assert aggregate_runs(scores, "iqm") == 0.0
+
+
+def runs(levels, noise, n_runs, seed):
+    rng = np.random.default_rng(seed)
+    noises = rng.normal(0, noise, (len(levels), n_runs, len(levels[0])))
+    return ts.study_from(np.asarray(levels)[:, None, :] + noises)
+
+
+def test_clear_tables_keep_their_cover_and_doubtful_ones_do_not():
+    levels = [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    clear = resampled_covers(runs(levels, 0.01, 6, 0), QUESTION, n_resamples=100)
+    assert clear.still_serves == clear.same_size == 1.0
+    assert clear.selected.tolist() == [1.0, 1.0, 0.0]
+    assert "100 %" in clear.statement
+    doubtful = [[0.51, 0.0], [0.0, 0.51], [0.0, 0.0]]
+    study = runs(doubtful, 0.3, 6, 1)
+    found = resampled_covers(study, QUESTION, n_resamples=200, aggregate="iqm")
+    assert 0.0 < found.still_serves < 1.0
+    again = resampled_covers(study, QUESTION, n_resamples=200, aggregate="iqm")
+    assert again.to_dict() == found.to_dict()
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    study = runs([[1.0] * 400], 0.3, 30, 5)
+    question = ts.Question("floor", epsilon=5.0)
+    found = resampled_covers(study, question, n_resamples=300, confidence=0.9)
+    hits = (found.low <= 1.0) & (found.high >= 1.0)
+    assert 0.8 <= hits.mean() <= 0.95  # 0.9, less a little for 30 runs
+
+
+def test_one_run_says_nothing_about_chance():
+    with pytest.raises(InvalidInputError, match="at least two runs"):
+        resampled_covers(ts.study_from(np.eye(3)), QUESTION)
