@@ -133,27 +133,26 @@ def joined_runs(frame: Frame, long: Mapping[str, str]) -> tuple[Frame, list[str]
     place = frame.names.index(long["value"])
     data["value"] = frame.numbers([place], may_be_empty=True)[:, 0]
     runs = pd.DataFrame(data)
-    cells = runs.groupby(keys, sort=False)["value"]
-    sizes = cells.size().to_numpy()
+    kept = runs[keys].drop_duplicates()
+    places = runs.groupby(keys, sort=False).ngroup().to_numpy()
+    sizes = np.bincount(places)
     # A cell of which one run is empty is empty: its mean would hide that.
-    with np.errstate(invalid="ignore"):
-        means = cells.apply(lambda run: run.to_numpy().mean())
-        spread = cells.apply(
-            lambda run: run.to_numpy().std(ddof=1) if len(run) > 1 else np.nan
-        )
-    table = means.rename("performance").reset_index()
+    order = np.argsort(places, kind="stable")
+    groups = np.split(runs["value"].to_numpy()[order], np.cumsum(sizes)[:-1])
+    table = kept.assign(performance=[group.mean() for group in groups])
     notes = []
     if sizes.max(initial=1) > 1:
-        table["standard_error"] = (spread / np.sqrt(cells.size())).to_numpy()
-        some = (
-            f"{sizes.min()}"
-            if sizes.min() == sizes.max()
-            else f"{sizes.min()} to {sizes.max()}"
-        )
+        with np.errstate(invalid="ignore"):
+            table["standard_error"] = [
+                group.std(ddof=1) / np.sqrt(len(group)) if len(group) > 1 else np.nan
+                for group in groups
+            ]
+        ends = sorted({int(sizes.min()), int(sizes.max())})
         notes.append(
-            f"Each cell is the mean of {some} rows; standard errors follow from them."
+            f"Each cell is the mean of {' to '.join(map(str, ends))} rows; standard "
+            "errors follow from them."
         )
     unused = [n for n in frame.names if n and n not in long.values()]
     if unused:
         notes.append(f"Columns that are not used: {', '.join(map(repr, unused[:8]))}.")
-    return as_frame(table, frame.origin), notes
+    return as_frame(table.reset_index(drop=True), frame.origin), notes
