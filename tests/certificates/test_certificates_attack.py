@@ -193,7 +193,7 @@ def test_a_change_of_units_changes_no_discrete_answer(criterion, power):
 
         wider = ask(scaled(scale, 1.0), criterion, "worst", rates=64.0 / scale)
         assert statements(wider) == statements(plain)
-        if criterion == "ratio":
+        if EVERY_CRITERION[criterion].is_relative:
             louder = ask(scaled(1.0, scale), criterion, "worst", rates=64.0)
         else:
             louder = ask(
@@ -328,6 +328,7 @@ def attack_enclosures(n_boxes, seed):
                 MSD, policies, contexts, ts.Question(name, epsilon=0.0)
             ).bounds(boxes)
             for name in CRITERIA
+            if EVERY_CRITERION[name].has_box_bounds
         }
         for i in range(n_boxes):
             source = int(rng.integers(len(contexts)))
