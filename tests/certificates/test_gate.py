@@ -179,7 +179,9 @@ def test_short_cuts_follow_performance(system):
 
 
 @pytest.mark.parametrize("judge", ["worst", "best"])
-@pytest.mark.parametrize("criterion", list(ts.criteria.CRITERIA))
+@pytest.mark.parametrize(
+    "criterion", [c for c, rule in ts.criteria.CRITERIA.items() if rule.has_box_bounds]
+)
 @pytest.mark.parametrize("kind", ["msd", "linear"])
 def test_honest_tables_lie_within_their_bounds(kind, criterion, judge):
     system = MassSpringDamper() if kind == "msd" else plant()
