@@ -160,7 +160,7 @@ class KilledError(BaseException):
 
 
 AT = {
-    "before": (store_module, "_set_aside"),
+    "before": (store_module, "set_aside"),
     "asked": (store_module, "write_atomically"),
     "made": (store_module, "create_arrays"),
     "taken over": (execute_module.Before, "policies"),

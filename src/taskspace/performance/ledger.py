@@ -7,7 +7,7 @@ far: `evaluate` is "ask all, tell all" in memory, a run is the same in a directo
 a selector asks for the sources that it wants.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
@@ -18,13 +18,19 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.performance.assembling import (
+    BEST_OF_TABLE,
+    assemble,
+    leave_out,
+    table_notes,
+    trained_at,
+)
 from taskspace.performance.store.base import TRAINED, Source, Store
 from taskspace.performance.store.memory import MemoryStore
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     BLOCK_CELLS,
     REDUCTIONS,
-    make_table,
     reduced_name,
 )
 from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, Work
@@ -42,11 +48,8 @@ __all__ = [
     "Task",
     "TrainedBlock",
     "Work",
-    "assemble",
     "best_known",
     "kept_variables",
-    "table_notes",
-    "trained_at",
 ]
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
@@ -54,9 +57,6 @@ STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 
 WORKING = ("ok", "not solved")
 """States of a source whose policies work at home, well or not."""
-
-BEST_OF_TABLE = "best of the table"
-"""What regret is against where nothing better is known."""
 
 STATED = "stated reference"
 """What regret is against where a person says what is possible."""
@@ -340,7 +340,7 @@ class Ledger:
 
         NaN at targets that have none, see `without_reference`.
         """
-        return _leave_out(*self.best_seen(), self.without_reference)
+        return leave_out(*self.best_seen(), self.without_reference)
 
     @property
     def without_reference(self) -> NDArray[np.bool_]:
@@ -408,119 +408,6 @@ class Ledger:
             policies=block.trained.policies,
             targets=self.target_space,
         )
-
-
-def assemble(
-    store: Store,
-    names: Sequence[str],
-    sources: Space,
-    targets: Space,
-    best_known: NDArray[np.float64],
-    notes: Mapping[str, Any],
-    numbers: NDArray[np.int64] | None = None,
-) -> xr.Dataset:
-    """The table of what a store holds.
-
-    Args:
-        store: policies and rows.
-        names: variables that are kept by blocks.
-        sources: contexts of all sources that are planned.
-        targets: the targets.
-        best_known: the reference of regret at each target. The best of the table is
-            none at a target whose own training failed or is not done.
-        notes: attributes.
-        numbers: sources that are evaluated; all if left out.
-
-    Returns:
-        A table of these sources; `n_planned` notes how many there would be with all
-        that are planned.
-    """
-    n_planned, every = sources.size, np.flatnonzero(store.evaluated)
-    if not len(every):
-        why = next(iter(store.failures.values()), "")
-        raise TaskspaceError(
-            "No source could be trained, so there is no table"
-            + (f": {why}." * bool(why))
-        )
-    numbers = every if numbers is None else numbers
-    keys = [store.sources[number] for number in numbers]
-    block = store.read(keys)
-    kind = str(notes["best_known_kind"])
-    if kind.startswith(BEST_OF_TABLE):
-        fits = np.zeros(n_planned, bool)
-        fits[numbers] = (block.home > -np.inf).any(1)
-        lacking = trained_at(sources, np.ones(n_planned, bool), targets)
-        lacking &= ~trained_at(sources, fits, targets)
-        best_known, kind = _leave_out(best_known, kind, lacking)
-    if len(numbers) < n_planned:
-        sources = Points(sources.names, sources.points[numbers])
-    table = make_table(
-        {
-            **store.variables(names, numbers),
-            "home_performance": block.home,
-            "environment_steps": block.trained.environment_steps,
-            "best_known": best_known,
-        },
-        sources,
-        targets,
-        {**notes, "best_known_kind": kind},
-    )
-    kinds = [key.kind for key in keys]
-    if set(kinds) - {TRAINED}:
-        table = table.assign_coords(source_kind=("source", np.array(kinds)))
-    if len(numbers) < n_planned:
-        table = table.assign_attrs(n_planned=n_planned)
-    return table
-
-
-def trained_at(
-    sources: Space, which: NDArray[np.bool_], targets: Space
-) -> NDArray[np.bool_]:
-    """Targets that are the very context of one of some sources.
-
-    Args:
-        sources: contexts of sources.
-        which: the sources that count.
-        targets: contexts of targets; over other axes they are no contexts of sources.
-    """
-    if set(sources.names) != set(targets.names):
-        return np.zeros(targets.size, bool)
-    columns = [list(sources.names).index(name) for name in targets.names]
-    own = {tuple(row) for row in sources.points[which][:, columns].tolist()}
-    return np.array([tuple(row) in own for row in targets.points.tolist()])
-
-
-def _leave_out(
-    reference: NDArray[np.float64], kind: str, lacking: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], str]:
-    """A reference without that of some targets, and what to call it.
-
-    Where every policy fails no reference is needed: nothing is served there.
-    """
-    lacking = lacking & (reference > -np.inf)
-    if kind == BEST_OF_TABLE and lacking.any():
-        kind = f"{kind} where a policy was trained"
-    return np.where(lacking, np.nan, reference), kind
-
-
-def table_notes(task: Task, kind: str) -> dict[str, Any]:
-    """Attributes of a table: what made it, and where its numbers come from.
-
-    Args:
-        task: what was trained and tried.
-        kind: where the reference of regret comes from.
-    """
-    notes: dict[str, Any] = {
-        "system": task.system.id,
-        "trainer": task.trainer.id,
-        "seed": task.seed,
-        "best_known_kind": kind,
-        "provenance": task.system.provenance,
-        "cost": task.system.objective.statement,
-    }
-    if task.system.n_episodes:
-        notes["n_episodes"] = task.system.n_episodes
-    return notes
 
 
 def kept_variables(

@@ -30,7 +30,8 @@ from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
 from taskspace.runs.results import Results, Scores
-from taskspace.runs.store import RunStore, target_rows
+from taskspace.runs.store import RunStore
+from taskspace.runs.stored import target_rows
 
 __all__ = ["RunResult", "run_experiment", "task_of"]
 

@@ -23,7 +23,8 @@ from taskspace.runs.lock import locked
 from taskspace.runs.manifest import check_ours
 from taskspace.runs.objects import Code
 from taskspace.runs.select_spec import SelectSpec
-from taskspace.runs.store import RunStore, how_made
+from taskspace.runs.store import RunStore
+from taskspace.runs.stored import how_made
 from taskspace.selection import Budget, Options, Selection, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table

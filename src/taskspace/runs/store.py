@@ -18,148 +18,37 @@ manifest. The table of a built-in exact system that would be large is not stored
 computed from the policies as it is read, which is faster.
 """
 
-import os
 import shutil
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from taskspace._util.files import checksum, clean_leftovers, plain, write_atomically
+from taskspace._util.files import checksum, clean_leftovers, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
-from taskspace.performance.ledger import Ledger, Task, assemble, table_notes
-from taskspace.performance.store.base import TRAINED, Source
+from taskspace.performance.assembling import assemble
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.chunks import create_arrays
 from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
-from taskspace.performance.store.records import (
-    FORMAT_VERSION,
-    Header,
-    Layout,
-    Record,
-    SystemFacts,
-)
-from taskspace.performance.work import Rows, top_of
+from taskspace.performance.store.records import Layout, SystemFacts
 from taskspace.policies import Policy
 from taskspace.questions import Question
-from taskspace.runs.experiment import DATA_KEYS, Experiment
-from taskspace.runs.former import (
-    FORMER,
-    former_header,
-    former_log,
-    former_records,
-    former_sources,
-)
+from taskspace.runs.experiment import Experiment
+from taskspace.runs.former import FORMER
 from taskspace.runs.layout import layout_of
-from taskspace.runs.manifest import TRAININGS, check_ours, difference, is_run
+from taskspace.runs.manifest import TRAININGS, check_ours, is_run
 from taskspace.runs.objects import Code
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
+from taskspace.runs.stored import Stored, how_made, new_header, task_of_run
+from taskspace.runs.takeover import check_added, converted, is_of, set_aside
 from taskspace.selection.log import LOG, Log
-from taskspace.spaces import Points, Space, space_from_dict
+from taskspace.spaces import Points, Space
 
-__all__ = ["RunStore", "target_rows"]
-
-SAME = 1e-12
-"""Contexts that differ by this share of an axis' range are one, rounded otherwise."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a directory holds, as its manifest says.
-
-    Args:
-        path: the run directory.
-        folder: the directory of the store.
-        header: what it says of itself.
-        records: all other lines of the manifest.
-        damage: what is wrong with the manifest, a clause each.
-        sources: the sources that it was planned for.
-        log: of a selection, what was proposed.
-    """
-
-    path: Path
-    folder: Path
-    header: Header
-    records: list[Record]
-    damage: list[str]
-    sources: list[Source]
-    log: Log | None
-
-    @classmethod
-    def read(cls, path: Path, folder: Path | None = None) -> "Stored | None":
-        """Return what there is, in the format of today or of before.
-
-        Args:
-            path: the run directory.
-            folder: the directory of the store; as usual if left out.
-        """
-        if folder is None:
-            # Killed while it was set aside, a run has an earlier store alone.
-            folders = [path / TRAININGS, *sorted(path.glob("earlier-*"), reverse=True)]
-            whole = [each for each in folders if (each / MANIFEST).is_file()]
-            if not whole:
-                return cls._former(path) if (path / FORMER).is_file() else None
-            folder = whole[0]
-        records, damage = read_manifest(folder)
-        first = records.pop(0) if records else None
-        if not isinstance(first, Header):
-            return None
-        if first.version != FORMAT_VERSION:
-            raise RunStoreError(
-                f"{path} has run format {first.version}, this taskspace reads "
-                f"{FORMAT_VERSION}. Use the taskspace that wrote it."
-            )
-        log, sources = None, []
-        if "select" in first.data:
-            log, wrong = Log.read(path / LOG)
-            damage += wrong
-            names = space_from_dict(first.data["targets"]).names
-            for line in log.proposals:
-                rows = _rows(first.system, Points(names, [line.context]))
-                sources += Source.at(rows, line.seed, line.kind, how_made(first.data))
-            held = {s for r in records for s in getattr(r, "sources", ())}
-            if held - set(sources):
-                damage.append(f"{path / LOG} is cut short")
-        else:
-            sources = _planned(first)
-        return cls(path, folder, first, records, damage, sources, log)
-
-    @classmethod
-    def _former(cls, path: Path) -> "Stored":
-        header = former_header(path)
-        text = (path / "experiment.toml").read_text(encoding="utf-8")
-        space = Experiment.from_toml(text, code=Code(trusted=False)).sources
-        rows = _rows(header.system, space)
-        sources = Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
-        sources = former_sources(path, sources)
-        records, damage = former_records(path, header.layout, sources)
-        log = None
-        if (path / "selection.json").is_file():
-            log = Log(path / LOG, former_log(path))
-        return cls(path, path, header, records, damage, sources, log)
-
-    def store(self, mend: str = "", task: Task | None = None) -> DiskStore:
-        """Return the store, planned for its own sources.
-
-        Args:
-            mend: what to type to mend it.
-            task: for a table that is computed as it is read.
-        """
-        store = DiskStore(
-            self.folder,
-            self.header,
-            self.records,
-            damage=self.damage,
-            mend=mend,
-            task=task,
-        )
-        store.plan(self.sources)
-        return store
+__all__ = ["RunStore"]
 
 
 class RunStore:
@@ -213,27 +102,27 @@ class RunStore:
         experiment = experiment.resolved()
         check_ours(path)
         layout = layout or layout_of(experiment)
-        header = _header(path, experiment, question, layout)
+        header = new_header(path, experiment, question, layout)
         folder = path / TRAININGS
         there, records, damage = Stored.read(path), [], []
         if there is not None and there.folder == path and there.log is not None:
-            there = _converted(there, header)
+            there = converted(there, header)
         if there is None:
-            if _is_of(path, experiment, header):  # the header was lost
+            if is_of(path, experiment, header):  # the header was lost
                 records, damage = read_manifest(folder)
         else:
             same = there.header.data == header.data
             if not same:
-                _check_added(there, experiment, header)
+                check_added(there, experiment, header)
             check_plant(cls._as_it_is(there, experiment))
             if same and there.header.layout.serves(layout) and there.folder == folder:
                 header = msgspec.structs.replace(header, layout=there.header.layout)
                 records, damage = there.records, there.damage
             elif not same or there.folder == folder:
-                _set_aside(path)
+                set_aside(path)
         folder.mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
-        task = _task(experiment, layout) if layout.is_computed else None
+        task = task_of_run(experiment, layout) if layout.is_computed else None
         store = DiskStore(folder, header, records, damage=damage, task=task)
         log = None
         if question is not None:
@@ -287,7 +176,7 @@ class RunStore:
                 raise ValueError("the manifest is not of this experiment")
             task = None
             if header.layout.is_computed:
-                task = _task(experiment, header.layout)
+                task = task_of_run(experiment, header.layout)
             return cls(path, experiment, there.store(task=task), there.log)
         except (TaskspaceError, KeyError, TypeError, ValueError, OSError) as error:
             if isinstance(error, RunStoreError):
@@ -301,7 +190,7 @@ class RunStore:
         """The ledger that this directory keeps; needs the system itself."""
         layout = self.trainings.header.layout
         return Ledger(
-            _task(self.experiment, layout),
+            task_of_run(self.experiment, layout),
             self.experiment.sources,
             self.experiment.target_space,
             store=self.trainings,
@@ -454,200 +343,3 @@ class RunStore:
             more = " --trust"
         file = self.path / "experiment.toml"
         return f"taskspace {command} {file} --out {self.path}{more}"
-
-
-# --- headers ------------------------------------------------------------------------
-
-
-def how_made(data: dict[str, Any]) -> str:
-    """Return what stands for the system and the trainer in keys of a store.
-
-    Args:
-        data: what trainings and table depend on.
-    """
-    made = {key: data[key] for key in ("system", "trainer")}
-    return checksum(msgspec.json.encode(made, order="deterministic"))
-
-
-def _header(
-    path: Path, experiment: Experiment, question: Question | None, layout: Layout
-) -> Header:
-    task = _task(experiment, layout)
-    notes, system = table_notes(task, ""), task.system
-    del notes["best_known_kind"]  # is kept with the reference itself
-    values = experiment.to_dict()
-    data = {key: values.get(key) for key in DATA_KEYS}
-    if question is not None:
-        assert experiment.select is not None
-        how = dict(values["select"])
-        for name in ("budget", "environment_steps", "hours"):
-            how.pop(name, None)  # what may be spent can be raised later
-        data |= {"question": question.to_dict(), "select": how}
-        notes["selector"] = experiment.select.selector
-        notes["asked"] = question.statement
-        notes["epsilon"] = question.epsilon
-    axes = [asdict(axis) | {"label": axis.label} for axis in system.axes]
-    folders = experiment.code.folders if experiment.names_code else ()
-    return Header(
-        data=plain(data, nonfinite="text"),
-        layout=layout,
-        notes=plain(notes, nonfinite="text"),
-        system=SystemFacts(
-            system.id,
-            tuple(plain(axes, nonfinite="text")),
-            system.solved_return,
-        ),
-        # Where the user's modules are, seen from here.
-        modules=tuple(os.path.relpath(folder, path) for folder in folders),
-        experiment=checksum(experiment.to_toml().encode()),
-        taskspace=version("taskspace"),
-    )
-
-
-def _task(experiment: Experiment, layout: Layout) -> Task:
-    system = experiment.built_system
-    return Task(
-        system,
-        experiment.built_trainer,
-        system.contexts(experiment.target_space),
-        experiment.seed,
-        layout.variables,
-    )
-
-
-def _rows(system: SystemFacts, space: Space) -> NDArray[np.float64]:
-    """Full context rows of a space, as `System.contexts` gives them, without code."""
-    columns = [
-        space.points[:, space.names.index(axis["name"])]
-        if axis["name"] in space.names
-        else np.full(space.size, float(axis["default"]))
-        for axis in system.axes
-    ]
-    return np.stack(columns, axis=1)
-
-
-def target_rows(header: Header) -> NDArray[np.float64]:
-    """Return full context rows of the targets of a store.
-
-    Args:
-        header: what it says of itself.
-    """
-    return _rows(header.system, space_from_dict(header.data["targets"]))
-
-
-def _planned(header: Header) -> list[Source]:
-    """The sources of a run, in the order of its space."""
-    rows = _rows(header.system, space_from_dict(header.data["space"]))
-    return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
-
-
-# --- whose directory is it? -----------------------------------------------------------
-
-
-def _is_of(path: Path, experiment: Experiment, header: Header) -> bool:
-    """Whether what lies beside an experiment is of this one; another is refused."""
-    file = path / "experiment.toml"
-    try:
-        text = file.read_text(encoding="utf-8")
-        values = Experiment.from_toml(text, code=experiment.code).to_dict()
-    except (TaskspaceError, TypeError, ValueError, OSError):
-        if (path / LOG).exists() or (path / "selection.json").exists():
-            raise RunStoreError(
-                f"{path} holds a selection, but neither its manifest nor {file.name} "
-                "says which one. Nothing was changed. Choose another directory with "
-                "--out."
-            ) from None
-        (path / "results.json").unlink(missing_ok=True)  # nobody knows whose it is
-        return False
-    there = plain({key: values.get(key) for key in DATA_KEYS}, nonfinite="text")
-    if what := difference(there, {key: header.data[key] for key in DATA_KEYS}):
-        raise RunStoreError(
-            f"{path} has no whole manifest, and its experiment is another one: {what}. "
-            "Nothing was changed. Choose another directory with --out."
-        )
-    return True
-
-
-def _check_added(there: Stored, experiment: Experiment, header: Header) -> None:
-    """Refuse a directory of another experiment; one with fewer contexts is none."""
-    old, new = there.header.data, header.data
-    what = difference(old, new)
-    kinds = "select" in old, "select" in new
-    if kinds == (True, True):
-        raise RunStoreError(
-            f"{there.path} holds another selection: {what}. Nothing was changed. "
-            "Choose another directory with --out."
-        )
-    if kinds == (False, True):
-        raise RunStoreError(
-            f"{there.path} holds a run that is not a selection. Nothing was changed. "
-            "Choose another directory with --out."
-        )
-    if kinds == (True, False):
-        raise RunStoreError(
-            f"{there.path} holds a selection. Nothing was changed. Go on with it by: "
-            f"taskspace select {there.path / 'experiment.toml'} --out {there.path}, or "
-            "choose another directory with --out."
-        )
-    if all(old[key] == new[key] for key in new if key not in ("space", "targets")):
-        lost = _not_there(old, experiment)
-        what = f"{what}; {lost}" if lost else ""
-    if what:
-        raise RunStoreError(
-            f"{there.path} holds another experiment: {what}. Nothing was changed. "
-            "Contexts can be added to it, but none taken away. Choose another "
-            "directory with --out."
-        )
-
-
-def _not_there(old: dict[str, Any], experiment: Experiment) -> str:
-    """Which contexts an experiment drops, as a clause; `""` if none."""
-    from scipy.spatial import KDTree
-
-    system = experiment.built_system
-    for key, now in (
-        ("space", experiment.sources),
-        ("targets", experiment.target_space),
-    ):
-        before, after = system.contexts(space_from_dict(old[key])), system.contexts(now)
-        extent = np.ptp(np.concatenate([before, after]), axis=0)
-        scale = np.where(extent > 0, extent, 1.0)
-        far = KDTree(after / scale).query(before / scale, p=np.inf)[0] > SAME
-        if far.any():
-            what = "sources" if key == "space" else "targets"
-            return f"{int(far.sum())} of its {len(before)} {what} are not in this one"
-    return ""
-
-
-def _converted(there: Stored, header: Header) -> Stored | None:
-    """A selection of format 2 in the format of today, if it is of this question."""
-    if there.header.data != header.data or there.log is None:
-        return there
-    old, folder = there.store(), there.path / TRAININGS
-    folder.mkdir(exist_ok=True)
-    store = DiskStore(folder, header)
-    store.compact()
-    there.log.rewrite()
-    names = space_from_dict(header.data["targets"]).names
-    for number, line in enumerate(there.log.proposals):
-        rows = _rows(header.system, Points(names, [line.context]))
-        (source,) = Source.at(rows, line.seed, line.kind, how_made(header.data))
-        store.plan([source])
-        try:
-            if old.is_evaluated(source):
-                store.append([source], old.read([source]))
-                kept = header.layout.variables
-                values = old.variables(kept, np.array([old.number(source)]))
-                arrays = {name: values[name].values for name in kept}
-                store.append_rows([number], Rows(arrays, top_of(arrays)))
-        except RunStoreError:
-            continue  # damaged: trained again
-    return Stored.read(there.path)
-
-
-def _set_aside(path: Path) -> None:
-    """Keep what was trained for other contexts, until the run is done."""
-    (path / "results.json").unlink(missing_ok=True)
-    if (path / TRAININGS).is_dir():
-        number = len(list(path.glob("earlier-*")))
-        (path / TRAININGS).rename(path / f"earlier-{number}")

@@ -5,7 +5,7 @@ checksum in the manifest before they become numbers; `table.zarr` is plain Zarr 
 same, for notebooks: `xarray.open_zarr(run / "trainings" / "table.zarr")`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from taskspace.performance.table import DIMS
 from taskspace.performance.work import Task, TrainedBlock
 from taskspace.spaces import Space
 
-__all__ = ["ComputedRows", "StoredRows", "create_arrays", "decode", "encode"]
+__all__ = ["LazyRows", "computed_rows", "create_arrays", "decode", "encode"]
 
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
 
@@ -107,19 +107,26 @@ def create_arrays(
 
 
 class LazyRows(BackendArray):
-    """A variable of which whole rows are made, and then cut to what is wanted."""
+    """A variable of which whole rows are made, and then cut to what is wanted.
 
-    def __init__(self, variable: str, shape: tuple[int, ...]):
-        self.variable, self.shape = variable, shape
-        self.dtype = dtype_of(variable)
+    Args:
+        variable: name of the variable.
+        shape: its shape.
+        rows: gives rows of some sources, in the order asked for.
+    """
 
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of some sources, in this order."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        variable: str,
+        shape: tuple[int, ...],
+        rows: Callable[[NDArray[np.int64]], NDArray[Any]],
+    ):
+        self.shape, self.dtype = shape, dtype_of(variable)
+        self._variable, self._rows = variable, rows
 
-    def variable_of(self) -> xr.Variable:
+    def variable(self) -> xr.Variable:
         """Return the variable of a table that reads these rows."""
-        return xr.Variable(DIMS[self.variable], indexing.LazilyIndexedArray(self))
+        return xr.Variable(DIMS[self._variable], indexing.LazilyIndexedArray(self))
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(
@@ -127,68 +134,26 @@ class LazyRows(BackendArray):
         )
 
     def _get(self, key: tuple[Any, ...]) -> Any:
-        first, *rest = key
-        numbers = np.arange(self.shape[0])[first]
-        wanted = np.atleast_1d(numbers)
-        values = self.rows(wanted)
-        if np.ndim(numbers) == 0:
-            values = values[0]
-            return values[tuple(rest)]
-        return values[(slice(None), *rest)]
+        numbers = np.arange(self.shape[0])[key[0]]
+        values = self._rows(np.atleast_1d(numbers))[(slice(None), *key[1:])]
+        return values if np.ndim(numbers) else values[0]
 
 
-class StoredRows(LazyRows):
-    """Rows from the chunks of a directory; the last chunk stays at hand.
+def computed_rows(
+    task: Task, stack: TrainedBlock, names: Iterable[str]
+) -> dict[str, xr.Variable]:
+    """Return variables of a table that are evaluated when they are asked for.
 
     Args:
-        variable: name of the variable.
-        shape: its shape.
-        numbers: which rows of the directory these are.
-        step: rows of a chunk.
-        read: reads a chunk by its number.
-    """
-
-    def __init__(
-        self,
-        variable: str,
-        shape: tuple[int, ...],
-        numbers: NDArray[np.int64],
-        step: int,
-        read: Callable[[str, int], NDArray[Any]],
-    ):
-        super().__init__(variable, shape)
-        self._numbers, self._step, self._read = numbers, step, read
-        self._last: tuple[int, NDArray[Any]] | None = None
-
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of some sources, chunk by chunk."""
-        out = np.empty((len(numbers), *self.shape[1:]), self.dtype)
-        blocks, places = np.divmod(self._numbers[numbers], self._step)
-        for block in np.unique(blocks).tolist():
-            if self._last is None or self._last[0] != block:
-                self._last = block, self._read(self.variable, block)
-            mine = blocks == block
-            out[mine] = self._last[1][places[mine]]
-        return out
-
-
-class ComputedRows(LazyRows):
-    """Rows that are evaluated from the policies when they are asked for.
-
-    Args:
-        variable: name of the variable.
-        shape: its shape.
         task: system and targets.
         stack: policies of the rows.
+        names: names of the variables.
     """
+    sizes = {"policy": stack.home.shape[1], "target": len(task.targets)}
 
-    def __init__(
-        self, variable: str, shape: tuple[int, ...], task: Task, stack: TrainedBlock
-    ):
-        super().__init__(variable, shape)
-        self._task, self._stack = task, stack
+    def variable(name: str) -> xr.Variable:
+        shape = (len(stack.home), *(sizes[dim] for dim in DIMS[name][1:]))
+        made = LazyRows(name, shape, lambda n: task.variables(stack[n], (name,))[name])
+        return made.variable()
 
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """J, or its reduction, for some sources."""
-        name = self.variable
-        return self._task.variables(self._stack[numbers], (name,))[name]
+    return {name: variable(name) for name in names}

@@ -357,22 +357,27 @@ class DiskStore(Store):
             names: names of variables.
             numbers: sources that are evaluated, ascending.
         """
-        layout = self.header.layout
-        shapes = {name: layout.shape(name, len(numbers)) for name in names}
-        if layout.is_computed:
+        if self.header.layout.is_computed:
             assert self._task is not None
             stack = self.read([self.sources[number] for number in numbers])
-            lazy = [
-                chunks.ComputedRows(name, shapes[name], self._task, stack)
-                for name in names
-            ]
-        else:
-            step = layout.table_rows
-            lazy = [
-                chunks.StoredRows(name, shapes[name], numbers, step, self.read_chunk)
-                for name in names
-            ]
-        return {rows.variable: rows.variable_of() for rows in lazy}
+            return chunks.computed_rows(self._task, stack, names)
+
+        def variable(name: str) -> Any:
+            shape = self.header.layout.shape(name, len(numbers))
+            rows = chunks.LazyRows(name, shape, lambda n: self._rows(name, numbers[n]))
+            return rows.variable()
+
+        return {name: variable(name) for name in names}
+
+    def _rows(self, name: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of a variable, read chunk by chunk."""
+        layout = self.header.layout
+        out = np.empty(layout.shape(name, len(numbers)), chunks.dtype_of(name))
+        blocks, places = np.divmod(numbers, layout.table_rows)
+        for block in np.unique(blocks).tolist():
+            mine = blocks == block
+            out[mine] = self.read_chunk(name, block)[places[mine]]
+        return out
 
     def top(self) -> NDArray[np.float64]:
         """Return the best J seen at each target."""

@@ -1,0 +1,242 @@
+"""What a run directory holds, as its manifest says; nothing of the user's is needed."""
+
+import os
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace._util.files import checksum, plain
+from taskspace.errors import RunStoreError
+from taskspace.performance.assembling import table_notes
+from taskspace.performance.ledger import Task
+from taskspace.performance.store.base import TRAINED, Source
+from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
+from taskspace.performance.store.records import (
+    FORMAT_VERSION,
+    Header,
+    Layout,
+    Record,
+    SystemFacts,
+)
+from taskspace.questions import Question
+from taskspace.runs.experiment import DATA_KEYS, Experiment
+from taskspace.runs.former import (
+    FORMER,
+    former_header,
+    former_log,
+    former_records,
+    former_sources,
+)
+from taskspace.runs.manifest import TRAININGS
+from taskspace.runs.objects import Code
+from taskspace.selection.log import LOG, Log
+from taskspace.spaces import Points, Space, space_from_dict
+
+__all__ = [
+    "Stored",
+    "full_rows",
+    "how_made",
+    "new_header",
+    "target_rows",
+    "task_of_run",
+]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a directory holds, as its manifest says.
+
+    Args:
+        path: the run directory.
+        folder: the directory of the store.
+        header: what it says of itself.
+        records: all other lines of the manifest.
+        damage: what is wrong with the manifest, a clause each.
+        sources: the sources that it was planned for.
+        log: of a selection, what was proposed.
+    """
+
+    path: Path
+    folder: Path
+    header: Header
+    records: list[Record]
+    damage: list[str]
+    sources: list[Source]
+    log: Log | None
+
+    @classmethod
+    def read(cls, path: Path, folder: Path | None = None) -> "Stored | None":
+        """Return what there is, in the format of today or of before.
+
+        Args:
+            path: the run directory.
+            folder: the directory of the store; as usual if left out.
+        """
+        if folder is None:
+            # Killed while it was set aside, a run has an earlier store alone.
+            folders = [path / TRAININGS, *sorted(path.glob("earlier-*"), reverse=True)]
+            whole = [each for each in folders if (each / MANIFEST).is_file()]
+            if not whole:
+                return cls._former(path) if (path / FORMER).is_file() else None
+            folder = whole[0]
+        records, damage = read_manifest(folder)
+        first = records.pop(0) if records else None
+        if not isinstance(first, Header):
+            return None
+        if first.version != FORMAT_VERSION:
+            raise RunStoreError(
+                f"{path} has run format {first.version}, this taskspace reads "
+                f"{FORMAT_VERSION}. Use the taskspace that wrote it."
+            )
+        log, sources = None, []
+        if "select" in first.data:
+            log, wrong = Log.read(path / LOG)
+            damage += wrong
+            names = space_from_dict(first.data["targets"]).names
+            for line in log.proposals:
+                rows = full_rows(first.system, Points(names, [line.context]))
+                sources += Source.at(rows, line.seed, line.kind, how_made(first.data))
+            held = {s for r in records for s in getattr(r, "sources", ())}
+            if held - set(sources):
+                damage.append(f"{path / LOG} is cut short")
+        else:
+            sources = planned_sources(first)
+        return cls(path, folder, first, records, damage, sources, log)
+
+    @classmethod
+    def _former(cls, path: Path) -> "Stored":
+        header = former_header(path)
+        text = (path / "experiment.toml").read_text(encoding="utf-8")
+        space = Experiment.from_toml(text, code=Code(trusted=False)).sources
+        rows = full_rows(header.system, space)
+        sources = Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
+        sources = former_sources(path, sources)
+        records, damage = former_records(path, header.layout, sources)
+        log = None
+        if (path / "selection.json").is_file():
+            log = Log(path / LOG, former_log(path))
+        return cls(path, path, header, records, damage, sources, log)
+
+    def store(self, mend: str = "", task: Task | None = None) -> DiskStore:
+        """Return the store, planned for its own sources.
+
+        Args:
+            mend: what to type to mend it.
+            task: for a table that is computed as it is read.
+        """
+        store = DiskStore(
+            self.folder,
+            self.header,
+            self.records,
+            damage=self.damage,
+            mend=mend,
+            task=task,
+        )
+        store.plan(self.sources)
+        return store
+
+
+def how_made(data: dict[str, Any]) -> str:
+    """Return what stands for the system and the trainer in keys of a store.
+
+    Args:
+        data: what trainings and table depend on.
+    """
+    made = {key: data[key] for key in ("system", "trainer")}
+    return checksum(msgspec.json.encode(made, order="deterministic"))
+
+
+def new_header(
+    path: Path, experiment: Experiment, question: Question | None, layout: Layout
+) -> Header:
+    """Return what the directory of a run says of itself.
+
+    Args:
+        path: the run directory.
+        experiment: what is run, resolved.
+        question: of a selection, what shall be covered.
+        layout: how the work is cut.
+    """
+    task = task_of_run(experiment, layout)
+    notes, system = table_notes(task, ""), task.system
+    del notes["best_known_kind"]  # is kept with the reference itself
+    values = experiment.to_dict()
+    data = {key: values.get(key) for key in DATA_KEYS}
+    if question is not None:
+        assert experiment.select is not None
+        how = dict(values["select"])
+        for name in ("budget", "environment_steps", "hours"):
+            how.pop(name, None)  # what may be spent can be raised later
+        data |= {"question": question.to_dict(), "select": how}
+        notes["selector"] = experiment.select.selector
+        notes["asked"] = question.statement
+        notes["epsilon"] = question.epsilon
+    axes = [asdict(axis) | {"label": axis.label} for axis in system.axes]
+    folders = experiment.code.folders if experiment.names_code else ()
+    return Header(
+        data=plain(data, nonfinite="text"),
+        layout=layout,
+        notes=plain(notes, nonfinite="text"),
+        system=SystemFacts(
+            system.id,
+            tuple(plain(axes, nonfinite="text")),
+            system.solved_return,
+        ),
+        # Where the user's modules are, seen from here.
+        modules=tuple(os.path.relpath(folder, path) for folder in folders),
+        experiment=checksum(experiment.to_toml().encode()),
+        taskspace=version("taskspace"),
+    )
+
+
+def task_of_run(experiment: Experiment, layout: Layout) -> Task:
+    """Return what is trained in a run, and where it is tried.
+
+    Args:
+        experiment: what is run.
+        layout: what of it is kept.
+    """
+    system = experiment.built_system
+    return Task(
+        system,
+        experiment.built_trainer,
+        system.contexts(experiment.target_space),
+        experiment.seed,
+        layout.variables,
+    )
+
+
+def full_rows(system: SystemFacts, space: Space) -> NDArray[np.float64]:
+    """Return full context rows, as `System.contexts` gives them, without code.
+
+    Args:
+        system: what is known of the system.
+        space: contexts.
+    """
+    columns = [
+        space.points[:, space.names.index(axis["name"])]
+        if axis["name"] in space.names
+        else np.full(space.size, float(axis["default"]))
+        for axis in system.axes
+    ]
+    return np.stack(columns, axis=1)
+
+
+def target_rows(header: Header) -> NDArray[np.float64]:
+    """Return full context rows of the targets of a store.
+
+    Args:
+        header: what it says of itself.
+    """
+    return full_rows(header.system, space_from_dict(header.data["targets"]))
+
+
+def planned_sources(header: Header) -> list[Source]:
+    """The sources of a run, in the order of its space."""
+    rows = full_rows(header.system, space_from_dict(header.data["space"]))
+    return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
