@@ -8,6 +8,8 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, run_experiment
 from tests.helpers import refused, taskspace
+from tests.runs.test_runs import digests
+from tests.selection.worlds import Copy
 
 VALUES = {
     "name": "own",
@@ -84,3 +86,38 @@ def test_init_from_a_built_in_experiment(tmp_path):
     )
     assert "end in .toml" in refused("init", tmp_path / "d.txt")
     assert "does not exist" in refused("init", tmp_path / "no" / "d.toml")
+
+
+def test_a_trainer_of_ones_own_is_one_block_per_training(tmp_path, monkeypatch):
+    """Bars count trainings, and a kill loses none that is done."""
+    experiment = Experiment.from_dict(
+        {
+            "name": "own",
+            "seed": 0,
+            "system": {"id": "tests.selection.worlds:Line"},
+            "space": {"x0": [0.0, 5.0, 6]},
+            "trainer": {"id": "tests.selection.worlds:Copy"},
+            "criteria": [{"criterion": "regret", "epsilon": [2.0]}],
+            "cover": {"methods": ["greedy"]},
+        }
+    )
+    trained, told = [], set()
+
+    def train(self, system, contexts, *, seed, real=Copy.train, **more):
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        trained.extend(contexts[:, 0].tolist())
+        return real(self, system, contexts, seed=seed, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Copy, "train", train)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(
+                experiment, tmp_path / "run", report=lambda *said: told.add(said[:3])
+            )
+    assert {("train", n, 6) for n in range(4)} <= told
+    store = RunStore.open(tmp_path / "run").trainings
+    assert store.trained.tolist() == [True] * 3 + [False] * 3
+    run_experiment(experiment, tmp_path / "run")
+    run_experiment(experiment, tmp_path / "whole")
+    assert digests(tmp_path / "run") == digests(tmp_path / "whole")
