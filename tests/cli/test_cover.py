@@ -399,3 +399,16 @@ def test_holes_values_and_criteria_with_parameters_are_told(matrix):
     found = answer("cover", matrix, "--epsilon", "0.5", *costs, "--criterion",
                    "portfolio:delta=0.2")  # fmt: skip
     assert found["criterion"] == "portfolio:delta=0.2"
+
+
+def test_profile_of_budgets_tells_worst_and_mean(matrix):
+    points = answer("profile", matrix, "--budgets", "1,2")
+    for point in points:
+        rows = [
+            REGRET[list(c)].min(0)
+            for c in itertools.combinations(range(5), point["budget"])
+        ]
+        assert point["worst"] == pytest.approx(min(row.max() for row in rows))
+        assert point["mean"] == pytest.approx(min(row.mean() for row in rows))
+    assert "mean" in taskspace("profile", matrix, "--budgets", "1,2").stdout
+    assert "numbers of sources" in refused("profile", matrix, "--budgets", "a")

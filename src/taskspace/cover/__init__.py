@@ -26,6 +26,8 @@ from taskspace.cover.tolerance.budget import SmallestEpsilon as SmallestEpsilon
 from taskspace.cover.tolerance.budget import least_cover as least_cover
 from taskspace.cover.tolerance.budget import settle_ties as settle_ties
 from taskspace.cover.tolerance.budget import smallest_epsilon as smallest_epsilon
+from taskspace.cover.tolerance.budgets import BudgetPoint as BudgetPoint
+from taskspace.cover.tolerance.budgets import budget_profile as budget_profile
 from taskspace.cover.tolerance.curve import CoverageCurve as CoverageCurve
 from taskspace.cover.tolerance.curve import coverage_curve as coverage_curve
 from taskspace.cover.tolerance.profile import Profile as Profile

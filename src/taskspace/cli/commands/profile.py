@@ -32,12 +32,18 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
-from taskspace.cover import SmallestEpsilon, complexity_profile
+from taskspace.cover import (
+    BudgetPoint,
+    SmallestEpsilon,
+    budget_profile,
+    complexity_profile,
+)
 from taskspace.cover.ask import smallest_tolerance
 from taskspace.cover.base import Clock
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.cover.tolerance.thresholds import losses_of
+from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -63,6 +69,10 @@ class Options:
     budget: Annotated[
         int | None,
         option("Also the smallest ε within which so many sources serve all."),
+    ] = None
+    budgets: Annotated[
+        str | None,
+        option("Instead of tolerances, worst and mean loss of so many sources: 1,2,5."),
     ] = None
     memory: MemoryOption = None
     plot: Annotated[
@@ -92,7 +102,15 @@ def profile(
         study = reading.study(options.path)
         question.table_of(study)  # reads it
         report("load", 1, 1)
-        points, least = _ask(options, study, question, clock, report)
+        found: list[BudgetPoint] = []
+        points, least = Profile(), None
+        if options.budgets is None:
+            points, least = _ask(options, study, question, clock, report)
+        else:
+            found = _ask_budgets(options, study, question, clock, report)
+    if options.budgets is not None:
+        _print_budgets(found, question, study, output)
+        return
     if output == Format.JSON:
         print_json(_record(points, least))
     else:
@@ -134,6 +152,50 @@ def _ask(
         progress=report,
     )
     return points, least
+
+
+def _ask_budgets(
+    options: Options, study: Study, question: Question, clock: Clock, report: Progress
+) -> list[BudgetPoint]:
+    """Worst and mean loss of every number of sources that `--budgets` names."""
+    words = (options.budgets or "").split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise InvalidInputError(
+            f"--budgets must be numbers of sources, e.g. 1,2,5, but got "
+            f"{options.budgets!r}."
+        )
+    losses = question.losses(study)
+    if not question.rule.allows_negative_epsilon:
+        losses = losses.clip(min=0.0, keep_attrs=True)
+    return budget_profile(
+        losses,
+        [int(word) for word in words],
+        time_limit=clock.left,
+        seed=options.seed,
+        progress=report,
+    )
+
+
+def _print_budgets(
+    points: list[BudgetPoint], question: Question, study: Study, output: Format
+) -> None:
+    if output == Format.JSON:
+        print_json([point.to_dict() for point in points])
+        return
+    for note in study.notes:
+        console.print(f"Note: {shown(note)}")
+    table = Table(title=f"Least loss by {question.criterion}", title_justify="left")
+    for name in ("sources", "worst", "at least", "mean", "at least"):
+        table.add_column(name, justify="right")
+    for point in points:
+        table.add_row(
+            f"{point.budget}",
+            number(point.worst),
+            number(point.worst_bound),
+            number(point.mean),
+            number(point.mean_bound),
+        )
+    console.print(table)
 
 
 def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, Any]]:
