@@ -1,0 +1,141 @@
+"""Choosing between points and regions, on trainers whose luck is known."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from taskspace.selection.noisy import LIMIT, Trial, choose_kind, slice_steps
+
+BUDGET = 1000
+
+
+@dataclass(frozen=True)
+class World:
+    """A training on a region covers all with some chance, one at a point a few.
+
+    A region needs its steps, in one training or in several that go on.
+
+    Args:
+        n: number of targets.
+        region: chance, and steps.
+        point: chance, steps, and how many targets it covers.
+    """
+
+    n: int
+    region: tuple[float, int]
+    point: tuple[float, int, int]
+
+    def play(self, rng, kind, trials, uncovered):
+        if kind in ("point", "retry"):
+            chance, steps, reach = self.point
+            new = min(uncovered, reach) if rng.random() < chance else 0
+            return Trial(kind, uncovered, new, steps)
+        chance, steps = self.region
+        if kind == "continue":
+            before = [t for t in trials if t.kind in ("region", "continue")]
+            first = max(k for k, t in enumerate(before) if t.kind == "region")
+            steps -= sum(t.steps for t in before[first:])
+        room = slice_steps(trials, BUDGET)
+        if room < steps:
+            return Trial(kind, uncovered, 0, room, goes_on=True)
+        return Trial(kind, uncovered, uncovered * (rng.random() < chance), steps)
+
+    def planned(self, price=0.0, only=("region", "point")):
+        """Least expected cost, by dynamic programming over what is uncovered."""
+
+        @cache
+        def cost(uncovered):
+            if uncovered == 0:
+                return 0.0
+            ways = []
+            for chance, steps, *reach in (getattr(self, way) for way in only):
+                after = uncovered - min(uncovered, *reach, uncovered)
+                # A failure leaves everything as it is: cost = steps + (1-p) cost + ...
+                ways.append((steps + price) / chance + cost(after))
+            return min(ways)
+
+        return cost(self.n)
+
+    def chosen(self, rng, price=0.0):
+        uncovered, trials = self.n, []
+        while uncovered:
+            kind = choose_kind(trials, budget=BUDGET, price=price)
+            trials.append(self.play(rng, kind, trials, uncovered))
+            uncovered -= trials[-1].new
+        return trials
+
+
+WORLDS = {
+    "regions win": World(20, (0.9, 200), (0.9, 200, 2)),
+    "points win": World(12, (0.05, 1000), (0.9, 60, 4)),
+    "regions cannot": World(12, (1e-9, 1000), (0.7, 100, 3)),
+    "points cannot": World(12, (0.5, 500), (1e-9, 1000, 1)),
+    "both fail often": World(10, (0.3, 400), (0.4, 200, 3)),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_cost_against_planning_with_all_knowledge(rng, world):
+    """Close to the best plan; never far from the better way alone."""
+    totals = [sum(t.steps for t in world.chosen(rng)) for _ in range(300)]
+    best = min(world.planned(only=(way,)) for way in ("region", "point"))
+    assert world.planned() <= best
+    # Beside the bound of `LIMIT`, the last training may be one of the other way.
+    assert np.mean(totals) <= (1 + LIMIT) * best + BUDGET
+    assert np.mean(totals) >= 0.95 * world.planned()  # no plan is cheaper
+
+
+def test_planning_equals_simulated_plans(rng):
+    """The dynamic programme itself, against plans that are played."""
+    world = World(10, (0.3, 200), (0.4, 200, 3))
+    for way in ("region", "point"):
+        totals = []
+        for _ in range(3000):
+            uncovered, total = world.n, 0
+            while uncovered:
+                trial = world.play(rng, way, [], uncovered)
+                uncovered, total = uncovered - trial.new, total + trial.steps
+            totals.append(total)
+        error = np.std(totals) / np.sqrt(len(totals))
+        assert abs(np.mean(totals) - world.planned(only=(way,))) < 4 * error
+
+
+def test_a_price_of_policies_leads_to_fewer_of_them(rng):
+    """Points are cheaper by the step, regions by the policy."""
+    world = World(12, (0.6, 900), (0.95, 60, 2))
+
+    def means(price):
+        runs = [world.chosen(rng, price) for _ in range(200)]
+        kept = [sum(trial.new > 0 for trial in run) for run in runs]
+        return np.mean(kept), np.mean([sum(t.steps for t in run) for run in runs])
+
+    (many, few_steps), (few, many_steps) = means(0.0), means(50_000.0)
+    assert few < many - 1
+    assert few_steps < many_steps
+
+
+def test_neither_way_starves(rng):
+    """Where nothing ever helps, both ways spend alike, up to the limit."""
+    world = World(5, (1e-12, 700), (1e-12, 90, 1))
+    trials = []
+    for _ in range(400):
+        kind = choose_kind(trials, budget=BUDGET)
+        trials.append(world.play(rng, kind, trials, 5))
+    spent = [
+        sum(t.steps for t in trials if (t.kind in ("region", "continue")) == is_region)
+        for is_region in (True, False)
+    ]
+    assert max(spent) <= LIMIT * (min(spent) + 0.25 * BUDGET) + BUDGET
+
+
+def test_what_a_side_does():
+    rising = Trial("region", 10, 6, 250, goes_on=True)
+    assert choose_kind([rising], budget=BUDGET) == "continue"
+    assert choose_kind([Trial("region", 10, 6, 250)], budget=BUDGET) == "region"
+    flat = Trial("region", 10, 0, 250)
+    assert choose_kind([flat], budget=BUDGET, is_fresh=False) == "retry"
+    assert [slice_steps([flat] * n, BUDGET) for n in range(4)] == [250, 500, 1000, 1000]
+    points = [Trial("point", 10, 1, 100)] * 3
+    assert slice_steps(points, BUDGET) == 250
