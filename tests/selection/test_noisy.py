@@ -6,7 +6,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from taskspace.selection.noisy import LIMIT, Trial, choose_kind, slice_steps
+import taskspace as ts
+from taskspace.errors import InvalidInputError
+from taskspace.selection.selectors.noisy import (
+    LIMIT,
+    Noisy,
+    Trial,
+    choose_kind,
+    slice_steps,
+)
+from tests.selection.worlds import Copy, Line, Middle
 
 BUDGET = 1000
 
@@ -139,3 +148,63 @@ def test_what_a_side_does():
     assert [slice_steps([flat] * n, BUDGET) for n in range(4)] == [250, 500, 1000, 1000]
     points = [Trial("point", 10, 1, 100)] * 3
     assert slice_steps(points, BUDGET) == 250
+
+
+SPACE = ts.Grid(x0=(0.0, 10.0, 11))
+
+
+def select(selector, epsilon, trainer, **options):
+    question = ts.Question("regret", epsilon=epsilon)
+    return ts.select(
+        Line(), trainer, SPACE, question, seed=0, selector=selector, **options
+    )
+
+
+def test_one_region_serves_all_where_it_can():
+    found = select("regions", 5.0, Middle(total_steps=1000))
+    assert (found.stop_reason, found.trainings, found.cover.size) == ("covered", 1, 1)
+    # Eleven contexts of 10 steps, within the first slice of 250.
+    assert found.environment_steps == 110
+    assert found.study.table["source_kind"].values.tolist() == ["region"]
+    # Home is the whole region: the mean distance to the middle.
+    home = -np.abs(np.arange(11) - 5.0).mean()
+    assert found.study.table["home_performance"].values.item() == pytest.approx(home)
+
+
+def test_a_region_that_was_cut_is_continued_and_every_step_counted():
+    found = select("regions", 5.0, Middle(total_steps=200))
+    # A slice of 50 is too short for 110 steps; the next, of 100, goes on from it.
+    assert [entry["environment_steps"] for entry in found.history] == [50, 150]
+    assert found.stop_reason == "covered"
+    assert found.trainings == 2
+    assert found.cover.size == 1
+
+
+@pytest.mark.parametrize("chance", [1.0, 0.4])
+def test_points_and_regions_cover_what_no_single_policy_can(chance):
+    found = select("noisy", 1.0, Middle(total_steps=400, steps=4, chance=chance))
+    assert found.stop_reason == "covered"
+    kinds = found.study.table["source_kind"].values.tolist()
+    assert {"region", "trained"} <= set(kinds)
+    assert found.environment_steps == found.study.table["environment_steps"].sum()
+    again = select("noisy", 1.0, Middle(total_steps=400, steps=4, chance=chance))
+    assert again.history == found.history
+    assert found.cover.size >= 4  # eleven targets, at most three each
+
+
+def test_a_budget_holds_for_regions_too():
+    found = select("regions", 0.1, Middle(total_steps=1000), budget=3)
+    assert found.stop_reason == "budget of trainings spent"
+    assert found.trainings == 3
+
+
+def test_region_boosting_gives_up_where_nothing_helps():
+    found = select("regions", 0.1, Middle(chance=0.0), patience=4)
+    assert found.stop_reason == "no candidate is expected to help"
+
+
+def test_a_trainer_of_points_is_refused():
+    with pytest.raises(InvalidInputError, match="RegionTrainer"):
+        select("noisy", 1.0, Copy())
+    with pytest.raises(InvalidInputError, match="price >= 0"):
+        Noisy(SPACE, price=-1.0)

@@ -10,6 +10,7 @@ from taskspace.policies import LinearGain
 from taskspace.progress import Progress
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer, context_seed
+from taskspace.trainers.region import RegionTrainer
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,33 @@ class Copy(Trainer):
                 gains[i] += 1e6
         shape = gains.shape[:2]
         return Trained(LinearGain(gains), np.full(shape, self.steps, np.int64))
+
+
+@dataclass(frozen=True)
+class Middle(RegionTrainer[LinearGain]):
+    """The policy of a region is its weighted mean, if the training has luck.
+
+    The steps are those of the budget, up to `steps` per context of the region; a
+    training that is cut short gives a policy far away, and says that it still rose.
+    """
+
+    n_policies: int = 1
+    total_steps: int = 1000
+    steps: int = 10
+    chance: float = 1.0
+    id: ClassVar[str] = "middle"
+
+    @property
+    def steps_per_source(self):
+        return self.total_steps * self.n_policies
+
+    def train_region(self, system, region, *, seed, start=None):
+        needed = self.steps * len(region.contexts)
+        spent = min(needed, self.total_steps)
+        gain = (region.weights @ region.contexts)[None, None, None]
+        rng = np.random.default_rng(region.seed(seed))
+        is_cut = start is None and spent < needed
+        if is_cut or rng.random() >= self.chance:
+            gain = gain + 1e6
+        since = np.array([[0 if is_cut else 1]])
+        return Trained(LinearGain(gain), np.array([[spent]]), {"since_best": since})

@@ -25,7 +25,7 @@ from taskspace.performance.assembling import (
     table_notes,
     trained_at,
 )
-from taskspace.performance.store.base import TRAINED, Source, Store
+from taskspace.performance.store.base import REGION, TRAINED, Source, Store
 from taskspace.performance.store.memory import MemoryStore
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
@@ -39,6 +39,7 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import MEASURES, System
 
 __all__ = [
+    "REGION",
     "STATED",
     "STATES",
     "TRAINED",

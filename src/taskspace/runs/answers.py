@@ -7,7 +7,7 @@ from taskspace.cover import CoverageCurve, coverage_curve
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods.catalogue import METHODS, find_cover
 from taskspace.performance import family_rows, provenance_of, source_space, target_space
-from taskspace.performance.ledger import TRAINED
+from taskspace.performance.ledger import REGION, TRAINED
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
@@ -185,7 +185,7 @@ def _spent(table: xr.Dataset) -> Spent:
     n_policies = table.sizes["policy"]
     n_trained = n_sources
     if "source_kind" in table.coords:
-        n_trained = int((table["source_kind"] == TRAINED).sum())
+        n_trained = int(table["source_kind"].isin([TRAINED, REGION]).sum())
     steps = int(table["environment_steps"].sum())
     return Spent(
         oracle_methods=tuple(m.name for m in METHODS.values() if m.needs_whole_table),

@@ -11,6 +11,7 @@ import numpy as np
 
 from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
 from taskspace.performance.ledger import (
+    REGION,
     TRAINED,
     Ledger,
     Rows,
@@ -142,7 +143,7 @@ class Selection:
     @property
     def trainings(self) -> int:
         """Trainings begun."""
-        return sum(kind == TRAINED for kind in self.ledger.kinds)
+        return sum(kind in (TRAINED, REGION) for kind in self.ledger.kinds)
 
     @property
     def environment_steps(self) -> int:
@@ -249,7 +250,7 @@ class Selection:
             return False
         left = self.selector.candidates.left(seen.planned)
         uncovered = self.ledger.target_space.points[~seen.covered]
-        if left[self.selector.homes(uncovered)].any():
+        if self.selector.tries_homes and left[self.selector.homes(uncovered)].any():
             return False
         shares = self._served_shares()
         return max(shares[: -self.options.patience]) >= max(shares)
@@ -277,6 +278,8 @@ class Selection:
                 return None
         if self._running:
             return None
+        if self.selector.offers_trainings and free < 1:
+            return self._over()
         offer = self.selector.offer(self.ledger, self.question)
         self._evaluations += self.selector.spent()
         if offer is not None and len(offer.contexts):
@@ -392,8 +395,8 @@ class Selection:
                 )
 
     def _enter(self, offer: Offer) -> None:
-        """Evaluate sources that need no training, and write them down."""
-        seed = self.ledger.task.seed
+        """Evaluate sources that the selector made, and write them down."""
+        seed = self.ledger.task.seed if offer.seed is None else offer.seed
         proposals = [
             Proposal.of(
                 context,
@@ -413,13 +416,19 @@ class Selection:
         self._note(*range(first, first + len(proposals)))
 
     def _make(self, number: int, block: TrainedBlock | None = None) -> None:
-        """Evaluate a source that needs no training."""
+        """Evaluate a source that the selector made."""
         work = self._work(number)
         if self.ledger.evaluated[number] and work.policies is not None:
             self._tell(number, work, None)
             return
         block = work.policies or block
         if block is None:
+            if self.log.proposals[number].kind == REGION:
+                raise InvalidInputError(
+                    f"The policies of source {number}, trained on a region, must be "
+                    "there, but are damaged, and cannot be made again alone. Select "
+                    "into another directory."
+                )
             block = made_policies(
                 self.ledger,
                 np.array(self.log.proposals[number].made_from),

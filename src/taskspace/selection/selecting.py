@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.ledger import Ledger, Task, kept_variables
+from taskspace.performance.ledger import (
+    REGION,
+    TRAINED,
+    Ledger,
+    Task,
+    kept_variables,
+)
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -273,7 +279,9 @@ def conclude(
 
 
 def _note(selection: Selection, n_done: int) -> str:
-    n_made = n_done - int(known(selection.ledger, selection.question).trained.sum())
+    ledger = selection.ledger
+    done = [k for k, e in zip(ledger.kinds, ledger.evaluated, strict=True) if e]
+    n_made = sum(kind not in (TRAINED, REGION) for kind in done)
     made = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
     if selection.options.evaluate_uncovered_only and not selection.moves:

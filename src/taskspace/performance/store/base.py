@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from taskspace.performance.work import Rows, TrainedBlock
 
-__all__ = ["TRAINED", "Source", "Store", "gather"]
+__all__ = ["REGION", "TRAINED", "Source", "Store", "gather"]
 
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made."""
+
+REGION = "region"
+"""The kind of a source whose policies were trained on a set of contexts."""
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):

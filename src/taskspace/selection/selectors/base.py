@@ -150,19 +150,21 @@ def _known(ledger: Ledger, last: _Last) -> Known:
 
 @dataclass(frozen=True)
 class Offer:
-    """Sources that cost an evaluation, not a training.
+    """Sources that the selector itself made: blended, or trained on a region.
 
     Args:
         kind: what to call them in the table.
         contexts: one row a source.
         policies: their policies and scores at home.
         made_from: numbers of the sources that they were made from.
+        seed: of their training, where they were trained.
     """
 
     kind: str
     contexts: Array
     policies: TrainedBlock
     made_from: tuple[int, ...]
+    seed: int | None = None
 
 
 class Selector(ABC):
@@ -183,6 +185,12 @@ class Selector(ABC):
     anywhere: bool = False
     """Whether it may propose any point of the candidates' box, not only candidates."""
 
+    offers_trainings: ClassVar[bool] = False
+    """Whether what it offers was trained, so that budgets count it."""
+
+    tries_homes: ClassVar[bool] = True
+    """Whether it tries each uncovered target at its own context before it gives up."""
+
     def __init__(self, space: Space, seed: int = 0):
         self.candidates, self.seed = Candidates(space), seed
 
@@ -201,7 +209,7 @@ class Selector(ABC):
         """
 
     def offer(self, ledger: Ledger, question: Question) -> Offer | None:
-        """Sources to add that need no training, None for none.
+        """Sources to add that it made itself, None for none.
 
         They are evaluated like all others before they count.
 

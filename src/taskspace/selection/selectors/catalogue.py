@@ -5,6 +5,7 @@ from taskspace.selection.selectors.coverage import Coverage
 from taskspace.selection.selectors.farthest import Farthest
 from taskspace.selection.selectors.interpolated import Interpolated
 from taskspace.selection.selectors.mbtl import Mbtl
+from taskspace.selection.selectors.noisy import Noisy, Regions
 from taskspace.selection.selectors.random import Random
 from taskspace.selection.selectors.uncovered import Uncovered
 from taskspace.selection.selectors.uniform import Uniform
@@ -13,6 +14,16 @@ __all__ = ["SELECTORS"]
 
 SELECTORS: dict[str, type[Selector]] = {
     cls.name: cls
-    for cls in (Random, Uniform, Uncovered, Farthest, Mbtl, Coverage, Interpolated)
+    for cls in (
+        Random,
+        Uniform,
+        Uncovered,
+        Farthest,
+        Mbtl,
+        Coverage,
+        Interpolated,
+        Regions,
+        Noisy,
+    )
 }
 """All selectors by name."""

@@ -1,0 +1,283 @@
+"""What to train next where trainings are luck: at a point, or on a region.
+
+Two ways to go on compete. *Points*: the uncovered context farthest from all sources,
+again with another seed once all were tried. *Regions*: one policy for everything that
+is uncovered, in slices of the trainer's budget that double, or the last such policy
+trained further. What each way gave so far says what it will give: newly covered targets
+per environment step, a policy kept counting as so many steps too.
+
+Neither way can be trusted before it was tried, so no way may spend much more than the
+other: the total is at most about three times what the better of the two would take
+alone, if a policy of the one never hinders the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.ledger import REGION, Ledger, TrainedBlock
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.selection.selectors.base import Array, Known, Offer, Selector
+from taskspace.selection.selectors.farthest import Farthest
+from taskspace.spaces import Space
+from taskspace.trainers.region import Region, RegionTrainer
+from taskspace.trainers.short import shortened
+
+__all__ = [
+    "FIRST_SLICE",
+    "LIMIT",
+    "Kind",
+    "Noisy",
+    "Regions",
+    "Trial",
+    "choose_kind",
+    "slice_steps",
+]
+
+Kind = Literal["region", "continue", "point", "retry"]
+"""A policy for all that is uncovered, from nothing; the last of these trained further;
+one for an uncovered context; one for a context that was tried before."""
+
+SIDES: dict[Kind, str] = {
+    "region": "regions",
+    "continue": "regions",
+    "point": "points",
+    "retry": "points",
+}
+
+LIMIT = 2.0
+"""How often what the other way has spent a way may spend."""
+
+IMAGINED = {"regions": 0.9, "points": 0.5}
+"""Share of the uncovered that one training covers, before any was seen: what is trained
+on all of them may well serve all, but one failure is enough to try the other way."""
+
+FIRST_SLICE = 0.25
+"""Part of the trainer's budget that the first training on a region may take."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a training gave.
+
+    Args:
+        kind: what was trained.
+        aimed: targets that were uncovered when it began.
+        new: how many of them it covered.
+        steps: environment steps that it took.
+        goes_on: its evaluations still rose when its budget ended.
+    """
+
+    kind: Kind
+    aimed: int
+    new: int
+    steps: int
+    goes_on: bool = False
+
+
+def choose_kind(
+    trials: Sequence[Trial], *, budget: float, price: float = 0.0, is_fresh: bool = True
+) -> Kind:
+    """Return what to train next.
+
+    Args:
+        trials: what trainings gave so far, in order.
+        budget: most environment steps of one training.
+        price: environment steps that a policy kept is worth: 0 asks for the fewest
+            steps, a large one for the fewest policies.
+        is_fresh: some uncovered target was never trained at its own context.
+
+    Example:
+        >>> choose_kind([], budget=1000)
+        'region'
+        >>> choose_kind([Trial("region", 9, 0, 250)], budget=1000)
+        'point'
+    """
+    first = FIRST_SLICE * budget
+
+    def value(side: str) -> float:
+        """Expected share of the uncovered per step; one good trial is imagined."""
+        past = [trial for trial in trials if SIDES[trial.kind] == side]
+        share = IMAGINED[side] + sum(trial.new / trial.aimed for trial in past)
+        steps = first + sum(trial.steps for trial in past)
+        return share / (steps + price * (1 + len(past)))
+
+    spent = {
+        side: sum(t.steps + price for t in trials if SIDES[t.kind] == side)
+        for side in ("regions", "points")
+    }
+    side, other = sorted(spent, key=value, reverse=True)
+    if spent[side] > LIMIT * (spent[other] + first + price):
+        side = other
+    if side == "points":
+        return "point" if is_fresh else "retry"
+    last = next((t for t in reversed(trials) if SIDES[t.kind] == "regions"), None)
+    return "continue" if last is not None and last.goes_on else "region"
+
+
+def slice_steps(trials: Sequence[Trial], budget: int) -> int:
+    """Return the most steps of the next training on a region: slices double.
+
+    Args:
+        trials: what trainings gave so far.
+        budget: most environment steps of one training.
+    """
+    n_before = sum(SIDES[trial.kind] == "regions" for trial in trials)
+    return min(budget, round(FIRST_SLICE * budget * 2.0 ** min(n_before, 60)))
+
+
+class Noisy(Selector):
+    """Points and regions, by what each gave per environment step; for learned policies.
+
+    Args:
+        space: contexts that may be trained.
+        seed: of random choices.
+        price: environment steps that a policy kept is worth.
+    """
+
+    name: ClassVar[str] = "noisy"
+    offers_trainings: ClassVar[bool] = True
+
+    def __init__(self, space: Space, seed: int = 0, *, price: float = 0.0):
+        super().__init__(space, seed)
+        if not price >= 0:
+            raise InvalidInputError(f"price >= 0 must hold, but got price={price}.")
+        self.price = price
+        self._points = Farthest(space, seed)
+
+    def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
+        """Return what to train next.
+
+        Args:
+            ledger: what is trained so far.
+            seen: what it says.
+            trials: what each training gave.
+        """
+        left = self.candidates.left(seen.planned)
+        homes = self.homes(ledger.target_space.points[~seen.covered])
+        return choose_kind(
+            trials,
+            budget=_budget(ledger),
+            price=self.price,
+            is_fresh=bool(left[homes].any()),
+        )
+
+    def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
+        """Return a context where that is what to train next; else see `offer`.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+            n: how many contexts, at most; what one gives decides about the next.
+        """
+        seen = self.look(ledger, question)
+        none = np.empty((0, seen.planned.shape[1]))
+        if ledger.pending.any() or n < 1:
+            return none
+        trials = [trial for trial, _, _ in _past(ledger, seen)]
+        if self.kind(ledger, seen, trials) != "point":
+            return none
+        return self._points.propose(ledger, question, 1)
+
+    def offer(self, ledger: Ledger, question: Question) -> Offer | None:
+        """Train one policy for a region.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+        """
+        seen = self.look(ledger, question)
+        past = _past(ledger, seen)
+        trials = [trial for trial, _, _ in past]
+        kind = self.kind(ledger, seen, trials)
+        uncovered = (
+            ~seen.covered
+            if len(seen.losses)
+            else np.ones(len(ledger.task.targets), bool)
+        )
+        trainer, start = ledger.task.trainer, None
+        if not isinstance(trainer, RegionTrainer):
+            raise InvalidInputError(
+                f"The selector {self.name!r} needs a trainer that makes one policy for "
+                f"a set of contexts (RegionTrainer), but got {trainer.id!r}. Take "
+                "another selector."
+            )
+        if kind == "retry":
+            numbers = np.flatnonzero(uncovered)
+            uncovered = np.zeros_like(uncovered)
+            uncovered[numbers[len(past) % len(numbers)]] = True
+        else:
+            steps = slice_steps(trials, _budget(ledger)) // trainer.n_policies
+            trainer = shortened(trainer, {"total_steps": steps})
+            assert isinstance(trainer, RegionTrainer)
+        if kind == "continue":
+            uncovered, start = next(
+                (aim, policy)
+                for trial, aim, policy in reversed(past)
+                if SIDES[trial.kind] == "regions"
+            )
+        region = Region(ledger.task.targets[uncovered])
+        seed = ledger.task.seed + ledger.n_sources
+        trained = trainer.train_region(
+            ledger.task.system, region, seed=seed, start=start
+        )
+        scores = ledger.task.system.performance(trained.policies, region.contexts)
+        block = TrainedBlock(trained, scores @ region.weights)
+        units = self.candidates.units_of(ledger.target_space.points[uncovered])
+        place = self.candidates.nearest(units.mean(0, keepdims=True))
+        return Offer(REGION, self.candidates.points[place], block, (), seed)
+
+
+class Regions(Noisy):
+    """Region boosting: one policy for the whole range, then for what is uncovered."""
+
+    name: ClassVar[str] = "regions"
+    tries_homes: ClassVar[bool] = False
+
+    def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
+        """Return `"region"`, or `"continue"` where the last one still rose.
+
+        Args:
+            ledger: what is trained so far.
+            seen: what it says.
+            trials: what each training gave.
+        """
+        del ledger, seen
+        return "continue" if trials and trials[-1].goes_on else "region"
+
+
+def _budget(ledger: Ledger) -> int:
+    """Return the most environment steps of one training."""
+    trainer = ledger.task.trainer
+    steps = trainer.steps_per_source
+    return steps or getattr(trainer, "total_steps", 1) * trainer.n_policies
+
+
+def _past(ledger: Ledger, seen: Known) -> list[tuple[Trial, NDArray[np.bool_], Policy]]:
+    """Return each training done, what it aimed at, and its best policy."""
+    past: list[tuple[Trial, NDArray[np.bool_], Policy]] = []
+    covered = np.zeros(len(ledger.task.targets), bool)
+    numbers = np.flatnonzero(ledger.evaluated)
+    for number, served in zip(numbers, seen.served, strict=True):
+        block = ledger.store.read([ledger.store.sources[number]])
+        steps = int(block.trained.environment_steps.sum())
+        aim, trials = ~covered, [trial for trial, _, _ in past]
+        is_region = ledger.kinds[number] == REGION
+        spent_all = steps >= slice_steps(trials, _budget(ledger))
+        rose = not block.trained.log.get("since_best", np.ones(1)).any()
+        trial = Trial(
+            "region" if is_region else "point",
+            max(1, int(aim.sum())),
+            int((served & aim).sum()),
+            steps,
+            goes_on=is_region and spent_all and rose,
+        )
+        best = block.trained.policies[0, int(block.home[0].argmax())]
+        past.append((trial, aim, best))
+        covered |= served
+    return past
