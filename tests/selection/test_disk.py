@@ -271,3 +271,46 @@ def test_the_command_prints_its_keys(tmp_path):
     )
     assert bad.returncode == 2
     assert "Did you mean 'coverage'?" in bad.stderr
+
+
+REGIONS = """
+name = "regions"
+seed = 0
+[system]
+id = "tests.selection.worlds:Line"
+[space]
+x0 = [0.0, 10.0, 11]
+[trainer]
+id = "tests.selection.worlds:Middle"
+total_steps = 400
+steps = 4
+chance = 0.7
+[[criteria]]
+criterion = "regret"
+epsilon = [1.0]
+[cover]
+methods = ["greedy"]
+[select]
+selector = "noisy"
+"""
+
+
+def test_sources_of_regions_are_kept_and_a_selection_with_them_goes_on(tmp_path):
+    experiment = Experiment.from_toml(REGIONS)
+    whole = run_selection(experiment, tmp_path / "whole")
+    assert whole.result.stop_reason == "covered"
+
+    def kill(stage, done, total, note=""):
+        if stage == "cover" and len(planned(tmp_path / "cut")) >= 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run_selection(experiment, tmp_path / "cut", progress=kill)
+    again = run_selection(experiment, tmp_path / "cut")
+    assert planned(tmp_path / "cut") == planned(tmp_path / "whole")
+    assert again.result.environment_steps == whole.result.environment_steps
+    table = ts.open(tmp_path / "cut").table
+    assert {"region", "trained"} == set(table["source_kind"].values.tolist())
+    same = ts.open(tmp_path / "whole").table
+    np.testing.assert_array_equal(table["performance"], same["performance"])
+    np.testing.assert_array_equal(table["home_performance"], same["home_performance"])
