@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import RunStoreError
+from taskspace.performance.store.base import REGION
 from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
 from taskspace.systems.base import System
@@ -86,7 +87,10 @@ def check_archived_plant(
         return
     system = experiment.built_system
     n_sources, n_columns = _sizes(system)
-    rows = _spread(np.arange(table.sizes["source"]), n_sources)
+    kinds = table.coords.get("source_kind", np.full(table.sizes["source"], ""))
+    rows = _spread(np.flatnonzero(np.asarray(kinds) != REGION), n_sources)
+    if not len(rows):
+        return
     columns = _spread(np.arange(table.sizes["target"]), n_columns)
     names = [name for name in COMPARED if name in table]
     home = table["home_performance"].values[rows]
@@ -117,7 +121,9 @@ def _stored_sample(run: "RunStore", system: System) -> Sample | None:
     """Some of the sources that are trained; None where none is."""
     n_sources, n_columns = _sizes(system)
     store, picked, blocks = run.trainings, [], []
-    for number in _spread(np.flatnonzero(store.trained), n_sources).tolist():
+    # The home of a region is no single context.
+    points = np.array([source.kind != REGION for source in store.sources], bool)
+    for number in _spread(np.flatnonzero(store.trained & points), n_sources).tolist():
         try:
             blocks.append(store.read([store.sources[number]]))
             picked.append(number)
