@@ -21,7 +21,8 @@ class SelectSpec:
     """How to choose what to train, for `taskspace select`.
 
     Args:
-        selector: name of a selector.
+        selector: name of a selector; if left out `noisy` for trainers that learn,
+            `coverage` for others.
         candidates: points scattered over the box of the space in addition to it, or
             `"box"` for any point of the box.
         budget: trainings, at most.
@@ -35,7 +36,7 @@ class SelectSpec:
         reference: the best performance there is, as stated, that regret is against.
     """
 
-    selector: str = "coverage"
+    selector: str | None = None
     candidates: int | str | None = None
     budget: int | None = None
     environment_steps: int | None = None
@@ -51,7 +52,7 @@ class SelectSpec:
         from taskspace.selection import SELECTORS, Budget, Options
         from taskspace.selection.candidates import BOX
 
-        if self.selector not in SELECTORS:
+        if self.selector is not None and self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
         if self.candidates not in (None, BOX) and (
             not isinstance(self.candidates, int) or self.candidates < 1

@@ -29,7 +29,12 @@ from taskspace.selection import Budget, Options, Selection, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
 from taskspace.selection.loop import Done, do_source
-from taskspace.selection.selecting import conclude, make_selector, new_selection_ledger
+from taskspace.selection.selecting import (
+    conclude,
+    default_selector,
+    make_selector,
+    new_selection_ledger,
+)
 from taskspace.spaces import Space
 
 __all__ = ["SelectionRun", "do_selected", "run_selection"]
@@ -79,6 +84,10 @@ def run_selection(
     began = time.perf_counter()
     out = Path(out)
     spec = experiment.select or SelectSpec()
+    anywhere = spec.candidates == BOX
+    if spec.selector is None:
+        name = default_selector(experiment.built_trainer, anywhere)
+        spec = replace(spec, selector=name)
     experiment = replace(experiment, select=spec).resolved()
     question = experiment.questions[0] if question is None else question
     system, trainer = experiment.built_system, experiment.built_trainer
@@ -109,7 +118,7 @@ def run_selection(
             patience=spec.patience or 2 * len(space.names) + 1,
             evaluate_uncovered_only=spec.evaluate_uncovered_only,
         )
-        anywhere = spec.candidates == BOX
+        assert spec.selector is not None
         selector = make_selector(spec.selector, space, experiment.seed, anywhere)
         text, keep = experiment.to_toml(), ledger.task.keep
         if workers is None:

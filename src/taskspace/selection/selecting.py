@@ -25,12 +25,20 @@ from taskspace.selection.result import COVERED, Budget, SelectResult
 from taskspace.selection.selectors.base import Selector, known
 from taskspace.selection.selectors.catalogue import SELECTORS
 from taskspace.selection.selectors.coverage import Coverage
+from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 from taskspace.trainers.base import Trainer
+from taskspace.trainers.region import RegionTrainer
 
-__all__ = ["conclude", "make_selector", "new_selection_ledger", "select"]
+__all__ = [
+    "conclude",
+    "default_selector",
+    "make_selector",
+    "new_selection_ledger",
+    "select",
+]
 
 
 def select(
@@ -40,7 +48,7 @@ def select(
     question: Question,
     *,
     seed: int,
-    selector: str | Selector = "coverage",
+    selector: str | Selector | None = None,
     targets: Space | None = None,
     candidates: CandidatesOption = None,
     budget: int | Budget | None = None,
@@ -65,7 +73,8 @@ def select(
         space: contexts that may be trained.
         question: criterion, judge and tolerance.
         seed: seed of the trainer and of random choices.
-        selector: name of one of `SELECTORS`, or one of your own.
+        selector: name of one of `SELECTORS`, or one of your own; if left out that of
+            `default_selector`.
         targets: contexts to cover; `space` if left out.
         candidates: contexts that may be trained, where they are not `space`: another
             space, a number of points scattered over the box of `space` in addition to
@@ -102,6 +111,8 @@ def select(
     if full_table is not None:
         full_table = as_study(full_table).table
         check_full_table(full_table, space, tried)
+    if selector is None:
+        selector = default_selector(trainer, anywhere)
     chosen = make_selector(selector, space, seed, anywhere)
     options = Options(
         budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
@@ -123,6 +134,20 @@ def select(
     )
     reason = selection.run()
     return conclude(selection, reason, full_table, cover_time_limit)
+
+
+def default_selector(trainer: Trainer, anywhere: bool = False) -> str:
+    """Return the name of the selector for a trainer.
+
+    Policies that are learned depend on luck, and may be trained on regions; those that
+    are computed change smoothly with the context, which `coverage` learns.
+
+    Args:
+        trainer: makes the policies.
+        anywhere: any point of the box may be proposed.
+    """
+    learns = isinstance(trainer, RegionTrainer) and not anywhere
+    return Noisy.name if learns else Coverage.name
 
 
 def make_selector(
