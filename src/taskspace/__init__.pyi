@@ -4,6 +4,7 @@ from . import certificates as certificates
 from . import cover as cover
 from . import criteria as criteria
 from . import deploy as deploy
+from . import designs as designs
 from . import errors as errors
 from . import export as export
 from . import performance as performance
@@ -26,6 +27,8 @@ from .cover import smallest_epsilon as smallest_epsilon
 from .cover import verify_cover as verify_cover
 from .deploy import PolicyLibrary as PolicyLibrary
 from .deploy import library as library
+from .designs import design as design
+from .direct import direct_sets as direct_sets
 from .errors import TaskspaceError as TaskspaceError
 from .performance import Study as Study
 from .performance import evaluate as evaluate

@@ -24,6 +24,7 @@ __all__ = ["app", "main"]
 COMMANDS = (
     "run",
     "select",
+    "design",
     "cover",
     "profile",
     "verify",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 import xarray as xr
 from rich.table import Table
@@ -20,6 +21,7 @@ from taskspace.cli.options import (
     SeedOption,
     grouped,
     option,
+    question_options,
 )
 from taskspace.cli.output import (
     Format,
@@ -306,6 +308,24 @@ def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
         console.print(f"Sources that serve: {shown('; '.join(words))}{more}.")
     for file in figures:
         console.print(f"Figure {shown(file)}")
+    _hint(result, study)
+
+
+def _hint(result: CertifyResult, study: Study) -> None:
+    """Say that other gains than these candidates may need fewer, where that is so."""
+    question, system = result.question, study.system
+    from taskspace.designs.tasks import CRITERIA  # loads slowly, as this does:
+    from taskspace.systems.linear import LinearSystem
+
+    asks = question.criterion in CRITERIA and question.error is None
+    if not isinstance(system, LinearSystem) or not asks or np.isfinite(system.horizon):
+        return
+    words = f"taskspace design {study.origin} {question_options(question)}"
+    console.print(
+        f"All counts are of these {study.n_sources:,} candidates; other gains may need "
+        f"fewer. The number over all gains: {shown(words)}",
+        soft_wrap=True,
+    )
 
 
 def _numbers(item: Certificate) -> str:

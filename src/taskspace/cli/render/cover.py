@@ -54,7 +54,7 @@ def _claim(found: Cover, scope: str, weighted: bool) -> str:
             f"{100 * found.coverage_bound:.4g} %{unit}{scope}"
         )
     if found.optimal:
-        return f"proven optimal{scope}"
+        return f"proven optimal of these {found.n_sources:,} sources{scope}"
     return (
         rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
         f"{found.lower_bound_kind} bound{scope}"

@@ -81,7 +81,7 @@ def _print_covers(
     if full:
         upper = min(cover.size for cover in full)
         says = (
-            f"{upper}, proven{scope}"
+            f"{upper} of these {covers[0].n_sources:,} sources, proven{scope}"
             if upper == lower
             else rf"in \[{lower:g}, {upper}]"
         )

@@ -1,0 +1,218 @@
+"""`taskspace design`: the fewest gains of any design, with a bound over all of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from taskspace._util.files import inside
+from taskspace.certificates import certify
+from taskspace.certificates.statements.base import Certificate
+from taskspace.cli.options import (
+    Asking,
+    OverridesOption,
+    SeedOption,
+    TrustOption,
+    grouped,
+    option,
+)
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    number,
+    print_json,
+    progress_console,
+    search_progress,
+    shown,
+    stage_progress,
+)
+from taskspace.deploy import library
+from taskspace.designs import Design
+from taskspace.designs import design as design_gains
+from taskspace.designs.tasks import CRITERIA
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.questions import Question
+from taskspace.runs import builtin_experiments, load_experiment
+from taskspace.runs.opening import open_study
+from taskspace.spaces import Space
+from taskspace.systems.base import System
+
+SHOWN_ENTRIES = 8
+"""Entries of a gain in the table, at most."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace design` may be told beside the question."""
+
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="A run, an archive, a TOML file, or a built-in experiment (msd, ...).",
+            metavar="PATH|FILE|NAME",
+        ),
+    ]
+    epsilon: Annotated[
+        float | None, option("Tolerance; that of the experiment if left out.")
+    ] = None
+    k: Annotated[
+        int | None,
+        option("So many gains, with the least tolerance that they reach."),
+    ] = None
+    mask: Annotated[
+        str | None,
+        option(
+            "Which entries of a gain are free, a row per input: 1100,0011. The others "
+            "are zero.",
+            metavar="ROWS",
+        ),
+    ] = None
+    certify: Annotated[
+        bool,
+        typer.Option(
+            help="Prove the designed gains on the whole box, between targets."
+        ),
+    ] = False
+    library: Annotated[
+        Path | None, option("Write the designed gains as a policy library.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        option(
+            "Folder for the gains as they are found; in a run RUN/designs, else "
+            "runs/NAME-design."
+        ),
+    ] = None
+    overrides: OverridesOption = None
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for the design and the bound.")
+    ] = 60.0
+    seed: SeedOption = 0
+    trust: TrustOption = False
+
+    def free_entries(self) -> list[list[int]] | None:
+        """Return the mask as rows of 0 and 1."""
+        if self.mask is None:
+            return None
+        if set(self.mask) - set("01,"):
+            raise InvalidInputError(
+                "--mask must be rows of 0 and 1, e.g. 1100,0011, but got "
+                f"{self.mask!r}."
+            )
+        rows = [list(map(int, row)) for row in self.mask.split(",")]
+        if len({len(row) for row in rows}) > 1:
+            raise InvalidInputError(
+                f"--mask must have rows of the same length, but got {self.mask!r}."
+            )
+        return rows
+
+
+@grouped
+def design(
+    options: Options, asking: Asking, output: FormatOption = Format.TEXT
+) -> None:
+    """Design the fewest static gains that serve a range, and bound their number.
+
+    The bound holds over all gains there are, not over candidates. The best gains are
+    kept as they are found: the same command goes on from there.
+    """
+    free = options.free_entries()
+    known, space, question, folder = _subject(options, asking)
+    what = f"k{options.k}" if options.k else f"{question.epsilon:g}"
+    keep = folder / f"design-{question.criterion}-{what}.json"
+    with stage_progress() as report:
+        made = design_gains(
+            known,
+            space,
+            question,
+            k=options.k,
+            mask=free,
+            time_limit=options.time_limit,
+            seed=options.seed,
+            keep=keep,
+            progress=search_progress(report, options.time_limit, ""),
+        )
+        proof = _proof(options, made, report) if options.certify else None
+    if options.library is not None:
+        chosen = made.study.cover(made.question)
+        library(made.study, chosen).save(options.library)
+    if output == Format.JSON:
+        record = made.to_dict() | {"kept": str(keep)}
+        if proof is not None:
+            record["certificate"] = proof.to_dict()
+        print_json(record)
+        return
+    _show(made, proof, keep, options)
+
+
+def _subject(
+    options: Options, asking: Asking
+) -> tuple[Study | System, Space | None, Question, Path]:
+    """What is known, where to serve, what is asked, and where to keep gains."""
+    path = Path(options.path)
+    is_experiment = path.suffix == ".toml" or (
+        not path.exists() and options.path in builtin_experiments()
+    )
+    if not is_experiment:
+        if options.overrides:
+            raise InvalidInputError("--set is for an experiment, but this is a run.")
+        tolerance = options.epsilon
+        question = asking.question(path, tolerance, any_epsilon=options.k is not None)
+        study = open_study(path, trust=options.trust)
+        inner = inside(path, path / "designs") if path.is_dir() else Path("designs")
+        return study, None, question, options.out or inner
+    loaded = load_experiment(options.path, options.overrides or (), trust=options.trust)
+    fitting = [q for q in loaded.questions if q.criterion in CRITERIA]
+    own = next(iter(fitting), loaded.questions[0].as_regret())
+    question = Question(
+        asking.criterion or own.criterion,
+        epsilon=own.epsilon if options.epsilon is None else options.epsilon,
+    )
+    folder = options.out or Path("runs") / f"{loaded.name}-design"
+    return loaded.built_system, loaded.target_space, question, folder
+
+
+def _proof(options: Options, made: Design, report: Any) -> Certificate:
+    """What is proven of the designed gains on the whole box."""
+    proofs = certify(
+        made.study,
+        made.question,
+        selection=range(made.size),
+        time_limit=options.time_limit,
+        seed=options.seed,
+        progress=report,
+    )
+    return proofs["continuum cover"]
+
+
+def _show(
+    made: Design, proof: Certificate | None, keep: Path, options: Options
+) -> None:
+    """The design for people."""
+    console.print(f"[bold]{shown(made.statement)}[/bold]")
+    table = Table("gain", "K (u = −K x)", "served best", "worst loss there")
+    losses = made.study.loss(made.question).values[: made.size]
+    who = losses.argmin(0)
+    for i, gain in enumerate(made.gains):
+        entries = gain.ravel()[:SHOWN_ENTRIES]
+        more = " …" if gain.size > SHOWN_ENTRIES else ""
+        own = losses[i][who == i]
+        table.add_row(
+            str(i),
+            ", ".join(number(x) for x in entries) + more,
+            f"{len(own):,}",
+            number(own.max() if len(own) else None),
+        )
+    console.print(table)
+    if proof is not None:
+        mark = "[green]proven[/green]" if proof.holds else "[red]not proven[/red]"
+        console.print(f"Whole box: {mark}. {shown(proof.why)}")
+    console.print(f"Stopped: {made.stop_reason} ({made.seconds:.1f} s).")
+    progress_console.print(f"Gains in {shown(keep)}")
+    if proof is None:
+        again = f"taskspace design {options.path} --epsilon {made.epsilon:g} --certify"
+        console.print(f"Next: {shown(again)}", soft_wrap=True)

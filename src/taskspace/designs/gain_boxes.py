@@ -1,0 +1,352 @@
+r"""Which contexts some gain of a box may serve: sets that are never too small.
+
+Over a box of gains, context fixed, the closed loop $A - BK$ is affine in the entries of
+$K$ and the weight $Q + K^\top R K$ quadratic, so the bounds that hold over boxes of
+contexts (`taskspace.certificates.boxes.rigor`) hold with the gain's entries as their
+variables. A context is left out of a box's set only if every gain of the box is proven
+to cost more than its limit there: by the body around the optimal gain, by instability
+of the whole box, or by a polynomial below the cost. Where stability is not decided, the
+cost with a discount $e^{-2 \delta t}$ is bounded instead, never above the cost.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.rigor.costs import (
+    UNKNOWN,
+    UNSTABLE,
+    box_costs,
+    empty_matrices,
+)
+from taskspace.certificates.boxes.rigor.monomials import monomials
+from taskspace.certificates.boxes.rigor.ranges import minus, most
+from taskspace.certificates.boxes.rigor.small import (
+    inverse_cholesky,
+    lyapunov_factors,
+    lyapunov_solve,
+)
+from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY, UNIT
+from taskspace.designs.bodies import Bodies
+from taskspace.designs.tasks import Tasks
+
+__all__ = ["GainBoxes"]
+
+ORDER = 2  # the weight is quadratic in the gain
+# Discounts that are tried where stability is open, in units of what the box moves A by.
+DISCOUNTS = (1.5, 6.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GainBoxes:
+    """Boxes of gains and the contexts that some gain in each may serve.
+
+    Args:
+        low: least entries, shape `(box, entry)`.
+        high: largest entries.
+        may: contexts that some gain of the box may serve, `(box, context)`.
+        serves: contexts that the gain in the middle serves, in plain arithmetic.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    may: NDArray[np.bool_]
+    serves: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def __getitem__(self, rows: NDArray) -> "GainBoxes":
+        return GainBoxes(
+            self.low[rows], self.high[rows], self.may[rows], self.serves[rows]
+        )
+
+    @property
+    def middle(self) -> NDArray[np.float64]:
+        """The middle of each box."""
+        return self.low / 2 + self.high / 2
+
+    @staticmethod
+    def concatenate(parts: "list[GainBoxes]") -> "GainBoxes":
+        """Return all boxes of some parts.
+
+        Args:
+            parts: at least one.
+        """
+        names = ("low", "high", "may", "serves")
+        return GainBoxes(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        )
+
+    def halves(self, scale: NDArray[np.float64]) -> "GainBoxes":
+        """Return the two halves of each box, cut across its widest side.
+
+        Args:
+            scale: one length per entry, in which sides are compared.
+        """
+        axis = ((self.high - self.low) / scale).argmax(1)
+        rows, cut = np.arange(len(self)), self.middle
+        first, second = self.high.copy(), self.low.copy()
+        first[rows, axis] = second[rows, axis] = cut[rows, axis]
+        none = np.zeros_like(self.serves)
+        return GainBoxes.concatenate(
+            [
+                GainBoxes(self.low, first, self.may.copy(), none),
+                GainBoxes(second, self.high, self.may.copy(), none.copy()),
+            ]
+        )
+
+    def exclude(self, tasks: Tasks, bodies: Bodies, where: NDArray[np.int64]) -> None:
+        """Take out of each box's set what no gain of the box serves, proven.
+
+        Args:
+            tasks: the plants and their limits.
+            bodies: where gains that serve are.
+            where: input and state of each entry of a box.
+        """
+        _by_bodies(
+            self.low, self.high, where, bodies.centre, bodies.radius,
+            bodies.t_r, bodies.t_y, self.may,
+        )  # fmt: skip
+        table = monomials(len(where), ORDER + 1)
+        tables = table.product, table.even, int(table.counts[1])
+        n_p = int(table.counts[ORDER])
+
+        def kernel(first: int, stop: int) -> None:
+            some = slice(first, stop)
+            _by_costs(
+                self.low[some], self.high[some], where, tasks.plants, tasks.sigma,
+                tasks.continuous, tasks.limit, tables, n_p,
+                self.serves[some], self.may[some],
+            )  # fmt: skip
+
+        over_rows(kernel, len(self))
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _by_bodies(low, high, where, centre, radius, t_r, t_y, may):
+    """Take out contexts whose body a plane separates from the box."""
+    m, n = centre.shape[1:]
+    w, scaled, size = np.zeros((m, n)), np.zeros((m, n)), np.zeros((m, n))
+    near = np.zeros((m, n))
+    for b in range(len(low)):
+        for t in range(len(centre)):
+            if not may[b, t] or not radius[t] < np.inf:
+                continue
+            # Entries that are not free are zero; W is K_near − K̂ in the body's units.
+            for i in range(m):
+                for j in range(n):
+                    near[i, j] = -centre[t, i, j]
+            for e in range(len(where)):
+                i, j = where[e, 0], where[e, 1]
+                x = min(max(centre[t, i, j], low[b, e]), high[b, e])
+                near[i, j] = x - centre[t, i, j]
+            _unscale(t_r[t], t_y[t], near, scaled, w)
+            # ⟨W, K − K̂⟩ over the box is at least `least`; over the body at most `most`.
+            least, total = 0.0, 0.0
+            for i in range(m):
+                for j in range(n):
+                    x = -w[i, j] * centre[t, i, j]
+                    least += x
+                    total += abs(x)
+            for e in range(len(where)):
+                i, j = where[e, 0], where[e, 1]
+                end = low[b, e] if w[i, j] > 0.0 else high[b, e]
+                least += w[i, j] * end
+                total += abs(w[i, j] * end)
+            _scale(t_r[t], t_y[t], w, scaled, size)
+            squares, sizes = 0.0, 0.0
+            for i in range(m):
+                for j in range(n):
+                    squares += scaled[i, j] * scaled[i, j]
+                    sizes += size[i, j] * size[i, j]
+            norm = np.sqrt(squares) + 1e-13 * np.sqrt(sizes)
+            if least - 1e-13 * total > radius[t] * norm * (1.0 + 1e-12) + TINY:
+                may[b, t] = False
+
+
+@njit(cache=True, error_model="numpy")
+def _unscale(t_r, t_y, x, work, out):
+    """Solve T_Rᵀ Z T_Y = x for Z, then fill T_R⁻¹ Z T_Y⁻ᵀ: the slope of the norm."""
+    m, n = x.shape
+    # T_R and T_Y are lower triangular. First Z = T_R⁻ᵀ x T_Y⁻¹.
+    for j in range(n):
+        for i in range(m - 1, -1, -1):
+            total = x[i, j]
+            for k in range(i + 1, m):
+                total -= t_r[k, i] * work[k, j]
+            work[i, j] = total / t_r[i, i]
+    for i in range(m):
+        for j in range(n - 1, -1, -1):
+            total = work[i, j]
+            for k in range(j + 1, n):
+                total -= out[i, k] * t_y[k, j]
+            out[i, j] = total / t_y[j, j]
+    # Then T_R⁻¹ Z T_Y⁻ᵀ.
+    for j in range(n):
+        for i in range(m):
+            total = out[i, j]
+            for k in range(i):
+                total -= t_r[i, k] * work[k, j]
+            work[i, j] = total / t_r[i, i]
+    for i in range(m):
+        for j in range(n):
+            total = work[i, j]
+            for k in range(j):
+                total -= out[i, k] * t_y[j, k]
+            out[i, j] = total / t_y[j, j]
+
+
+@njit(cache=True, error_model="numpy")
+def _scale(t_r, t_y, w, out, size):
+    """Fill T_R W T_Yᵀ, and the same of absolute values."""
+    m, n = w.shape
+    for i in range(m):
+        for j in range(n):
+            total, absolute = 0.0, 0.0
+            for k in range(i + 1):
+                for l in range(j + 1):  # noqa: E741
+                    x = t_r[i, k] * w[k, l] * t_y[j, l]
+                    total += x
+                    absolute += abs(x)
+            out[i, j] = total
+            size[i, j] = absolute
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _by_costs(
+    low, high, where, plants, sigma, continuous, limit, tables, n_p, serves, may
+
+):  # fmt: skip
+    """Take out contexts at which every gain of a box costs more than the limit."""
+    A, B, Q, R, rest_a, rest_b, rest_q, rest_r = plants
+    n, m = B.shape[1:]
+    plant = (
+        np.zeros((n_p, n, n)), np.zeros((n, n)), np.zeros((1, n, 1)), np.zeros((n, 1)),
+        np.zeros((n_p, n, n)), np.zeros((n, n)), np.ones((1, 1, 1)), np.zeros((1, 1)),
+    )  # fmt: skip
+    nothing = np.zeros((1, 1, n))
+    below, above = np.zeros(n_p), np.zeros(n_p)
+    matrices = empty_matrices(0, n)
+    even = tables[1][:n_p]
+    centre, radius = np.zeros((m, n)), np.zeros((m, n))
+    of_gain = n_p < 0
+    pivots = np.empty(n * (n + 1) // 2, np.int64)
+    for b in range(len(low)):
+        for e in range(len(where)):
+            i, j = where[e, 0], where[e, 1]
+            centre[i, j] = 0.5 * low[b, e] + 0.5 * high[b, e]
+            reach = max(high[b, e] - centre[i, j], centre[i, j] - low[b, e])
+            radius[i, j] = reach * (1.0 + 4 * UNIT) + TINY
+        for t in range(len(A)):
+            if not may[b, t] or not limit[t] < np.inf:
+                continue
+            moved = fill_loop(
+                A[t], B[t], Q[t], R[t], rest_a[t], rest_b[t], rest_q[t], rest_r[t],
+                centre, radius, where, tables[0], plant,
+            )  # fmt: skip
+            serves[b, t] = _middle_cost(plant, sigma, continuous, pivots) <= limit[t]
+            if serves[b, t]:
+                continue
+            status = box_costs(
+                plant, nothing, of_gain, sigma, tables, continuous, n_p, below, above,
+                matrices,
+            )  # fmt: skip
+            if status == UNSTABLE or -most(minus(below), even) > limit[t]:
+                may[b, t] = False
+                continue
+            if status != UNKNOWN or not continuous:
+                continue
+            spent = 0.0
+            for k in range(len(DISCOUNTS)):
+                step = DISCOUNTS[k] * moved - spent
+                spent += step
+                for i in range(n):
+                    plant[0][0, i, i] -= step
+                    plant[1][i, i] += 4 * UNIT * (abs(plant[0][0, i, i]) + step)
+                box_costs(
+                    plant, nothing, of_gain, sigma, tables, continuous, n_p, below,
+                    above, matrices,
+                )  # fmt: skip
+                if -most(minus(below), even) > limit[t]:
+                    may[b, t] = False
+                    break
+
+
+@njit(cache=True, error_model="numpy")
+def _middle_cost(plant, sigma, continuous, pivots):
+    """The cost of the gain in the middle, in plain arithmetic; inf if not stable."""
+    factors, fine = lyapunov_factors(plant[0][0], continuous, pivots)
+    if not fine:
+        return np.inf
+    n = sigma.shape[0]
+    p = np.empty((n, n))
+    lyapunov_solve(factors, pivots, plant[4][0], p)
+    if not inverse_cholesky(p)[1]:
+        return np.inf
+    total = 0.0
+    for i in range(n):
+        for j in range(n):
+            total += p[i, j] * sigma[i, j]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def fill_loop(
+    A, B, Q, R, rest_a, rest_b, rest_q, rest_r, centre, radius, where, product, plant
+):
+    """Fill A − B K(s) and Q + K(s)ᵀ R K(s), K(s) = centre + radius · s, and rests.
+
+    Returns:
+        A bound on how much the box moves A − B K, entry by entry and in all.
+    """
+    n, m = B.shape
+    a, a_rest, _, _, q, q_rest, _, _ = plant
+    a[:] = 0.0
+    q[:] = 0.0
+    moved = 0.0
+    gamma = (8 * m + 16) * UNIT
+    for i in range(n):
+        for j in range(n):
+            x, y = A[i, j], Q[i, j]
+            x_size, y_size = abs(x), abs(y)
+            x_rest, y_rest = rest_a[i, j], rest_q[i, j]
+            for k in range(m):
+                most_j = abs(centre[k, j]) + radius[k, j]
+                x -= B[i, k] * centre[k, j]
+                x_size += abs(B[i, k]) * most_j
+                x_rest += rest_b[i, k] * most_j
+                for l in range(m):  # noqa: E741
+                    most_i = abs(centre[l, i]) + radius[l, i]
+                    y += centre[l, i] * R[l, k] * centre[k, j]
+                    y_size += most_i * abs(R[l, k]) * most_j
+                    y_rest += most_i * rest_r[l, k] * most_j
+            a[0, i, j], q[0, i, j] = x, y
+            a_rest[i, j] = (x_rest + gamma * x_size) * SLACK + TINY
+            q_rest[i, j] = (y_rest + 4 * gamma * y_size) * SLACK + TINY
+    for e in range(len(where)):
+        u, j = where[e, 0], where[e, 1]
+        for i in range(n):
+            x = B[i, u] * radius[u, j]
+            a[1 + e, i, j] -= x
+            moved += abs(x)
+            total = 0.0
+            for k in range(m):
+                total += R[u, k] * centre[k, i]
+            q[1 + e, j, i] += radius[u, j] * total
+            q[1 + e, i, j] += radius[u, j] * total
+        for f in range(len(where)):
+            v, k = where[f, 0], where[f, 1]
+            q[product[1 + e, 1 + f], j, k] += radius[u, j] * R[u, v] * radius[v, k]
+    for i in range(n):
+        for j in range(i):
+            for g in range(len(q)):
+                x = 0.5 * (q[g, i, j] + q[g, j, i])
+                q[g, i, j] = x
+                q[g, j, i] = x
+            q_rest[i, j] = max(q_rest[i, j], q_rest[j, i])
+            q_rest[j, i] = q_rest[i, j]
+    return moved

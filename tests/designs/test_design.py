@@ -1,0 +1,174 @@
+"""The whole: fewest gains, k gains, studies of them, proofs, resuming, refusals."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace._util.files import read_sealed
+from taskspace.designs import DESIGNED, Design
+from taskspace.designs.search import DesignSearch
+from taskspace.errors import InvalidInputError
+from taskspace.systems import ContextAxis, LinearFamily
+
+from ..helpers import four_states
+from .plants import LOOSE, exact_loss, small_space
+from .test_bound import stabbing_number
+
+MSD = ts.systems.MassSpringDamper()
+
+
+@pytest.fixture(scope="module")
+def made() -> Design:
+    return ts.design(MSD, small_space(16), LOOSE.at(0.15), time_limit=20)
+
+
+def test_a_design_needs_no_more_than_its_candidates_and_no_less_than_its_bound(made):
+    assert made.lower_bound_all <= made.size <= made.size_candidates
+    assert made.worst <= made.epsilon == 0.15
+    assert made.cover.size <= made.size
+    assert made.cover.is_full
+    assert "designed gains serve all 256 targets" in made.statement
+    keys = ["size", "lower_bound_all", "k", "epsilon", "gains", "cover"]
+    record = json.loads(json.dumps(made.to_dict()))
+    assert list(record)[:6] == keys
+    assert np.array_equal(record["gains"], made.gains)
+
+
+def test_the_study_of_a_design_is_like_any_other(made):
+    study = made.study
+    kinds = study.table["source_kind"].values
+    assert (kinds[: made.size] == DESIGNED).all()
+    assert study.n_sources == made.size + made.size_candidates
+    assert study.provenance == "exact"
+    assert study.reference == "optimum"
+    np.testing.assert_array_equal(study.policies.gain[: made.size, 0], made.gains)
+    assert study.cover(made.question).size <= made.size
+    assert len(ts.complexity_profile(study, made.question, time_limit=5)) > 1
+    assert ts.library(study, made.cover).size == made.cover.size
+
+
+def test_designed_gains_are_proven_between_the_targets_and_hold_by_50_digits(made):
+    selection = np.arange(made.size)
+    wider = made.question.at(1.15 * made.epsilon)
+    proofs = ts.certify(made.study, wider, selection=selection, time_limit=20)
+    whole = proofs["continuum cover"]
+    assert (whole.holds, whole.kind) == (True, "proof")
+    rng = np.random.default_rng(0)
+    for k, c in rng.uniform(0.5, 4.0, (12, 2)):
+        context = np.array([k, c, 1.0])
+        losses = [exact_loss(MSD, context, K, wider) for K in made.gains]
+        assert min(losses) <= wider.epsilon
+
+
+def test_k_gains_reach_less_than_any_k_candidates():
+    space = small_space(8)
+    made = ts.design(MSD, space, LOOSE, k=2, time_limit=4)
+    study = ts.evaluate(MSD, ts.trainers.Lqr(1, 0.0), space, seed=0)
+    candidates = ts.smallest_epsilon(ts.loss(study, LOOSE).values, 2)
+    assert made.size == made.k == 2
+    assert made.epsilon < candidates.lower
+    assert made.worst == made.epsilon
+    assert made.cover.is_full
+
+
+def test_the_scalar_family_is_designed_to_its_closed_form():
+    space = ts.Grid(b=(0.1, 1.0, 60))
+    for epsilon in (0.05, 0.3):
+        truth = stabbing_number(space.points[:, 0], epsilon)
+        question = ts.Question("ratio", epsilon=epsilon)
+        made = ts.design(ts.systems.ScalarLqr(), space, question, time_limit=10)
+        assert made.size == made.lower_bound_all == truth
+        assert made.stop_reason == "proven least of any design"
+        assert "least number of any design" in made.statement
+
+
+def test_the_same_seed_gives_the_same_gains_from_a_study_or_a_system():
+    space = small_space(5)
+    one, two = (ts.design(MSD, space, LOOSE, seed=1) for _ in range(2))
+    np.testing.assert_array_equal(one.gains, two.gains)
+    study = ts.evaluate(MSD, ts.trainers.Lqr(1, 0.0), space, seed=0)
+    assert ts.design(study, question=LOOSE).size == one.size
+
+
+def test_structured_gains_keep_their_zeros_to_the_bit():
+    mask = np.array([[1, 1, 0, 0], [0, 0, 1, 1]])
+    space = ts.Grid(coupling=(0.1, 1.0, 6))
+    question = ts.Question("ratio", epsilon=0.2)
+    made = ts.design(four_states(), space, question, mask=mask, time_limit=5)
+    assert (made.gains[:, mask == 0].view(np.int64) == 0).all()
+    assert "this structure (4 free entries of 8)" in made.bound.statement
+    assert made.worst <= 0.2
+
+
+def test_an_interrupted_search_goes_on_from_what_it_kept(tmp_path, monkeypatch):
+    kept = tmp_path / "design.json"
+    whole = ts.design(MSD, small_space(6), LOOSE.at(0.1), time_limit=10)
+    original = DesignSearch._of_size
+
+    def interrupted(self, n, starts, epsilon):
+        if n + 1 < whole.size_candidates:
+            raise KeyboardInterrupt
+        return original(self, n, starts, epsilon)
+
+    monkeypatch.setattr(DesignSearch, "_of_size", interrupted)
+    if whole.size_candidates > whole.size:
+        with pytest.raises(KeyboardInterrupt):
+            ts.design(MSD, small_space(6), LOOSE.at(0.1), keep=kept, time_limit=10)
+        content = read_sealed(kept)
+        assert len(content["gains"]) < whole.size_candidates
+    monkeypatch.undo()
+    after = ts.design(MSD, small_space(6), LOOSE.at(0.1), keep=kept, time_limit=10)
+    assert after.size == whole.size
+    # Another question does not take these gains.
+    other = ts.design(MSD, small_space(6), LOOSE.at(0.5), keep=kept, time_limit=5)
+    assert other.worst <= 0.5
+
+
+@pytest.mark.slow
+def test_a_killed_search_goes_on_from_what_it_kept(tmp_path):
+    kept = tmp_path / "design.json"
+    code = (
+        "import taskspace as ts; ts.design(ts.systems.MassSpringDamper(), "
+        "ts.Grid(k=(0.1, 8.0, 30), c=(0.1, 8.0, 30)), ts.Question(epsilon=0.1), "
+        f"keep={str(kept)!r}, time_limit=300)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    end = time.monotonic() + 200
+    while not kept.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    n_kept = len(read_sealed(kept)["gains"])
+    space = ts.Grid(k=(0.1, 8.0, 30), c=(0.1, 8.0, 30))
+    made = ts.design(MSD, space, ts.Question(epsilon=0.1), keep=kept, time_limit=20)
+    assert made.size <= n_kept
+
+
+def test_what_cannot_be_designed_gets_a_sentence():
+    unstable = LinearFamily(
+        context_axes=[ContextAxis("a", 1.0)],
+        A=lambda a: [[a, 0.0], [0.0, -1.0]],
+        B=lambda a: [[0.0], [1.0]],  # the unstable mode is out of reach
+        Q=np.eye(2),
+        R=[[1.0]],
+    )
+    space = ts.Grid(a=(-1.0, 1.0, 5))
+    with pytest.raises(InvalidInputError, match="no gain stabilises it"):
+        ts.design(unstable, space, LOOSE)
+    floor = ts.Question("floor", epsilon=5.0)
+    with pytest.raises(InvalidInputError, match=r"serves 3 of 5 contexts.*a = 0"):
+        ts.design(unstable, space, floor)
+    with pytest.raises(InvalidInputError, match="regret, ratio, floor"):
+        ts.design(MSD, small_space(), ts.Question("signed", epsilon=0.1))
+    with pytest.raises(InvalidInputError, match="infinite horizon"):
+        ts.design(ts.systems.MassSpringDamper(horizon=2.0), small_space(), LOOSE)
+    with pytest.raises(InvalidInputError, match="k >= 1"):
+        ts.design(MSD, small_space(), LOOSE, k=0)
+    with pytest.raises(InvalidInputError, match="contexts to serve"):
+        ts.design(MSD, None, LOOSE)
