@@ -106,7 +106,9 @@ def speed() -> None:
     system = ts.systems.Quadrotor()
     side = np.geomspace(0.1, 1.0, 4).tolist()
     contexts = system.contexts(ts.Grid(thrust=side, roll=side, pitch=side, yaw=side))
-    best = -system.optimum(contexts)
+    best = -system.performance(
+        system.gains(system.optimal_gain(contexts)[0]), contexts
+    )[:, 0].max(0)
     region = GainRegion.of(system, contexts, best, best)
     start = system.optimal_gain(contexts)[0][85:86]
     mask = gain_mask(system, None)

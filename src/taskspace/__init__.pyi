@@ -28,7 +28,6 @@ from .cover import verify_cover as verify_cover
 from .deploy import PolicyLibrary as PolicyLibrary
 from .deploy import library as library
 from .designs import design as design
-from .direct import direct_sets as direct_sets
 from .errors import TaskspaceError as TaskspaceError
 from .performance import Study as Study
 from .performance import evaluate as evaluate

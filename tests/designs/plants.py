@@ -1,5 +1,7 @@
 """Plants, and costs in other arithmetic than the library's, for tests of designs."""
 
+from typing import Any
+
 import mpmath as mp
 import numpy as np
 
@@ -36,7 +38,7 @@ def discrete_plant(units=(1.0, 1.0), input_unit=1.0, **options) -> LinearFamily:
     )
 
 
-def exact_cost(system, context, gain) -> mp.mpf:
+def exact_cost(system, context, gain) -> Any:
     """The cost of a gain by 50 digits, from one linear equation; inf if unstable."""
     with mp.workdps(50):
         A, B, Q, R = (mp.matrix(m[0].tolist()) for m in system.matrices(context[None]))
@@ -69,7 +71,7 @@ def exact_cost(system, context, gain) -> mp.mpf:
         return mp.fsum(W[i, j] * X[i * n + j] for i in range(n) for j in range(n))
 
 
-def exact_loss(system, context, gain, question) -> mp.mpf:
+def exact_loss(system, context, gain, question) -> Any:
     """Regret or ratio by 50 digits; the optimum is that of the gain that is nearly it.
 
     A gain next to the optimum costs more than it by the square of the distance.

@@ -231,6 +231,7 @@ def test_an_initial_state_without_spread_proves_nothing_and_says_why():
 def test_fewer_contexts_keep_the_ends():
     grid = ts.Grid(k=(0.1, 8.0, 100), c=(0.1, 8.0, 100))
     few = fewer_contexts(grid, 1600)
+    assert isinstance(few, ts.Grid)
     assert few.size == 1600
     assert set(map(tuple, few.points)) <= set(map(tuple, grid.points))
     assert [few.low.tolist(), few.high.tolist()] == [[0.1, 0.1], [8.0, 8.0]]

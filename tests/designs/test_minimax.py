@@ -46,7 +46,7 @@ def test_slopes_are_those_of_jax_and_of_differences(time):
     slopes = region.slopes(np.repeat(gain[None], len(contexts), 0), X[0])
     with jax.enable_x64(True):
         S, continuous = system.initial_covariance, system.is_continuous
-        slope = jax.grad(lambda K, *p: jax_cost(*p, S, K, continuous))
+        slope = jax.grad(lambda K, a, b, q, r: jax_cost(a, b, q, r, S, K, continuous))
         each = jax.vmap(slope, (None, 0, 0, 0, 0))(gain, *system.matrices(contexts))
         np.testing.assert_allclose(slopes, each, rtol=1e-8, atol=1e-9)
     way = rng.standard_normal(gain.shape)
