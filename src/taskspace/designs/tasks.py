@@ -123,7 +123,7 @@ def make_tasks(
     try:
         trace = trace_matrices(system)
         check_trace(trace, system, contexts)
-        matrices, rests = trace.at(contexts)
+        matrices, rests = (stacks[:4] for stacks in trace.at(contexts))
         assumption = trace.assumption
     except UntraceableError:
         matrices = list(system.matrices(contexts))
