@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.deploy import Status, load_library
+from taskspace.deploy import PolicyLibrary, Status, load_library
 from taskspace.deploy.files import contract, save_library
 from taskspace.deploy.operation import certify_library_operation, with_operation
+from taskspace.deploy.trial.operation import try_drift
+from taskspace.deploy.trial.trial import try_library
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files, export_c99
+from taskspace.policies import LinearGain
+from taskspace.systems import ContextAxis, LinearFamily
 from tests.deploy.helpers import MAKERS, compile_c, needs_cc, run_c, tricky_contexts
 
 DRIVER = """
@@ -180,3 +184,50 @@ def test_what_is_not_linear_is_refused(certified):
     _, library = certified
     with pytest.raises(InvalidInputError, match="linear"):
         certify_library_operation(library, ts.systems.CartPole())
+
+
+def test_a_trial_plays_error_drift_and_switching(certified):
+    study, library = certified
+    stated = with_operation(library, study.system)
+    trial = try_library(stated, study.system, n_contexts=60)
+    assert trial.n_measured > 200
+    assert trial.n_broken == 0
+    assert trial.operation is not None
+    assert trial.operation.is_kept
+    assert trial.operation.n_switches > 0
+    # A library for exact contexts that claims the error breaks, and the trial sees it.
+    plain = ts.certify(study, library.question.measured_with(None), time_limit=4)
+    claims = with_error(ts.library(study, plain.continuum), {"k": 1.0, "c": 1.0})
+    assert try_library(claims, study.system, n_contexts=60).n_broken > 0
+
+
+def test_an_adversary_breaks_what_was_not_proven(certified):
+    # Two loops that are stable when frozen; their mean has no common matrix.
+    first = np.array([[-0.1, 1.0], [-3.0, -0.1]])
+    second = np.array([[-0.1, 3.0], [-1.0, -0.1]])
+    plant = LinearFamily(
+        [ContextAxis("s", 0.0)],
+        A=lambda s: [[0.0 * s, 0.0], [0.0, 0.0]],
+        B=np.eye(2),
+        Q=np.eye(2),
+        R=np.eye(2),
+    )
+    gains = LinearGain(np.stack([-first, -second]))
+    library = PolicyLibrary.from_policies(gains, ts.Grid(s=[0.0, 1.0]))
+    stated = with_operation(library, plant, hysteresis=0.1)
+    operation = stated.guarantee.values["operation"]
+    assert operation["mode"] == "dwell time"
+    assert operation["drift_rates"]["s"] == pytest.approx(0.1 / stated.dwell_time)
+    played = try_drift(stated, plant)
+    assert played is not None
+    assert played.is_kept
+    forged = dict(operation) | {
+        "mode": "any switching",
+        "matrices": [np.eye(2).tolist()],
+    }
+    values = {"operation": forged}
+    false = replace(stated, guarantee=replace(stated.guarantee, values=values))
+    played = try_drift(false, plant)
+    assert played is not None
+    assert not played.is_kept
+    assert played.shrinkage > 1

@@ -54,7 +54,14 @@ def certify_library_operation(
     ]
     full = Boxes(*corners)
     loops = GainLoops(system, library.policies.gain, full.centre)
-    return certify_operation(loops, full, which, time_limit=time_limit)
+    band = hysteresis * (library.high - library.low)
+    return certify_operation(
+        loops,
+        full,
+        which,
+        band=dict(zip(library.names, band.tolist(), strict=True)),
+        time_limit=time_limit,
+    )
 
 
 def used_boxes(

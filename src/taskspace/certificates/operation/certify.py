@@ -6,7 +6,9 @@ Three statements, the strongest first:
   trajectory converges, whatever the drift and whenever gains are switched.
 - *Dwell time*: each gain has a matrix X_g of its own that decays with rate λ_g wherever
   it is used. Any drift is stable while one gain is in use; at a switch xᵀXx grows by at
-  most μ, so ln μ / (2 λ) between switches keeps it so.
+  most μ, so ln μ / (2 λ) between switches keeps it so. A gain that is held until then
+  is used beyond its region, by the band of the hysteresis at most if the context
+  drifts by less than the band in that time: this limits the rate of drift.
 - *Nothing*: which gain fails, and where.
 
 Where X_g also bounds the cost, the cost from x₀ is at most x₀ᵀX_g x₀ while gain g is in
@@ -58,6 +60,8 @@ class OperationCertificate:
         statement: for people.
         dwell_time: time between two switches that keeps stability, in seconds (in
             steps for discrete time); 0 for any switching, infinite for none.
+        drift_rates: largest change of each axis per second (per step) for which this
+            holds, by name; empty where any rate does, or nothing is shown.
         matrices: X of each gain, or one for all of them.
         rates: λ with which each decays.
         jump: μ, the largest growth of xᵀXx at a switch.
@@ -73,6 +77,7 @@ class OperationCertificate:
     kind: CertificateKind
     statement: str
     dwell_time: float
+    drift_rates: Mapping[str, float]
     matrices: NDArray[np.float64]
     rates: NDArray[np.float64]
     jump: float
@@ -93,6 +98,7 @@ class OperationCertificate:
             "kind": self.kind,
             "statement": self.statement,
             "dwell_time": finite(self.dwell_time),
+            "drift_rates": dict(self.drift_rates),
             "rates": self.rates.tolist(),
             "jump": finite(self.jump),
             "matrices": self.matrices.tolist(),
@@ -107,6 +113,7 @@ def certify_operation(
     boxes: Boxes,
     which: NDArray[np.int64],
     *,
+    band: Mapping[str, float] | None = None,
     time_limit: float = 60.0,
 ) -> OperationCertificate:
     """Prove as much as possible about switching between gains and drifting contexts.
@@ -116,6 +123,8 @@ def certify_operation(
         boxes: boxes of true contexts where gains are used: their regions, dilated by
             the error of the measured context and by the hysteresis.
         which: gain that is used on each box.
+        band: by how much of that, on each axis by name, the boxes are wider than the
+            regions dilated by the error.
         time_limit: seconds.
     """
     clock = Clock(time_limit)
@@ -131,8 +140,8 @@ def certify_operation(
     if common is not None:
         statement = _any_words(names, loops.basis, costs)
         return OperationCertificate(
-            "any switching", "proof", statement, 0.0, common[None], np.zeros(1), 1.0,
-            costs, n_boxes=n_boxes, seconds=clock.seconds,
+            "any switching", "proof", statement, 0.0, {}, common[None], np.zeros(1),
+            1.0, costs, n_boxes=n_boxes, seconds=clock.seconds,
         )  # fmt: skip
     pairs = [(i, j) for i in np.unique(which) for j in np.unique(which) if i != j]
     jump = max([largest_ratio(matrices[j], matrices[i]) for i, j in pairs], default=1.0)
@@ -140,13 +149,13 @@ def certify_operation(
     if not np.isfinite(dwell):
         statement = "Nothing is shown about switching: the matrices cannot be compared."
         return OperationCertificate(
-            "none", "vacuous", statement, np.inf, matrices, rates, jump, costs,
+            "none", "vacuous", statement, np.inf, {}, matrices, rates, jump, costs,
             n_boxes=n_boxes, seconds=clock.seconds,
         )  # fmt: skip
-    unit = "s" if loops.system.is_continuous else "steps"
-    statement = _dwell_words(names, loops.basis, f"{dwell:.3g} {unit}", costs)
+    slow = {name: width / dwell * (1 - 1e-12) for name, width in (band or {}).items()}
+    statement = _dwell_words(slow, loops, dwell, costs)
     return OperationCertificate(
-        "dwell time", "proof", statement, dwell, matrices, rates, jump, costs,
+        "dwell time", "proof", statement, dwell, slow, matrices, rates, jump, costs,
         n_boxes=n_boxes, seconds=clock.seconds,
     )  # fmt: skip
 
@@ -319,8 +328,9 @@ def _nothing(
     )
     n = loops.n_states
     return OperationCertificate(
-        "none", "vacuous", statement, np.inf, np.zeros((0, n, n)), np.zeros(0), np.inf,
-        np.full(len(loops.gains), np.inf), context, gain, n_boxes, clock.seconds,
+        "none", "vacuous", statement, np.inf, {}, np.zeros((0, n, n)), np.zeros(0),
+        np.inf, np.full(len(loops.gains), np.inf), context, gain, n_boxes,
+        clock.seconds,
     )  # fmt: skip
 
 
@@ -331,11 +341,22 @@ def _any_words(names: str, basis: str, costs: NDArray[np.float64]) -> str:
     )
 
 
-def _dwell_words(names: str, basis: str, dwell: str, costs: NDArray[np.float64]) -> str:
+def _dwell_words(
+    slow: Mapping[str, float],
+    loops: GainLoops,
+    dwell: float,
+    costs: NDArray[np.float64],
+) -> str:
+    unit = "s" if loops.system.is_continuous else "step"
+    while_ = "while no policy is held beyond its region"
+    if slow:
+        limits = [
+            f"{n} changes by less than {v:.3g} per {unit}" for n, v in slow.items()
+        ]
+        while_ = f"while {' and '.join(limits)}"
     return (
-        f"Stable for any change of {names} within the range while one policy is in "
-        f"use, and with at least {dwell} between two switches: {basis}."
-        f"{_cost_words(costs)}"
+        f"Stable {while_}, with at least {dwell:.3g} {unit}{'s' * (unit == 'step')} "
+        f"between two switches: {loops.basis}.{_cost_words(costs)}"
     )
 
 

@@ -214,6 +214,26 @@ def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
     )
 
 
+def _show_operation(trial: Trial) -> None:
+    """Measurements at the ends of the error, and an adversary that moves contexts."""
+    if trial.n_measured:
+        mark = "[red]![/red] " if trial.n_broken else ""
+        broken = f"broken at {trial.n_broken:,}" if trial.n_broken else "kept at all"
+        console.print(
+            f"{mark}Measured at the ends of the error, {trial.n_measured:,} guaranteed "
+            f"contexts: {broken} of them."
+        )
+    moved = trial.operation
+    if moved is not None:
+        mark = "" if moved.is_kept else "[red]![/red] "
+        verdict = "kept" if moved.is_kept else "broken"
+        console.print(
+            f"{mark}Against an adversary that moves the context ({moved.n_switches:,} "
+            f"switches in {moved.n_trajectories} trajectories) the proof of stability "
+            f"was {verdict}: at most {number(moved.shrinkage, 2)} of the state is left."
+        )
+
+
 def _show(trial: Trial, word: str) -> None:
     view = Table(
         title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
@@ -263,6 +283,7 @@ def _show(trial: Trial, word: str) -> None:
             f"Contexts were measured with noise ({trial.noise:g} of the width): the "
             f"{word} speaks of the measured context."
         )
+    _show_operation(trial)
     if trial.line:
         console.print(trial.line)
     if trial.drifting:

@@ -33,6 +33,7 @@ from taskspace.cli.output import (
 from taskspace.cover import METHODS, Cover
 from taskspace.cover.ask import CoverProblem
 from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
+from taskspace.deploy.operation import with_operation
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
 from taskspace.performance.study import Study
@@ -87,6 +88,14 @@ class Options:
     hysteresis: Annotated[
         float, typer.Option(help="Of select_held in C, share of each axis' width.")
     ] = 0.02
+    switching: Annotated[
+        bool,
+        typer.Option(
+            "--switching",
+            help="Prove what holds of linear gains while the context drifts and "
+            "policies are switched, and write it into the contract.",
+        ),
+    ] = False
     time_limit: Annotated[
         float, typer.Option(help="Seconds to look for few sources.")
     ] = 20.0
@@ -122,6 +131,15 @@ def export(
             rule=options.rule,
             outside=options.outside,  # type: ignore[arg-type]
         )
+        if options.switching:
+            status.update("switching")
+            made = with_operation(
+                made,
+                study.require_system(),
+                hysteresis=options.hysteresis,
+                time_limit=options.time_limit,
+            )
+            status.update("write")
         _write(made, options, formats)
     if output == Format.JSON:
         print_json(_record(made, options.to, question, formats))
@@ -248,6 +266,8 @@ def _show(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
         f"{made.regions.plural}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
     )
+    if made.operation:
+        console.print(shown(made.operation))
     if made.policies is None:
         console.print("The library holds names: no policies came with this table.")
     view = Table("policy", "name", "used in")

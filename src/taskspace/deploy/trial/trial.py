@@ -28,6 +28,11 @@ from taskspace.deploy.trial.contenders import (
 )
 from taskspace.deploy.trial.drift import drift_returns
 from taskspace.deploy.trial.networks import network_scores, training_steps
+from taskspace.deploy.trial.operation import (
+    OperationTrial,
+    measured_near,
+    try_drift,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
@@ -110,6 +115,10 @@ class Trial:
         environment_steps: simulated steps that training took, by contender, where
             that is known; of networks the mean over seeds.
         thing: what one policy is called: a gain, say.
+        n_measured: guaranteed measurements at the ends of the error that were tried.
+        n_broken: those whose policy does not serve the true context.
+        operation: what an adversary that moves the context achieved; None where
+            nothing is proven about drift.
     """
 
     n_contexts: int
@@ -130,6 +139,9 @@ class Trial:
     notes: tuple[str, ...] = ()
     environment_steps: Mapping[str, int] = field(default_factory=dict)
     thing: str = "policy"
+    n_measured: int = 0
+    n_broken: int = 0
+    operation: OperationTrial | None = None
 
     @property
     def line(self) -> str:
@@ -272,6 +284,19 @@ def try_library(
         few = best_few(
             library, system, designer, FEW, contexts[compared], reference[compared]
         )
+    n_measured, n_broken = 0, 0
+    if library.question is not None and library.question.error is not None:
+        for near in measured_near(library, rows):
+            picked = library.select(near)
+            number = np.asarray(picked.policy)
+            score = _taken(own, number)
+            served = _within(
+                library, system, contexts, "library", score, reference, number
+            )
+            sure = np.asarray(picked.status) == Status.GUARANTEED
+            n_measured += int(sure.sum())
+            n_broken += 0 if served is None else int((sure & ~served).sum())
+    moved = try_drift(library, system, seed=seed)
     drifting: dict[str, float] = {}
     if drift > 0:
         drifting, why = drift_returns(
@@ -299,6 +324,9 @@ def try_library(
         tuple(notes),
         _steps(library, networks),
         "gain" if isinstance(library.policies, LinearGain) else "policy",
+        n_measured,
+        n_broken,
+        moved,
     )
 
 
