@@ -1,0 +1,13 @@
+# The names of the package; __init__.py loads them when they are first used.
+
+from .loop import Options as Options
+from .loop import Selection as Selection
+from .result import Budget as Budget
+from .result import SelectResult as SelectResult
+from .selecting import select as select
+from .selectors.base import Candidates as Candidates
+from .selectors.base import Known as Known
+from .selectors.base import Offer as Offer
+from .selectors.base import Selector as Selector
+from .selectors.base import known as known
+from .selectors.catalogue import SELECTORS as SELECTORS
