@@ -7,7 +7,6 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
-from scipy.stats.qmc import Sobol
 
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Grid, Points, Space
@@ -63,6 +62,8 @@ class Scattered:
         if len(varies):
             # A power of two keeps the sequence balanced; the first n are kept.
             power = int(np.ceil(np.log2(max(self.n, 2))))
+            from scipy.stats.qmc import Sobol  # loads slowly
+
             drawn = Sobol(len(varies), scramble=False).random_base2(power)[: self.n]
             shift = np.random.default_rng(self.seed).random(len(varies))
             units[:, varies] = (drawn + shift) % 1.0
