@@ -38,6 +38,7 @@ from .linear.controllers import Pid as Pid
 from .linear.family import LinearFamily as LinearFamily
 from .linear.matrices import LinearMatrices as LinearMatrices
 from .linear.msd import MassSpringDamper as MassSpringDamper
+from .linear.points import points_family as points_family
 from .linear.preiss import Quadrotor as Quadrotor
 from .linear.preiss import ScalarLqr as ScalarLqr
 from .linear.rates import RateForm as RateForm
