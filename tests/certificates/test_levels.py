@@ -186,6 +186,19 @@ def test_demands_are_proven_together():
     assert library.question == asked
 
 
+def test_closed_forms_of_a_cost_are_no_hindrance():
+    system = ts.systems.MassSpringDamper()
+    gains, _ = system.optimal_gain(np.array([[1.0, 1.0, 1.0]]))
+    stack = LinearGain(gains[:, None])
+    box = Boxes(np.array([[0.9, 0.9, 1.0]]), np.array([[1.1, 1.1, 1.0]]))
+    for measure, level in (("decay_rate", -0.5), ("disk_margin", -0.6)):
+        question = ts.Question("floor", measure=measure, epsilon=level)
+        bounds = enclosure_for(system, stack, np.ones((1, 3)), question)
+        assert bounds.bounds(box, epsilon=level)[1].tolist() == [[level]]
+        scores = system.scores(measure, stack, np.array([[0.9, 0.9, 1.0]]))
+        assert scores.item() >= -level
+
+
 def test_what_has_no_levels_is_said():
     system = plant("discrete")
     stack = policies(system, "pi")

@@ -258,9 +258,9 @@ def unmet_words(unmet: Mapping[str, int]) -> str:
     Args:
         unmet: of `Question.unmet`.
     """
-    parts = [f"{n:,} by '{label}'" for label, n in unmet.items() if label != "together"]
+    parts = [f"{n:,} fail '{name}'" for name, n in unmet.items() if name != "together"]
     return (
-        f"Of the targets that no source serves, none serves {', '.join(parts)} alone; "
+        f"Of the targets that no source serves, {', '.join(parts)} with every source; "
         f"{unmet['together']:,} fail only the demands together."
     )
 

@@ -57,11 +57,18 @@ ENCLOSURES: list[tuple[type[System], Factory]] = [
     (MassSpringDamper, msd_enclosure),
     # Its closed forms are about the J of its matrices.
     (MassSpringDamper, linear_enclosure),
+    (MassSpringDamper, loop_enclosure),
     (LinearSystem, linear_enclosure),
     (LinearSystem, loop_enclosure),
 ]
 """Systems and who bounds their losses; the first that does not decline is used. Bounds
 are about a class and those derived from it that override nothing."""
+
+LEVEL_ENCLOSURES: list[tuple[type[System], Factory]] = [
+    (MassSpringDamper, level_enclosure),
+    (LinearSystem, level_enclosure),
+]
+"""The same for measures other than J."""
 
 
 def enclosure_for(
@@ -144,7 +151,7 @@ def find_enclosure(
             parts.append(part)
         return AllOf(parts, question), ""
     own = question.measure in ("performance", question.criterion)
-    for kind, make in ENCLOSURES if own else [(LinearSystem, level_enclosure)]:
+    for kind, make in ENCLOSURES if own else LEVEL_ENCLOSURES:
         if isinstance(system, kind):
             try:
                 found = make(system, policies, sources, question)
