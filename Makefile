@@ -61,7 +61,7 @@ lock: ## renew requirements.lock and requirements.hashes from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock # the oldest Python: it needs most
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
-	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export]" --group dev --group bench --group docs
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export,operation]" --group dev --group bench --group docs
 	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
 	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
 	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
@@ -83,7 +83,7 @@ $(VENV)/.base: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing the test tools and extras into $(VENV) ..."
-	$(PIP) --editable ".[exact,rl,dask,control,files,export]" --group dev
+	$(PIP) --editable ".[exact,rl,dask,control,files,export,operation]" --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
