@@ -104,9 +104,8 @@ def _as_measured(
     low, high = (np.array([edge[end] for edge in edges]) for end in (0, -1))
     names = [axis.name for axis in system.axes]
     epsilon = setting.question.epsilon
-    return MeasuredEnclosure(
-        enclosure, error, names, (low, high), epsilon, setting.clock
-    )
+    clock = Clock(max(setting.clock.left, LEAST_SECONDS))
+    return MeasuredEnclosure(enclosure, error, names, (low, high), epsilon, clock)
 
 
 def _cover_box(

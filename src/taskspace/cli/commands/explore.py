@@ -18,6 +18,7 @@ from taskspace.cli.output import (
     stage_progress,
     writable,
 )
+from taskspace.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def explore(
     questions = []
     if options.epsilon is not None:
         questions.append(asking.question(options.path, options.epsilon))
+    if asking.error is not None:
+        raise InvalidInputError(
+            "The page shows contexts that are known exactly, so it takes no --error. "
+            "Ask with it: taskspace cover PATH --epsilon E --error AXIS=..."
+        )
     reader = Reader(
         options.path,
         questions=questions,
