@@ -89,7 +89,7 @@ def test_the_scalar_family_is_designed_to_its_closed_form():
 
 
 def test_the_same_seed_gives_the_same_gains_from_a_study_or_a_system():
-    space = small_space(5)
+    space = small_space(4)
     one, two = (ts.design(MSD, space, LOOSE, seed=1) for _ in range(2))
     np.testing.assert_array_equal(one.gains, two.gains)
     study = ts.evaluate(MSD, ts.trainers.Lqr(1, 0.0), space, seed=0)
@@ -108,7 +108,7 @@ def test_structured_gains_keep_their_zeros_to_the_bit():
 
 def test_an_interrupted_search_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     kept = tmp_path / "design.json"
-    whole = ts.design(MSD, small_space(6), LOOSE.at(0.1), time_limit=10)
+    whole = ts.design(MSD, small_space(5), LOOSE.at(0.1), time_limit=10)
     original = DesignSearch._of_size
 
     def interrupted(self, n, starts, epsilon):
@@ -119,14 +119,14 @@ def test_an_interrupted_search_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(DesignSearch, "_of_size", interrupted)
     if whole.size_candidates > whole.size:
         with pytest.raises(KeyboardInterrupt):
-            ts.design(MSD, small_space(6), LOOSE.at(0.1), keep=kept, time_limit=10)
+            ts.design(MSD, small_space(5), LOOSE.at(0.1), keep=kept, time_limit=10)
         content = read_sealed(kept)
         assert len(content["gains"]) < whole.size_candidates
     monkeypatch.undo()
-    after = ts.design(MSD, small_space(6), LOOSE.at(0.1), keep=kept, time_limit=10)
+    after = ts.design(MSD, small_space(5), LOOSE.at(0.1), keep=kept, time_limit=10)
     assert after.size == whole.size
     # Another question does not take these gains.
-    other = ts.design(MSD, small_space(6), LOOSE.at(0.5), keep=kept, time_limit=5)
+    other = ts.design(MSD, small_space(5), LOOSE.at(0.5), keep=kept, time_limit=5)
     assert other.worst <= 0.5
 
 

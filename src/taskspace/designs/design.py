@@ -36,8 +36,9 @@ __all__ = ["DESIGNED", "Design", "design"]
 
 DESIGNED = "designed"
 """What `source_kind` says of a designed gain."""
-# Of the time: for the cover of the candidates, and for the bound over all gains.
-COVER_SHARE, BOUND_SHARE = 0.1, 0.5
+# Of the time that is left: for the cover of the candidates, for contexts between the
+# targets, and for the bound over all gains.
+COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5
 MOST_CANDIDATES = 10_000
 MOST_BETWEEN = 20_000
 """Contexts between the targets at which gains are tried, so that the box is served."""
@@ -193,6 +194,7 @@ def design(
     found = search.fewest(start, asked.epsilon) if k is None else search.least(start)
     finer = _finer(targets)
     if finer is not None:
+        search.clock = Clock(BETWEEN_SHARE * clock.left)
         found = _settle(search, found, _region(system, finer, asked)[0], asked, k)
     is_anew = k is not None
     while True:
@@ -214,6 +216,7 @@ def design(
             # On its way the bound met fewer gains that serve.
             found = search.fewest(bound.smaller, asked.epsilon)
             if finer is not None:
+                search.clock = Clock(BETWEEN_SHARE * clock.left)
                 found = _settle(
                     search, found, _region(system, finer, asked)[0], asked, k
                 )

@@ -140,13 +140,26 @@ def design(
     if options.library is not None:
         chosen = made.study.cover(made.question)
         library(made.study, chosen).save(options.library)
+    figure = _draw(made, keep)
     if output == Format.JSON:
         record = made.to_dict() | {"kept": str(keep)}
+        record["figures"] = [] if figure is None else [str(figure)]
         if proof is not None:
             record["certificate"] = proof.to_dict()
         print_json(record)
         return
     _show(made, proof, keep, options)
+    if figure is not None:
+        progress_console.print(f"Figure {shown(figure)}")
+
+
+def _draw(made: Design, keep: Path) -> Path | None:
+    """The picture of gains with two entries."""
+    if made.gains[0].size != 2:
+        return None
+    from taskspace.show.figures.design import save_design  # matplotlib loads slowly
+
+    return save_design(made, keep.with_name(f"{keep.stem}-gains"))
 
 
 def _subject(

@@ -1,0 +1,62 @@
+"""`taskspace design`: keys, keeping, proofs, refusals."""
+
+import json
+
+import pytest
+
+from ..helpers import taskspace
+
+SMALL = ("--set", "space.n=6", "--time-limit", 10)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("design")
+    return out, taskspace(
+        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out, "--format", "json"
+    )
+
+
+def test_the_record_has_the_keys_that_programs_read(done):
+    out, result = done
+    assert result.returncode == 0, result.stderr
+    record = json.loads(result.stdout)
+    keys = {"size", "lower_bound_all", "k", "epsilon", "gains", "cover"}
+    assert keys <= set(record)
+    assert record["lower_bound_all"] <= record["size"] == len(record["gains"])
+    assert record["epsilon"] == 0.5
+    assert (out / "design-regret-0.5.json").exists()
+
+
+def test_people_read_what_is_proven_and_the_next_command(done):
+    out, _ = done
+    result = taskspace(
+        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out, "--library",
+        out / "library",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    words = " ".join(result.stdout.split())
+    assert "designed gains serve all 36 targets" in words
+    assert "over all static gains with 2 free entries" in words
+    assert "--certify" in words
+    assert (out / "library").is_dir()
+
+
+def test_bad_requests_are_one_sentence():
+    for options, words in (
+        (("--mask", "1x"), "rows of 0 and 1"),
+        (("--mask", "1,10"), "same length"),
+        (("--k", 0), "k >= 1"),
+        (("--criterion", "signed"), "regret, ratio, floor"),
+    ):
+        result = taskspace("design", "msd-lqr", "--epsilon", 0.5, *options)
+        assert result.returncode == 2
+        assert words in " ".join(result.stderr.split())
+
+
+def test_the_picture_shows_every_target_once(done):
+    out, _ = done
+    plot = json.loads((out / "design-regret-0.5-gains.json").read_text())
+    assert len(plot["optimal"]) == len(plot["served_by"]) == 36
+    assert set(plot["served_by"]) <= set(range(len(plot["designed"])))
+    assert (out / "design-regret-0.5-gains.png").stat().st_size > 1000
