@@ -11,7 +11,7 @@ from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace.cover.answer import CoverAnswer
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.questions import Question
-from taskspace.selection.compare import Saved
+from taskspace.selection.saved import Saved
 from taskspace.systems.base import Provenance
 
 __all__ = ["Curve", "Results", "Scores", "Spent"]

@@ -12,7 +12,7 @@ from taskspace.cover.base import Cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.selection.compare import Saved
+from taskspace.selection.saved import Saved
 
 __all__ = ["COVERED", "UNKNOWN", "Budget", "SelectResult"]
 

@@ -23,8 +23,8 @@ from taskspace.runs.manifest import is_run
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
-from taskspace.selection.compare import Saved
 from taskspace.selection.log import Proposal
+from taskspace.selection.saved import Saved
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 __all__ = [
