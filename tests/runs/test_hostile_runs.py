@@ -241,8 +241,8 @@ def forged(archive, **changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"performance": npy((10**6, 2, 10**6))}, "must have the shape"),
-        ({"home_performance": npy((10**7, 10**6))}, "more than the"),
+        ({"performance": npy((10**6, 2, 10**6))}, "not a whole archive"),
+        ({"home_performance": npy((10**7, 10**6))}, "not a whole archive"),
         ({"performance": npy((5000, 2, 500)) + bytes(4 * 10**7)}, "must have the"),
         ({"policy_gain": saved(np.zeros((3, 2, 1, 2)))}, "not those of its sources"),
         ({"policy_sources": saved(np.arange(36)[::-1])}, "of no sources"),

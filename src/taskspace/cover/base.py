@@ -91,8 +91,8 @@ class Cover:
     coverage: float
     uncoverable: NDArray[np.int64]
     size: int
-    cost: float
-    lower_bound: float
+    cost: int | float  # a count stays one, also when it is read from a file
+    lower_bound: int | float
     lower_bound_kind: str
     optimal: bool
     stop_reason: str
