@@ -154,7 +154,7 @@ class Results:
     provenance: Provenance
     n_episodes: int = 0
     failures: tuple[dict[str, Any], ...] = ()
-    settings: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, int | float] = field(default_factory=dict)
     saved: Saved | None = None
 
     @property
