@@ -40,8 +40,8 @@ DESIGNED = "designed"
 # targets, and for the bound over all gains.
 COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5
 MOST_CANDIDATES = 10_000
-MOST_BETWEEN = 20_000
-"""Contexts between the targets at which gains are tried, so that the box is served."""
+MOST_BETWEEN = 500_000
+"""Numbers in A at contexts between the targets, where gains are tried too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ def design(
         report,
     )
     found = search.fewest(start, asked.epsilon) if k is None else search.least(start)
-    finer = _finer(targets)
+    finer = _finer(targets, len(system.states))
     if finer is not None:
         search.clock = Clock(BETWEEN_SHARE * clock.left)
         found = _settle(search, found, _region(system, finer, asked)[0], asked, k)
@@ -355,16 +355,16 @@ def _start(
     )
 
 
-def _finer(space: Space) -> Space | None:
+def _finer(space: Space, n_states: int) -> Space | None:
     """Return a grid between the nodes of a grid, None for other contexts."""
     if not isinstance(space, Grid):
         return None
     values = [axis.values for axis in space.axes]
-    for _ in range(2):
+    for _ in range(3):
         halved = [
             np.unique(np.concatenate([v, v[1:] / 2 + v[:-1] / 2])) for v in values
         ]
-        if np.prod([len(v) for v in halved]) > MOST_BETWEEN:
+        if np.prod([len(v) for v in halved]) * n_states**2 > MOST_BETWEEN:
             break
         values = halved
     return Grid(
