@@ -107,7 +107,7 @@ def answer(
     )
 
 
-def cover_settings(experiment: Experiment) -> dict[str, float]:
+def cover_settings(experiment: Experiment) -> dict[str, int | float]:
     """What a cover depends on, beside its table, question and method.
 
     Args:
