@@ -4,7 +4,7 @@ It travels whole. Losses and tolerance sets are what a question makes of a study
 criterion and the judge are looked up here and nowhere else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Self
 
@@ -269,6 +269,36 @@ class Question:
             rows: the sources.
         """
         return self._measured_rows(self.table_of(study), rows, self._windows(study))
+
+    def losses_of(
+        self, study: Study | xr.Dataset, sources: Iterable[int] | NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Return the losses of some sources, dims `(source, target)`.
+
+        Args:
+            study: what is known, or a performance table.
+            sources: numbers of the sources.
+        """
+        table, windows = self.table_of(study), self._windows(study)
+        rows = [
+            self._measured_rows(table, slice(int(s), int(s) + 1), windows)
+            for s in sources
+        ]
+        return np.concatenate([np.empty((0, table.sizes["target"])), *rows])
+
+    def assign(
+        self, study: Study | xr.Dataset, sources: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Return the source of least loss at each target, −1 where none serves.
+
+        Args:
+            study: what is known, or a performance table.
+            sources: numbers of the selected sources, at least one.
+        """
+        chosen = np.sort(np.asarray(sources, np.int64))
+        losses = self.losses_of(study, chosen)
+        served = losses.min(0) <= self.epsilon
+        return np.where(served, chosen[losses.argmin(0)], -1)
 
     def _windows(self, study: Study | xr.Dataset) -> Windows | None:
         """Return the targets within the error of each, None where nothing errs."""

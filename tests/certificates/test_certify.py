@@ -6,6 +6,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import (
+    CERTIFIERS,
     Certificate,
     LossBounds,
     MsdEnclosure,
@@ -70,6 +71,23 @@ def test_everything_is_there_and_plain(msd):
     assert keys == set(json.loads(text)[0])
     with pytest.raises(KeyError):
         result["no such certificate"]
+
+
+def test_a_new_kind_of_certificate_is_a_function_and_a_line(monkeypatch):
+    def count(case):
+        values = {"n": case.cover.size, "epsilon": case.question.epsilon}
+        return [Certificate("count", True, "estimate", "", values)]
+
+    question, table = (
+        ts.Question(epsilon=0.5),
+        ts.performance.table_from_matrix(np.eye(3)),
+    )
+    before = certify(table, question)
+    monkeypatch.setitem(CERTIFIERS, "count", count)
+    result = certify(table, question)
+    names = [certificate.name for certificate in before.certificates]
+    assert [c.name for c in result.certificates] == [*names, "count"]
+    assert result["count"].values == {"n": 3, "epsilon": 0.5}
 
 
 def test_bounds_agree_with_each_other(msd):

@@ -234,6 +234,10 @@ def test_laws(tmp_path):
     file.write_text("b,a\n2.5,7\n2.25,9\n")
     rows = distribution_of(file, space).sample(50, rng)
     assert {tuple(r) for r in rows} == {(7.0, 2.5), (9.0, 2.25)}
+    file.write_text("b;a\n2,5;7\n2,25;9\n", encoding="utf-16")  # of a spreadsheet
+    np.testing.assert_array_equal(
+        distribution_of(file, space).contents, [[7.0, 2.5], [9.0, 2.25]]
+    )
     with pytest.raises(InvalidInputError, match="neither"):
         distribution_of("normal", space)
     with pytest.raises(InvalidInputError, match="contexts above 0"):

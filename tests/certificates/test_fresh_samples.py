@@ -19,9 +19,9 @@ from taskspace.certificates import (
     served_share,
     share_bound,
 )
+from taskspace.certificates.identity import sample_seed
 from taskspace.certificates.sampled import share as chance
 from taskspace.certificates.sampled.episodes import CERTIFIED, REFUTED, UNDECIDED
-from taskspace.certificates.sampled.identity import sample_seed
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems import (
     ContextAxis,

@@ -9,7 +9,7 @@ import taskspace as ts
 from taskspace.certificates import LossBounds, MsdEnclosure, certify, enclosure_for
 from taskspace.certificates.boxes.enclosures import NoEnclosureError
 from taskspace.certificates.boxes.gate import TableGate
-from taskspace.certificates.setting import make_setting
+from taskspace.certificates.case import Case
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
 from taskspace.systems.base import System, overridden, reduce_family
@@ -69,11 +69,9 @@ def made(system, space=SPACE, trainer=LQR, measures=()):
 
 
 def gate_of(system, space, table, policies, question):
-    setting = make_setting(
-        ts.Study.of(table, system=system, policies=policies), question, LossBounds(), 0
-    )
-    assert setting.enclosure is not None
-    return TableGate(setting, setting.enclosure)
+    case = Case(ts.Study.of(table, system=system, policies=policies), question)
+    assert case.enclosure is not None
+    return TableGate(case, case.enclosure)
 
 
 @pytest.mark.parametrize("system", [Worn(), Estimated()], ids=["worn", "estimated"])

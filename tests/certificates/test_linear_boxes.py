@@ -13,7 +13,7 @@ from taskspace.certificates.boxes.enclosures import (
     MsdEnclosure,
     NoEnclosureError,
     enclosure_for,
-    no_enclosure_reason,
+    find_enclosure,
 )
 from taskspace.certificates.boxes.rigor.monomials import monomials
 from taskspace.certificates.boxes.rigor.taylor import evaluate_tape
@@ -131,7 +131,7 @@ def test_what_cannot_be_followed_is_refused(name):
     given = (LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), question)
     with pytest.raises(NoEnclosureError, match=word):
         enclosure_for(plant, *given)
-    assert word in no_enclosure_reason(plant, *given)
+    assert word in find_enclosure(plant, *given)[1]
 
 
 def test_a_function_with_a_state_is_noticed():

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import taskspace as ts
-from taskspace.cover import complexity_profile, greedy_cover
+from taskspace.cover import complexity_profile, greedy_cover, smallest_epsilon
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
@@ -55,6 +55,13 @@ def test_xarray_and_infinities():
     loss[0, 3] = np.inf
     array = xr.DataArray(loss.T, dims=("target", "source"))
     assert complexity_profile(array) == complexity_profile(loss)
+
+
+def test_losses_may_be_integers():
+    loss = np.random.default_rng(0).integers(0, 5, (6, 8))
+    assert complexity_profile(loss) == complexity_profile(loss.astype(float))
+    few, same = (smallest_epsilon(x, 2) for x in (loss, loss.astype(float)))
+    assert (few.upper, few.sources) == (same.upper, same.sources)
 
 
 def test_default_epsilons_are_values_of_the_loss():

@@ -8,7 +8,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.runs import Experiment, run_selection
 from taskspace.selection import Candidates
 from taskspace.selection.candidates import Scattered, candidate_space
-from taskspace.selection.selectors.line import Reaches, plan_line, sweep
+from taskspace.selection.selectors.coverage.line import Reaches, plan_line, sweep
 from taskspace.spaces import Points
 from tests.selection.test_disk import Killed, experiment, files, planned
 from tests.selection.worlds import Copy, Line

@@ -7,11 +7,11 @@ import pytest
 
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.show import context_map, coverage_plot, save_figures
-from taskspace.show.colours import colour, colour_numbers, ink, neighbours
-from taskspace.show.figures.boxes import BoxMap
-from taskspace.show.figures.map import _edges
-from taskspace.show.figures.tolerance import table_balls
+from taskspace.show.figures.boxes import BoxMap, draw_box_map
+from taskspace.show.figures.coverage import coverage_plot, save_figures
+from taskspace.show.figures.map import _edges, context_map
+from taskspace.show.figures.tolerance import table_balls, tolerance_plot
+from taskspace.show.style import colour, colour_numbers, ink, neighbours
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_both_renderers_have_the_same_colours():
     import re
     from importlib import resources
 
-    from taskspace.show.colours import COLOURS
+    from taskspace.show.style import COLOURS
 
     folder = resources.files("taskspace.show.page") / "web"
     text = (folder / "colours.js").read_text(encoding="utf-8")
@@ -208,14 +208,14 @@ def test_a_tolerance_set_lies_in_the_plane_of_its_source():
     study = ts.Study.of(table)
     question = ts.Question("regret", epsilon=1.0)
     for source in (0, 13):
-        record = ts.show.tolerance_plot(study, None, question, source)
+        record = tolerance_plot(study, None, question, source)
         inside = space.points[:, 2] == space.points[source, 2]
         assert record.targets == space.points[inside, :2].tolist()
         assert record.served == (gaps[source] <= 1.0)[inside].tolist()
         assert record.inner is None
     balls = table_balls(table, ts.Question("signed", epsilon=1.0))
     with pytest.raises(ts.TaskspaceError, match="Balls are derived"):
-        ts.show.tolerance_plot(study, balls, question, 0)
+        tolerance_plot(study, balls, question, 0)
 
 
 def box_record(status, assignment, n=4, d=2):
@@ -240,7 +240,7 @@ def test_touching_boxes_differ_in_colour(d):
     assignment[0] = 5
     status = (rng.uniform(size=n) < 0.2).astype(int)
     record = box_record(status.tolist(), assignment.tolist(), d=d)
-    figure = ts.show.draw_box_map(record)
+    figure = draw_box_map(record)
     figure.canvas.draw()
     assert len(figure.axes) == (3 if d == 3 else 1)
     if d != 2:

@@ -14,8 +14,8 @@ from taskspace.certificates.boxes.enclosures import (
 from taskspace.certificates.boxes.enclosures import MsdEnclosure as MsdEnclosure
 from taskspace.certificates.boxes.enclosures import enclosure_for as enclosure_for
 from taskspace.certificates.boxes.search import certified_cover as certified_cover
-from taskspace.certificates.engine import CertifyResult as CertifyResult
-from taskspace.certificates.engine import certify as certify
+from taskspace.certificates.certify import CERTIFIERS as CERTIFIERS
+from taskspace.certificates.certify import certify as certify
 from taskspace.certificates.lipschitz.grid import estimate_rates as estimate_rates
 from taskspace.certificates.lipschitz.grid import margin_rule as margin_rule
 from taskspace.certificates.lipschitz.grid import radius_rule as radius_rule
@@ -36,8 +36,8 @@ from taskspace.certificates.paper.smoothness import (
 from taskspace.certificates.paper.smoothness import (
     smoothness_certificate as smoothness_certificate,
 )
-from taskspace.certificates.paper.volume import engine_bounds as engine_bounds
 from taskspace.certificates.paper.volume import volume_bounds as volume_bounds
+from taskspace.certificates.result import CertifyResult as CertifyResult
 from taskspace.certificates.sampled.betting import BettingTests as BettingTests
 from taskspace.certificates.sampled.betting import share_bound as share_bound
 from taskspace.certificates.sampled.episodes import FreshCheck as FreshCheck

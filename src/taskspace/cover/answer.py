@@ -31,7 +31,7 @@ __all__ = [
 
 
 def error_words(error: float | None, words: str) -> str:
-    """Words about a standard error, none where it is not known.
+    """Return words about a standard error, none where it is not known.
 
     Args:
         error: largest standard error of some scores.
@@ -41,7 +41,7 @@ def error_words(error: float | None, words: str) -> str:
 
 
 def no_reference_words(n_targets: int) -> str:
-    """What targets without a reference mean for a cover.
+    """Return what targets without a reference mean for a cover.
 
     Args:
         n_targets: how many there are.
@@ -165,7 +165,7 @@ class CoverAnswer:
         return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a selected source: its name, its context, how many it serves.
+        """Return one row per selected source: name, context, how many it serves.
 
         Who serves each target is `cover.to_frame()`.
         """
@@ -206,7 +206,7 @@ class CoverAnswer:
         return html_view(repr(self), self.to_frame())
 
     def record(self) -> dict[str, Any]:
-        """One flat JSON record: the cover, its question, and what it leaves."""
+        """Return one flat JSON record: the cover, its question, and what it leaves."""
         question = {"criterion": None, "judge": None, "epsilon": None}
         if self.question is not None:
             question = self.question.to_dict()
@@ -226,7 +226,7 @@ class CoverAnswer:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """The answer that `record` wrote.
+        """Return the answer that `record` wrote.
 
         Args:
             record: plain values; `seconds` may be missing.
@@ -266,7 +266,7 @@ def unmet_words(unmet: Mapping[str, int]) -> str:
 
 
 def source_names(table: xr.Dataset) -> list[str] | None:
-    """Names of the sources, None where they have none.
+    """Return names of the sources, None where they have none.
 
     Args:
         table: a performance table.
@@ -275,7 +275,7 @@ def source_names(table: xr.Dataset) -> list[str] | None:
 
 
 def target_names(table: xr.Dataset) -> list[str] | None:
-    """Names of the targets, None where they have none.
+    """Return names of the targets, None where they have none.
 
     Args:
         table: a performance table.

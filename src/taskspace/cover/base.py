@@ -193,7 +193,7 @@ class Cover:
         return cls.from_dict(record)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a target: `target`, and `source`, missing where none serves it."""
+        """One row per target: `target`, and `source`, missing where none serves it."""
         import pandas as pd  # loads slowly
 
         source = pd.array(self.assignment, "Int64")

@@ -51,7 +51,7 @@ class Costs:
         return self.is_whole and self.unit.denominator == 1
 
     def in_unit(self, amount: Exact) -> float:
-        """An amount of scaled cost in the unit of the given costs.
+        """Return an amount of scaled cost in the unit of the given costs.
 
         An `int` where all given costs are integers, else the largest float that is
         not above it: a bound stays a bound, and equal amounts stay equal.
@@ -64,7 +64,7 @@ class Costs:
 
 
 def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
-    """Costs of `n_sources` sources, checked and scaled.
+    """Return costs of `n_sources` sources, checked and scaled.
 
     Args:
         costs: cost of each source, positive and finite; None means 1 for each.
@@ -92,7 +92,7 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
 def whole_multiples(
     costs: NDArray[np.float64], limit: int = _MAX_WHOLE
 ) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Costs as integers in their greatest common unit, exactly.
+    """Return costs as integers in their greatest common unit, exactly.
 
     Args:
         costs: positive and finite, at least one.
@@ -121,7 +121,7 @@ def whole_multiples(
 def _near_multiples(
     costs: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Costs as integers in a common unit, to the precision of floats.
+    """Return costs as integers in a common unit, to the precision of floats.
 
     So are decimal numbers, and integers times any number: their floats are rounded.
     The ratios to the smallest cost are then fractions of small integers.
@@ -147,7 +147,7 @@ def _near_multiples(
 
 
 def _simplest(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction of least denominator in an interval of positive numbers."""
+    """Return the fraction of least denominator in an interval of positive numbers."""
     whole = math.ceil(low)
     if whole <= high:
         return Fraction(whole)
@@ -177,7 +177,7 @@ def _checked(costs: ArrayLike, n_sources: int) -> NDArray[np.float64]:
 
 
 def has_whole_costs(costs: NDArray[np.float64]) -> bool:
-    """Whether every cost is an integer, so that bounds may be rounded up.
+    """Return whether every cost is an integer, so that bounds may be rounded up.
 
     Args:
         costs: cost of each source.
@@ -199,7 +199,7 @@ def total_cost(costs: NDArray[np.float64], sources: ArrayLike) -> Exact:
 
 
 def round_down(exact: Exact) -> float:
-    """The largest float that is not above a number.
+    """Return the largest float that is not above a number.
 
     Args:
         exact: the number.

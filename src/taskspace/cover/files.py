@@ -202,7 +202,7 @@ def _length_lists(
 def _members(
     lists: _Lists, n_members: int, what: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All members, counted from 0, and the list that each belongs to."""
+    """Return all members, counted from 0, and the list that each belongs to."""
     lengths = [stop - start for start, stop in lists.spans]
     owners = np.repeat(np.arange(len(lengths)), lengths)
     parts = [lists.numbers[start:stop] for start, stop in lists.spans]

@@ -13,7 +13,7 @@ SHOWN = 12
 
 
 def listed(things: Iterable[object], n_shown: int = SHOWN) -> str:
-    """The first few of some things, and how many more there are.
+    """Return the first few of some things, and how many more there are.
 
     Args:
         things: numbers or names.

@@ -24,7 +24,7 @@ from taskspace.selection.loop import Options, Selection, do_source
 from taskspace.selection.result import COVERED, Budget, SelectResult
 from taskspace.selection.selectors.base import Selector, known
 from taskspace.selection.selectors.catalogue import SELECTORS
-from taskspace.selection.selectors.coverage import Coverage
+from taskspace.selection.selectors.coverage.selector import Coverage
 from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space

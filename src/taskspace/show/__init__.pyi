@@ -1,31 +1,10 @@
-# The names of the package; __init__.py loads them when they are first used.
-
 from . import page as page
-from .figures.boxes import BoxMap as BoxMap
-from .figures.boxes import box_map as box_map
 from .figures.boxes import boxes as boxes
-from .figures.boxes import draw_box_map as draw_box_map
-from .figures.coverage import CoveragePlot as CoveragePlot
 from .figures.coverage import coverage as coverage
-from .figures.coverage import coverage_plot as coverage_plot
-from .figures.coverage import draw_coverage as draw_coverage
-from .figures.coverage import save_figures as save_figures
-from .figures.history import SelectionPlot as SelectionPlot
-from .figures.history import draw_selection as draw_selection
 from .figures.history import history as history
-from .figures.history import selection_plot as selection_plot
-from .figures.history import stored_selection as stored_selection
-from .figures.map import draw_context_map as draw_context_map
-from .figures.map import draw_matrix as draw_matrix
 from .figures.map import map as map
-from .figures.map import transfer as transfer
-from .figures.profile import draw_profile as draw_profile
 from .figures.profile import profile as profile
-from .figures.records import ContextMap as ContextMap
-from .figures.records import MatrixPlot as MatrixPlot
-from .figures.records import context_map as context_map
-from .figures.records import matrix_plot as matrix_plot
-from .figures.tolerance import TolerancePlot as TolerancePlot
-from .figures.tolerance import draw_tolerance as draw_tolerance
 from .figures.tolerance import tolerance as tolerance
-from .figures.tolerance import tolerance_plot as tolerance_plot
+from .figures.transfer import transfer as transfer
+
+KINDS: tuple[str, ...]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpy.typing import NDArray
+from scipy.linalg import expm
 
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import System
@@ -57,7 +58,7 @@ class Trajectories:
 
 
 def can_play(system: System) -> bool:
-    """Whether trajectories of a system can be made.
+    """Return whether trajectories of a system can be made.
 
     Args:
         system: the system.
@@ -89,14 +90,11 @@ def _play_linear(
     A, B, _, _ = system.matrices(contexts)
     closed = A - B @ policies.gain
     n = closed.shape[-1]
-    if system.is_continuous:
-        seconds = LINEAR_SECONDS / FRAMES
-        step = _exponentials(seconds * closed)
-    else:
-        seconds, step = 1.0, closed
+    seconds = LINEAR_SECONDS / FRAMES if system.is_continuous else 1.0
     states = np.zeros((len(closed), FRAMES + 1, n))
     states[:, 0, 0] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
+        step = expm(seconds * closed) if system.is_continuous else closed
         for moment in range(FRAMES):
             states[:, moment + 1] = np.einsum("pij,pj->pi", step, states[:, moment])
     states = np.clip(np.nan_to_num(states, nan=1e6), -1e6, 1e6)
@@ -111,25 +109,10 @@ def _play_linear(
     )
 
 
-def _exponentials(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Matrix exponentials of a stack, by scaling, a series, and squaring."""
-    norm = float(np.abs(matrices).sum(-1).max(initial=1e-300))
-    doublings = max(0, int(np.ceil(np.log2(norm))) + 4)
-    small = matrices / 2.0**doublings  # of norm below 1/16: ten terms are enough
-    total = term = np.broadcast_to(np.eye(matrices.shape[-1]), matrices.shape)
-    for order in range(1, 11):
-        term = term @ small / order
-        total = total + term
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(doublings):
-            total = total @ total
-    return total
-
-
 def _play_episodes(
     system: SimulatedSystem, policies: Policy, contexts: NDArray[np.float64]
 ) -> Trajectories:
-    """The first episode of each pair, by the functions that performance uses."""
+    """Return the first episode of each pair, by the functions that performance uses."""
     stack = system._checked(policies)
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))

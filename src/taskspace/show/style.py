@@ -1,27 +1,43 @@
 """One look for every figure: readable in print, safe for colour-blind readers."""
 
+import colorsys
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from taskspace._util.files import replacing
+from taskspace._util.files import replacing, write_atomically
 from taskspace.cover import METHODS
 
-__all__ = ["METHOD_COLOURS", "PALETTE", "literal", "new_figure", "save"]
+__all__ = [
+    "METHOD_COLOURS",
+    "PALETTE",
+    "colour",
+    "colour_numbers",
+    "draw_sources",
+    "ink",
+    "literal",
+    "neighbours",
+    "new_figure",
+    "save",
+]
 
-# Okabe & Ito (2008), without black.
-PALETTE = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#D55E00",
-    "#F0E442",
-    "#999999",
-)
+# Okabe & Ito (2008) without black, then lighter and darker ones of the same hues.
+# The page has the same list, in web/colours.js.
+COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00",
+    "#F0E442", "#999999", "#66AAD1", "#F0C566", "#66C5AB", "#E0AFCA",
+    "#9AD2F2", "#E69E66", "#F6EF8E", "#C2C2C2", "#00446B", "#8A5F00",
+    "#005F45", "#7A4964", "#346C8C", "#803800", "#908829", "#5C5C5C",
+)  # fmt: skip
+PLAIN = 8
+PALETTE = COLOURS[:PLAIN]
 METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
 STYLE: Any = {
     "font.size": 10,
@@ -40,7 +56,7 @@ STYLE: Any = {
 
 
 def literal(text: str) -> str:
-    """Text as it is, for matplotlib: a dollar sign would start mathematics.
+    """Return text as it is, for matplotlib: a dollar sign would start mathematics.
 
     Args:
         text: what a user may have written.
@@ -49,7 +65,7 @@ def literal(text: str) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure in our style; no window is ever opened.
+    """Return an empty figure in our style; no window is ever opened.
 
     Args:
         width: in inches.
@@ -59,16 +75,135 @@ def new_figure(width: float, height: float) -> Figure:
         return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and PDF.
+def colour(number: int) -> str:
+    """Return colour with this number; there is no last one.
+
+    Args:
+        number: counts from 0; safe for colour-blind readers up to eight.
+    """
+    if number < len(COLOURS):
+        return COLOURS[number]
+    hue = (number * 137.508 % 360) / 360
+    light = 0.35 + 0.3 * (number * 0.618 % 1)
+    red, green, blue = colorsys.hls_to_rgb(hue, light, 0.55)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in (red, green, blue))
+
+
+def ink(background: str) -> str:
+    """Return black or white, whichever can be read on a colour (WCAG contrast).
+
+    Args:
+        background: as `#rrggbb`.
+    """
+    parts = np.array([int(background[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
+
+
+def neighbours(region: NDArray[np.integer], n_sources: int) -> list[set[int]]:
+    """Return sources whose regions touch, along an axis or at a corner of a plane.
+
+    Args:
+        region: place of each target's source, −1 for none; any number of axes.
+        n_sources: number of sources.
+    """
+    near: list[set[int]] = [set() for _ in range(n_sources)]
+    pairs = [
+        (np.moveaxis(region, axis, 0)[1:], np.moveaxis(region, axis, 0)[:-1])
+        for axis in range(region.ndim)
+    ]
+    if region.ndim == 2:
+        pairs.append((region[1:, 1:], region[:-1, :-1]))
+        pairs.append((region[1:, :-1], region[:-1, 1:]))
+    for a, b in pairs:
+        differs = (a != b) & (a >= 0) & (b >= 0)
+        for i, j in np.unique(np.stack([a[differs], b[differs]], 1), axis=0).tolist():
+            near[i].add(j)
+            near[j].add(i)
+    return near
+
+
+def colour_numbers(near: list[set[int]]) -> list[int]:
+    """Return a colour number for each source, different from those of its neighbours.
+
+    The sources with most neighbours choose first: of the eight plain colours that
+    no neighbour has the one used least, then a lighter or darker one.
+
+    Args:
+        near: neighbours of each source.
+    """
+    chosen = [-1] * len(near)
+    used = [0] * PLAIN
+    for i in sorted(range(len(near)), key=lambda i: (-len(near[i]), i)):
+        taken = {chosen[j] for j in near[i]}
+        free = [c for c in range(len(used)) if c not in taken]
+        if free:
+            best = min(free, key=lambda c: (c // PLAIN, used[c], c))
+        else:
+            best = len(used)
+            used.append(0)
+        used[best] += 1
+        chosen[i] = best
+    return chosen
+
+
+def draw_sources(
+    axes: Axes,
+    places: Sequence[tuple[float, float]],
+    numbers: Sequence[int],
+    shades: Sequence[str],
+    *,
+    size: float = 11,
+    numerals: bool = True,
+) -> None:
+    """Draw where sources lie, with the numbers of their order.
+
+    Args:
+        axes: where to draw.
+        places: of the sources.
+        numbers: place of each in the order, from 0.
+        shades: colour of each source of the order.
+        size: of the marks.
+        numerals: whether to write the numbers.
+    """
+    for at, number in zip(places, numbers, strict=True):
+        shade = shades[number]
+        axes.plot(
+            *at,
+            "o",
+            color=shade,
+            markersize=size,
+            markeredgecolor="black",
+            clip_on=False,
+            zorder=5,
+        )
+        if numerals:
+            axes.annotate(
+                str(number + 1),
+                at,
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color=ink(shade),
+                zorder=6,
+                annotation_clip=False,
+            )
+
+
+def save(figure: Figure, path: Path, record: Any = None) -> list[Path]:
+    """Write a figure as PNG and PDF, and what it shows as JSON beside it.
 
     Args:
         figure: what to write.
-        path: without a suffix.
+        path: without a suffix; its folder is made if it is not there.
+        record: plain values behind the picture, if they are to be kept.
 
     Returns:
-        The files. They are the same bytes for the same picture.
+        The pictures. They are the same bytes for the same picture.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if record is not None:
+        write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
     # Not `with_suffix`: a name may hold a tolerance such as 0.2.
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     notes = {"Software": None}, {"CreationDate": None, "Creator": None}

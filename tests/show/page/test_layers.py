@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.cover.tolerance.epsilons import round_epsilons, round_numbers
 from taskspace.cover.tolerance.thresholds import MatrixLosses
-from taskspace.show.figures.records import axes_of, seriation
+from taskspace.show.figures.map import axes_of
+from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.data import ranks
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.html import bundle

@@ -61,7 +61,7 @@ def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
 def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
     table = hostile_table("k").assign_attrs(system="x")
     from taskspace.show.figures.history import SelectedSource, SelectionPlot, Spending
-    from taskspace.show.page.selected import add_selection
+    from taskspace.show.page.subject import add_selection
 
     page = collect(table, [ts.Question(epsilon=1.0)], time_limit=0.2, n_steps=4)
     source = SelectedSource((1.0, 2.0), evil, 0, "failed", evil)

@@ -15,9 +15,12 @@ from taskspace.deploy.regions.choose import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.show.figures.history import save_selection, selection_plot
+from taskspace.show.figures.history import (
+    save_selection,
+    selection_plot,
+    stored_selection,
+)
 from taskspace.show.page import Reader, Subject, render
-from taskspace.show.page.certified import certify_all
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
 
@@ -135,7 +138,7 @@ def test_what_cannot_be_certified_between_contexts(tmp_path):
     file = tmp_path / "scores.csv"
     ts.performance.write_matrix(ts.performance.table_from_matrix(np.eye(4) * 10), file)
     loaded = open_study(file)
-    found = certify_all(loaded, [ts.Question(epsilon=3.0)], time_limit=2.0)
+    found = [ts.certify(loaded, ts.Question(epsilon=3.0), time_limit=2.0)]
     assert found[0].continuum is None
 
 
@@ -204,7 +207,7 @@ def test_history_beside_the_oracle(run, selection, browser, tmp_path):
     experiment = load_experiment(str(path / "experiment.toml"))
     compared = run_selection(experiment, path, question=question, full_table=table)
     save_selection(selection_plot(compared.result), path / "figures")
-    plot = ts.show.stored_selection(path)
+    plot = stored_selection(path)
     assert len(plot.greedy) == ts.greedy_cover(question.sets(table)).size
     assert plot.greedy[-1] == 1.0
     assert {"uniform", "random"} <= {rival.name for rival in plot.rivals}
@@ -222,7 +225,7 @@ def test_history_beside_the_oracle(run, selection, browser, tmp_path):
     assert f"candidates: {len(plot.greedy)}" in browser.text("footer figcaption")
     # The comparison is a result of the run; no picture is read.
     shutil.rmtree(path / "figures", ignore_errors=True)
-    assert ts.show.stored_selection(path) == plot
+    assert stored_selection(path) == plot
 
 
 # --- libraries --------------------------------------------------------------------

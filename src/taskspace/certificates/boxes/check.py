@@ -82,8 +82,18 @@ class ContinuumCover:
         """Number of selected sources."""
         return len(self.sources)
 
+    @property
+    def holds(self) -> bool:
+        """Whether every box is certified."""
+        return self.certificate.holds
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """How good it is: one that holds by few sources, or else certifies much."""
+        return self.holds, -self.size if self.holds else self.share(CERTIFIED)
+
     def share(self, status: int) -> float:
-        """Share of the volume of the box with this status.
+        """Return share of the volume of the box with this status.
 
         Args:
             status: one of the codes that `status` holds.
@@ -101,7 +111,7 @@ class ContinuumCover:
         bounds: Sequence[Bound] = (),
         **facts: Any,
     ) -> "ContinuumCover":
-        """The same cover with more to say.
+        """Return the same cover with more to say.
 
         Args:
             values: added to those of the certificate.
@@ -117,8 +127,40 @@ class ContinuumCover:
         )
         return replace(self, certificate=certificate, facts=known)
 
+    def with_bounds(
+        self,
+        every: int,
+        among: int,
+        n_candidates: int,
+        values: Mapping[str, Any],
+        bounds: Sequence[Bound],
+        **facts: Any,
+    ) -> "ContinuumCover":
+        """Return the same cover with what is known of how few could do.
+
+        Args:
+            every: no fewer of all sources do.
+            among: no fewer of the candidates do.
+            n_candidates: sources among which a search chose.
+            values: more numbers of the certificate.
+            bounds: added to those of the certificate.
+            **facts: fields of `facts` that are known now.
+        """
+        ranges = {
+            "n_sources": self.facts.n_sources,
+            "lower_bound": every,
+            "lower_bound_scope": f"all {self.facts.n_sources} sources",
+            "optimal": self.holds and every >= self.size,
+            "n_candidates": n_candidates,
+            "lower_bound_candidates": among,
+            "optimal_among_candidates": self.holds and among >= self.size,
+        }
+        facts["n_candidates"] = n_candidates
+        stated = self.with_facts(ranges | dict(values), bounds, **facts)
+        return replace(stated, lower_bound=every)
+
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:
-        """The source that certainly serves each context, −1 where none does.
+        """Return the source that certainly serves each context, −1 where none does.
 
         Args:
             contexts: full context rows, shape `(context, len(axes))`.
@@ -136,7 +178,7 @@ class ContinuumCover:
 def box_edges(
     system: System, space: Space, n_cells: int | None = None
 ) -> tuple[NDArray[np.float64], ...]:
-    """Edges of cells between the nodes of a space, for every axis of the system.
+    """Return edges of cells between the nodes of a space, for every axis of the system.
 
     Args:
         system: its axes are the columns; one that the space does not vary has a
@@ -260,7 +302,7 @@ def _decide(
     epsilon: float,
     clock: Clock,
 ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Status, source and its bound for each box, and what to try on its parts.
+    """Return status, source and its bound for each box, and what to try on its parts.
 
     Args:
         enclosure: bounds on the losses.

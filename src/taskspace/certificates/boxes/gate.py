@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.certificates.boxes.check import CERTIFIED, ContinuumCover
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import EVALUATION_SLACK
-from taskspace.certificates.setting import Setting
+from taskspace.certificates.case import Case
 from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
 from taskspace.errors import ContradictionError
@@ -35,23 +35,23 @@ class TableGate:
     numbers are no means over episodes: these err by chance.
 
     Args:
-        setting: with a system and targets; the table is the one that is compared.
+        case: with a system and targets; the table is the one that is compared.
         enclosure: bounds on the losses of the table's sources.
     """
 
-    def __init__(self, setting: Setting, enclosure: Enclosure):
-        system, targets = setting.system, setting.targets
+    def __init__(self, case: Case, enclosure: Enclosure):
+        system, targets = case.system, case.targets
         assert system is not None
         assert targets is not None
-        self._setting, self._enclosure = setting, enclosure
+        self._case, self._enclosure = case, enclosure
         self._axes = [axis.name for axis in system.axes]
         self._nodes = system.contexts(targets)
-        table, rule = setting.table, setting.question.rule
-        self._is_open = enclosure.kind == "proof" and setting.provenance != "sampled"
+        table, rule = case.table, case.question.rule
+        self._is_open = enclosure.kind == "proof" and case.provenance != "sampled"
         # Against the best of the table losses are too small, never too large.
         own = rule.reference != "best known"
         self._two_sided = own or table.attrs.get("best_known_kind") == "optimum"
-        self._unknown = setting.question.without_reference(table)
+        self._unknown = case.question.without_reference(table)
         self._seen = np.zeros(table.sizes["source"], np.bool_)
 
     @property
@@ -70,7 +70,7 @@ class TableGate:
         wanted = wanted[~self._seen[wanted]] if self._is_open else wanted[:0]
         points = Boxes.points(self._nodes)
         step = max(1, PAIRS_AT_ONCE // max(1, len(self._nodes)))
-        question = self._setting.question.measured_with(None)
+        question = self._case.question.measured_with(None)
         for first in range(0, len(wanted), step):
             if clock is not None and clock.left <= 0:
                 break
@@ -101,7 +101,7 @@ class TableGate:
         for node, box in self._places(cover):
             sources = cover.assignment[box]
             rows, number = np.unique(sources, return_inverse=True)
-            losses, slack = self._losses(rows, self._setting.question)
+            losses, slack = self._losses(rows, self._case.question)
             loss = losses[number.reshape(-1), node]
             limit = cover.loss_bound[box] + slack[number.reshape(-1), node]
             for wrong in np.flatnonzero(loss > limit)[:1]:
@@ -115,7 +115,7 @@ class TableGate:
     def _places(
         self, cover: ContinuumCover
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of a node and a certified box that holds it."""
+        """Yield pairs of a node and a certified box that holds it."""
         boxes = np.flatnonzero(cover.status == CERTIFIED)
         step = max(1, PLACES_AT_ONCE // max(1, len(boxes)))
         low, high = cover.boxes.low[boxes], cover.boxes.high[boxes]
@@ -132,11 +132,9 @@ class TableGate:
     def _losses(
         self, sources: NDArray[np.int64], question: Question
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Losses of the table, and what rounding may have done to them."""
-        table = self._setting.table
-        losses = np.concatenate(
-            [question.rows(table, slice(int(s), int(s) + 1)) for s in sources]
-        )
+        """Return losses of the table, and what rounding may have done to them."""
+        table = self._case.table
+        losses = question.losses_of(table, sources)
         losses[:, self._unknown] = np.nan  # the table says nothing there
         size = np.abs(losses)
         if question.rule.is_relative:
@@ -157,7 +155,7 @@ class TableGate:
         raise ContradictionError(
             "Table and bounds contradict each other: at "
             f"{context_words(context, self._axes)} the "
-            f"{self._setting.question.criterion} of source {source} is {loss:.10g} by "
+            f"{self._case.question.criterion} of source {source} is {loss:.10g} by "
             f"the table, and {bound} by {self._enclosure.basis}. So nothing is "
             "certified. Make the table anew with this system and these policies. If "
             "they are the same, `performance` of the system computes something else "

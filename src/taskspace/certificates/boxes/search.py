@@ -4,7 +4,6 @@ How the sources are found is in `taskspace.certificates.boxes.shrink`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def certified_cover(
     suggestions: Iterable[ArrayLike] = (),
     seed: int = 0,
 ) -> ContinuumCover:
-    """Few sources whose tolerance sets certainly cover the whole box of a space.
+    """Return few sources whose tolerance sets certainly cover the whole box of a space.
 
     Some selection is proven first, if need be a larger one with slack; then fewer
     sources are looked for while there is time.
@@ -109,7 +108,8 @@ def certified_cover(
     every = search.bound
     if len(search.pool) < enclosure.n_sources:
         every = _bound_of_all(enclosure, search.edges, epsilon, clock)
-    return _with_bounds(enclosure, found, search.pool, search.bound, every, epsilon)
+    n_pool = len(search.pool)
+    return _with_bounds(enclosure, found, n_pool, search.bound, every, epsilon)
 
 
 def _bound_of_all(
@@ -118,7 +118,7 @@ def _bound_of_all(
     epsilon: float,
     clock: Clock,
 ) -> int:
-    """A lower bound over every source, as far as there is time and memory for it."""
+    """Return a lower bound over every source, as far as time and memory allow."""
     n_nodes = int(np.prod([len(e) for e in edges]))
     if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
         return 1
@@ -132,23 +132,13 @@ def _bound_of_all(
 def _with_bounds(
     enclosure: Enclosure,
     found: ContinuumCover,
-    pool: NDArray[np.int64],
-    bound: int,
+    n_candidates: int,
+    among: int,
     every: int,
     epsilon: float,
 ) -> ContinuumCover:
-    """The cover with its bounds, each with what it ranges over."""
-    holds = found.certificate.holds
-    n_sources = enclosure.n_sources
-    values: dict[str, Any] = {
-        "n_sources": n_sources,
-        "lower_bound": every,
-        "lower_bound_scope": f"all {n_sources} sources",
-        "optimal": holds and every >= found.size,
-        "n_candidates": len(pool),
-        "lower_bound_candidates": bound,
-        "optimal_among_candidates": holds and bound >= found.size,
-    }
+    """Return the cover with its bounds, each with what it ranges over."""
+    values: dict[str, Any] = {}
     bounds: list[Bound] = []
     context = None
     hopeless = _hopeless(enclosure, found, epsilon)
@@ -158,19 +148,20 @@ def _with_bounds(
     else:
         # Where some part of the box has no source, bounds are about the rest alone.
         bounds += [
-            Bound("lower", bound, "box", "candidates"),
+            Bound("lower", among, "box", "candidates"),
             Bound("lower", every, "box", "table"),
         ]
-        if holds:
+        if found.holds:
             bounds.append(Bound("upper", found.size, "box", "candidates"))
-    stated = found.with_facts(
+    return found.with_bounds(
+        every,
+        among,
+        n_candidates,
         values,
         bounds,
-        n_candidates=len(pool),
-        bound_candidates=bound,
+        bound_candidates=among,
         uncoverable=context,
     )
-    return replace(stated, lower_bound=every)
 
 
 def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
@@ -188,7 +179,7 @@ def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int
 def _hopeless(
     enclosure: Enclosure, found: ContinuumCover, epsilon: float
 ) -> NDArray[np.float64] | None:
-    """A context at which every candidate certainly exceeds epsilon, if one is known."""
+    """Return a context at which every candidate certainly exceeds epsilon, if any."""
     centre = found.boxes[found.status == UNCOVERED].centre
     centre = centre[:: max(1, len(centre) // 200)]
     if not len(centre):

@@ -94,7 +94,7 @@ class BoxSearch:
     @property
     def holds(self) -> bool:
         """Whether a cover of the whole box is known."""
-        return self.found is not None and self.found.certificate.holds
+        return self.found is not None and self.found.holds
 
     @property
     def is_optimal(self) -> bool:
@@ -105,7 +105,7 @@ class BoxSearch:
     def check(
         self, sources: NDArray[np.int64], clock: Clock, *, whole: bool = False
     ) -> ContinuumCover:
-        """What a selection serves; the best cover so far is kept.
+        """Return what a selection serves; the best cover so far is kept.
 
         Args:
             sources: the selection.
@@ -123,13 +123,14 @@ class BoxSearch:
             time_limit=clock.left,
             until_failure=not whole,
         )
-        self.found = _better(self.found, checked)
-        if checked.certificate.holds:
+        if self.found is None or checked.rank > self.found.rank:
+            self.found = checked
+        if checked.holds:
             self.seconds = clock.seconds
         return checked
 
     def prove_first(self, suggestions: Iterable[ArrayLike]) -> None:
-        """Some selection that holds: those with the most slack first, then less.
+        """Prove some selection: those with the most slack first, then less.
 
         Args:
             suggestions: selections of the caller, in this order; covers of points
@@ -158,7 +159,7 @@ class BoxSearch:
             return False
         held = self.holds
         checked = self.check(sources, Clock(0.3 * self.clock.left))
-        return held and not checked.certificate.holds
+        return held and not checked.holds
 
     def _look_at_points(self, clock: Clock) -> None:
         """Bound the losses of all candidates at points that are spread over the box."""
@@ -184,7 +185,7 @@ class BoxSearch:
         self.losses = np.concatenate(parts, axis=1)
 
     def _slack_covers(self) -> Iterator[NDArray[np.int64]]:
-        """Covers of the points for smaller tolerances, the smallest first."""
+        """Yield covers of the points for smaller tolerances, the smallest first."""
         for slack in SLACKS:
             served = self.losses <= self.epsilon - slack * abs(self.epsilon)
             if served.any(0).all():
@@ -213,12 +214,12 @@ class BoxSearch:
             held = False
             if least.upper <= self.epsilon:
                 chosen = self.pool[np.array(least.sources, np.int64)]
-                held = self.check(chosen, Clock(0.6 * clock.left)).certificate.holds
+                held = self.check(chosen, Clock(0.6 * clock.left)).holds
             if not held:
                 too_small = size
 
     def bound_at_nodes(self, clock: Clock) -> None:
-        """A bound from the nodes: no fewer candidates serve them.
+        """Bound the size from below: no fewer candidates serve the nodes.
 
         Args:
             clock: when to stop.
@@ -267,7 +268,7 @@ class BoxSearch:
                 self.is_closed = True
                 break
             checked = self.check(self.pool[cover.sources], Clock(left / 2))
-            if checked.certificate.holds:
+            if checked.holds:
                 continue
             gaps = checked.boxes[checked.status != CERTIFIED].centre
             gaps = gaps[:: max(1, len(gaps) // GAPS_A_ROUND)]
@@ -282,7 +283,7 @@ class BoxSearch:
             self._raise_bound(clock)
 
     def cover_cells(self, clock: Clock, *, may_grow: bool) -> None:
-        """A cover of the cells that single sources certainly serve, cut where needed.
+        """Cover the cells that single sources certainly serve, cut where needed.
 
         Args:
             clock: when to stop.
@@ -306,7 +307,7 @@ class BoxSearch:
             self.check(self.pool[cover.sources], Clock(0.5 * clock.left))
 
     def finish(self) -> ContinuumCover:
-        """The cover; where it does not hold, with all that it certainly serves."""
+        """Return the cover; where it does not hold, with all that it surely serves."""
         if self.found is None:
             self.check(self.pool[:1], self.clock, whole=True)
         assert self.found is not None
@@ -316,16 +317,6 @@ class BoxSearch:
         return self.found
 
 
-def _better(old: ContinuumCover | None, new: ContinuumCover) -> ContinuumCover:
-    """The smaller one that holds, or else the one that certifies more."""
-    if old is None:
-        return new
-    if old.certificate.holds or new.certificate.holds:
-        holding = [c for c in (old, new) if c.certificate.holds]
-        return min(holding, key=lambda cover: cover.size)
-    return max(old, new, key=lambda cover: cover.share(CERTIFIED))
-
-
 def _cell_sets(
     enclosure: Enclosure,
     edges: Sequence[NDArray[np.float64]],
@@ -333,7 +324,7 @@ def _cell_sets(
     max_depth: int,
     clock: Clock,
 ) -> tuple[TargetSets, int]:
-    """Which source serves which cell; cells that none serves whole are cut.
+    """Return which source serves which cell; cells that none serves whole are cut.
 
     Returns:
         The sets over all cells and parts of cells that some source serves, and how

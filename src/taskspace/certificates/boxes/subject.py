@@ -4,7 +4,6 @@ A proof about some gains says nothing about others. So a cover of a box carries 
 of all that it was proven for, and whoever deploys it compares.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
+from taskspace.certificates.identity import digest_of, plain_settings
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
@@ -49,7 +49,7 @@ class Subject:
     def difference(
         self, question: Question, system: System, policies: Policy, n_sources: int
     ) -> str:
-        """What is not as it was proven, as the end of a sentence; empty if nothing.
+        """Return what is not as it was proven, as the end of a sentence, or nothing.
 
         Args:
             question: what is asked now.
@@ -75,7 +75,7 @@ class Subject:
         other = [
             str(source)
             for source, known in zip(self.sources, self.policies, strict=True)
-            if _digest(policies[source : source + 1]) != known
+            if digest_of(policies[source : source + 1]) != known
         ]
         if other:
             more = f" and {len(other) - 5} more" if len(other) > 5 else ""
@@ -89,7 +89,7 @@ def subject_of(
     boxes: Boxes,
     epsilon: float,
 ) -> Subject | None:
-    """What a cover made with an enclosure is about, None where that does not tell.
+    """Return what a cover is about, None where its enclosure does not tell.
 
     Args:
         enclosure: the bounds.
@@ -109,7 +109,7 @@ def subject_of(
         enclosure.question.at(epsilon),
         enclosure.n_sources,
         chosen,
-        tuple(_digest(policies[source : source + 1]) for source in chosen),
+        tuple(digest_of(policies[source : source + 1]) for source in chosen),
         _describe_system(system, contexts),
         contexts,
         policies[list(chosen)],
@@ -121,7 +121,7 @@ def _describe_system(system: System, contexts: NDArray[np.float64]) -> dict[str,
     parts: dict[str, Any] = {
         "id": system.id,
         "axes": [axis.name for axis in system.axes],
-        "settings": system.settings(),
+        "settings": plain_settings(system),
     }
     if isinstance(system, LinearSystem):
         parts["time"] = [system.is_continuous, float(system.horizon)]
@@ -129,38 +129,4 @@ def _describe_system(system: System, contexts: NDArray[np.float64]) -> dict[str,
         if len(system.axes) == contexts.shape[1]:
             matrices = system.matrices(contexts), system.output_matrix(contexts)
             parts["matrices"] = [*matrices[0], matrices[1]]
-    return {name: _digest(part) for name, part in parts.items()}
-
-
-def _digest(value: Any) -> str:
-    digest = hashlib.sha256()
-    _add(digest, value)
-    return digest.hexdigest()
-
-
-def _add(digest: Any, value: Any) -> None:
-    """Add a value so that different ones add different bytes; code is left out."""
-    if isinstance(value, Policy):
-        value = [value.kind, value.arrays()]
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        _write(digest, f"{value.dtype.str}{value.shape}", value.tobytes())
-    elif isinstance(value, np.ndarray):
-        _write(digest, "objects", repr(value.shape).encode())
-        for item in value.flat:
-            plain = isinstance(item, int | float | str | np.ndarray | list | tuple)
-            _add(digest, item if plain else f"object {id(item)}")
-    elif isinstance(value, Mapping):
-        for name in sorted(value, key=str):
-            _write(digest, "name", str(name).encode())
-            _add(digest, value[name])
-    elif isinstance(value, list | tuple):
-        _write(digest, "list", str(len(value)).encode())
-        for item in value:
-            _add(digest, item)
-    elif not callable(value):
-        _write(digest, type(value).__name__, repr(value).encode())
-
-
-def _write(digest: Any, kind: str, data: bytes) -> None:
-    digest.update(f"{kind} {len(data)} ".encode())
-    digest.update(data)
+    return {name: digest_of(part) for name, part in parts.items()}

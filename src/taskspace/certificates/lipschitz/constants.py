@@ -12,6 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
+from taskspace.certificates.boxes.enclosures.lipschitz import reach_of
+from taskspace.certificates.lipschitz.grid import axis_values, places
 from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -68,7 +70,7 @@ def refute_rates(
         table: a performance table.
         question: which losses.
         targets: contexts of its targets.
-        rates: one number (Euclidean norm), or one an axis of `targets`.
+        rates: one number (Euclidean norm), or one per axis of `targets`.
         clock: when to stop; neighbours are checked in any case.
 
     Raises:
@@ -77,10 +79,10 @@ def refute_rates(
     points = np.ascontiguousarray(targets.points)
     n = len(points)
     n_known = n * (n - 1) // 2 * table.sizes["source"]
-    first, second = _neighbours(points)
+    first, second = _neighbours(targets)
     for rows in row_blocks(table):
         losses, sizes = _losses(table, question, rows)
-        margin = _reach(points[first] - points[second], rates)
+        margin = reach_of(points[first] - points[second], rates)
         with np.errstate(invalid="ignore"):
             step = np.abs(losses[:, first] - losses[:, second])
         allowed = margin * (1 + SLACK) + SLACK * (sizes[:, first] + sizes[:, second])
@@ -135,7 +137,7 @@ def _refuse(
 def _losses(
     table: xr.Dataset, question: Question, rows: slice
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Losses, and the size of the scores that they are differences of."""
+    """Return losses, and the size of the scores that they are differences of."""
     losses = question.rows(table, rows)
     rule = question.rule
     if rule.is_relative:
@@ -150,37 +152,19 @@ def _losses(
     return np.ascontiguousarray(losses), np.ascontiguousarray(sizes)
 
 
-def _reach(
-    steps: NDArray[np.float64], rates: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """How much a loss may change over these steps."""
-    if rates.ndim:
-        return np.abs(steps) @ rates
-    return np.linalg.norm(steps, axis=1) * rates
-
-
-def _neighbours(
-    points: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of neighbours along the axes; none if the points are no whole grid."""
-    values = [np.unique(column) for column in points.T]
-    shape = tuple(map(len, values))
-    none = np.empty(0, np.int64)
-    if np.prod(shape) != len(points):
-        return none, none
-    place = np.full(shape, -1, np.int64)
-    index = tuple(
-        np.searchsorted(v, column) for v, column in zip(values, points.T, strict=True)
-    )
-    place[index] = np.arange(len(points))
-    if (place < 0).any():
-        return none, none
+def _neighbours(targets: Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of neighbours along the axes; none if these are no whole grid."""
+    if axis_values(targets) is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    values, index = places(targets)
+    number = np.empty(tuple(map(len, values)), np.int64)
+    number[index] = np.arange(targets.size)
     pairs = [
         (
-            np.take(place, range(n - 1), axis).ravel(),
-            np.take(place, range(1, n), axis).ravel(),
+            np.take(number, range(n - 1), axis).ravel(),
+            np.take(number, range(1, n), axis).ravel(),
         )
-        for axis, n in enumerate(shape)
+        for axis, n in enumerate(number.shape)
     ]
     first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
     return first, second

@@ -24,6 +24,7 @@ __all__ = [
     "cell_radii",
     "estimate_rates",
     "margin_rule",
+    "places",
     "radius_rule",
 ]
 
@@ -32,9 +33,9 @@ ENLARGE = 1 + 1e-12
 
 
 def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
-    """The values of each axis if the contexts are all their combinations, else None.
+    """Return the values of each axis if the contexts are all combinations of them.
 
-    Steps need not be even, and the contexts may be in any order.
+    Steps need not be even, and the contexts may be in any order. None for others.
 
     Args:
         space: contexts.
@@ -45,10 +46,14 @@ def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
     return values if len(np.unique(space.points, axis=0)) == space.size else None
 
 
-def _places(
+def places(
     space: Space,
 ) -> tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.intp], ...]]:
-    """Values of the axes, and where on them each context is."""
+    """Return the values of the axes, and where on them each context is.
+
+    Args:
+        space: all combinations of some values of each axis.
+    """
     values = axis_values(space)
     if values is None:
         raise InvalidInputError(
@@ -60,7 +65,7 @@ def _places(
 
 
 def cell_radii(grid: Space) -> NDArray[np.float64]:
-    """How far each node's cell reaches on each axis, shape `(node, axis)`.
+    """Return how far each node's cell reaches on each axis, shape `(node, axis)`.
 
     The cell of a node holds the contexts of the box that are nearer to it than to
     any other node of the axis: up to half way to its neighbours.
@@ -68,9 +73,9 @@ def cell_radii(grid: Space) -> NDArray[np.float64]:
     Args:
         grid: all combinations of some values of each axis.
     """
-    values, places = _places(grid)
+    values, index = places(grid)
     reaches = []
-    for v, place in zip(values, places, strict=True):
+    for v, place in zip(values, index, strict=True):
         half = np.diff(v) / 2
         left = np.concatenate([[0.0], half])
         right = np.concatenate([half, [0.0]])
@@ -79,7 +84,7 @@ def cell_radii(grid: Space) -> NDArray[np.float64]:
 
 
 def radius_rule(grid: Space, centres: ArrayLike, radius: float) -> Certificate:
-    """Whether balls around some centres certainly cover the whole box of a grid.
+    """Return whether balls around some centres certainly cover the whole box of a grid.
 
     Args:
         grid: its nodes are checked with balls of radius `radius − δ`, δ half the
@@ -141,7 +146,7 @@ def margin_rule(
     kind: CertificateKind,
     basis: str,
 ) -> MarginRule:
-    """Which cells are covered because their node is, with a margin.
+    """Return which cells are covered because their node is, with a margin.
 
     Args:
         grid: of the targets.
@@ -199,7 +204,7 @@ def margin_rule(
 def estimate_rates(
     grid: Space, losses: ArrayLike, *, safety: float = 1.5
 ) -> NDArray[np.float64]:
-    """An estimate of Λ around each node: the largest step to or beside a neighbour.
+    """Estimate Λ around each node: the largest step to or beside a neighbour.
 
     A sample can miss the steepest place, so what rests on it is an estimate.
 
@@ -211,10 +216,10 @@ def estimate_rates(
     Returns:
         Rates with dims `(source, node, axis)`; infinite next to a failure.
     """
-    axes, places = _places(grid)
+    axes, index = places(grid)
     given = np.atleast_2d(np.asarray(losses, np.float64))
     values = np.empty((len(given), *map(len, axes)))
-    values[:, *places] = given
+    values[:, *index] = given
     rates = np.zeros((*values.shape, len(axes)))
     for i, axis in enumerate(axes):
         n = len(axis)
@@ -236,4 +241,4 @@ def estimate_rates(
         )
         size = [1] + [3] * len(axes)
         rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
-    return rates[:, *places]
+    return rates[:, *index]

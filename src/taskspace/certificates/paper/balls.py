@@ -34,7 +34,7 @@ SHRINK = 1 - 1e-12
 def inner_radius(
     upper_rate: ArrayLike, radius: float, epsilon: float
 ) -> NDArray[np.float64]:
-    r"""Radius of a ball that lies inside the tolerance set.
+    r"""Return radius of a ball that lies inside the tolerance set.
 
     $\min(r, \epsilon / L^r)$ for $L^r > 0$, and r for $L^r \le 0$; the ball is to be
     intersected with the space. It holds on whatever set of targets $L^r$ was taken
@@ -52,7 +52,7 @@ def inner_radius(
 
 
 def outer_radius(lower_rate: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    r"""Radius of a ball outside which no target within r is in the tolerance set.
+    r"""Return the radius of a ball that holds the tolerance set's part within r.
 
     $\epsilon / M^r$ for $M^r > 0$, infinite otherwise. This is a statement about
     targets within r: $S_\epsilon \cap B_r \subseteq B_{\epsilon / M^r}$.
@@ -108,7 +108,7 @@ def check_balls(
     judge: str = "worst",
     upper_rate: NDArray[np.float64] | None = None,
 ) -> BallCheck:
-    """Inner and outer balls of every source, checked on every target of a table.
+    """Return inner and outer balls of every source, checked on every target of a table.
 
     L is the largest and M the smallest rate of any policy, so the balls hold for
     the worst and for the best policy of a family alike.

@@ -3,25 +3,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.certificates.boxes.enclosures import (
-    find_enclosure,
-)
-from taskspace.certificates.paper.balls import Balls, check_balls
+from taskspace.certificates.boxes.enclosures import find_enclosure
+from taskspace.certificates.case import Case
+from taskspace.certificates.paper.balls import check_balls
 from taskspace.certificates.paper.rates import (
     LossRates,
     contexts_of,
     loss_rates_until,
     rate_bounds,
 )
-from taskspace.certificates.paper.volume import (
-    no_volume_bounds,
-    volume_bounds,
-)
-from taskspace.certificates.setting import Setting
+from taskspace.certificates.paper.volume import no_volume_bounds, volume_bounds
 from taskspace.certificates.statements.base import Certificate
-from taskspace.certificates.statements.claims import (
-    on_table,
-)
+from taskspace.certificates.statements.claims import on_table
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -30,45 +23,40 @@ from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["certify_geometry", "default_radius"]
 
-# Rigorous loss rates take some milliseconds a source; beyond this many, the table's.
+# Rigorous loss rates take some milliseconds per source; beyond this many, the table's.
 MAX_RATE_SOURCES = 1000
 
 
-def certify_geometry(
-    setting: Setting, radius: float | None
-) -> tuple[LossRates | None, Balls | None, list[Certificate]]:
-    """Loss rates; and balls and volumes where they are derived: for `signed`.
+def certify_geometry(case: Case) -> list[Certificate]:
+    """Find loss rates; and balls and volumes where they are derived: for `signed`.
 
     Args:
-        setting: what there is to certify with.
-        radius: r of the loss rates; a default if left out.
-
-    Returns:
-        Rates and balls as far as they can be had, and the certificates.
+        case: its findings get rates and balls, as far as they can be had.
     """
-    table, question = setting.table, setting.question
+    table, question = case.table, case.question
     if question.error is not None:
-        why = "Derived for contexts that are known exactly, and not for measured ones."
-        return None, None, [Certificate("loss rates", False, "vacuous", why)]
+        return _no_rates(
+            "Derived for contexts that are known exactly, and not for measured ones."
+        )
     if question.rule.is_relative or question.also or question.measure != "performance":
-        why = (
+        return _no_rates(
             "Loss rates compare scores of one policy, in units of performance; epsilon "
             f"of '{question.label}' is in others."
         )
-        return None, None, [Certificate("loss rates", False, "vacuous", why)]
     try:
         rows, columns = contexts_of(table)
+        radius = case.options.bounds.radius
         r = default_radius(columns) if radius is None else radius
-        rates = loss_rates_until(table, r, setting.clock)
+        rates = loss_rates_until(table, r, case.clock)
     except InvalidInputError as error:
-        return None, None, [Certificate("loss rates", False, "vacuous", str(error))]
+        return _no_rates(str(error))
     if rates is None:
-        why = (
+        return _no_rates(
             f"Time was up before the loss rates of {rows.size:,} sources were known: "
             "a larger time limit gives them."
         )
-        return None, None, [Certificate("loss rates", False, "vacuous", why)]
-    exact, slopes = _exact_rates(setting, r)
+    case.findings.rates = rates
+    exact, slopes = _exact_rates(case, r)
     about = _rates_certificate(rates, exact, slopes)
     if question.criterion != "signed":
         why = f"Derived for the signed criterion, and not for {question.criterion!r}."
@@ -76,10 +64,11 @@ def certify_geometry(
             Certificate(name, False, "vacuous", why)
             for name in ("inner balls", "outer balls")
         ]
-        return rates, None, [about, *none, *no_volume_bounds(why)]
+        return [about, *none, *no_volume_bounds(why)]
     check = check_balls(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
+    case.findings.balls = check.balls
     widths = np.ptp(np.concatenate([rows.points, columns.points]), axis=0)
     if check.inner.values["violations"]:
         volumes = no_volume_bounds(f"Inner balls do not hold: {check.inner.why}")
@@ -88,7 +77,11 @@ def certify_geometry(
         known = {tuple(row) for row in rows.points.tolist()}
         same = known.issuperset(tuple(row) for row in columns.points.tolist())
         volumes = volume_bounds(widths, question.epsilon, check.balls, same_sides=same)
-    return rates, check.balls, [about, check.inner, check.outer, *volumes]
+    return [about, check.inner, check.outer, *volumes]
+
+
+def _no_rates(why: str) -> list[Certificate]:
+    return [Certificate("loss rates", False, "vacuous", why)]
 
 
 def _rates_certificate(
@@ -122,7 +115,7 @@ def _rates_certificate(
 
 
 def default_radius(targets: Space) -> float:
-    """The r of loss rates where none is given: a tenth of the diameter.
+    """Return the r of loss rates where none is given: a tenth of the diameter.
 
     Args:
         targets: contexts; r is at least one and a half of their largest steps.
@@ -134,15 +127,15 @@ def default_radius(targets: Space) -> float:
 
 
 def _exact_rates(
-    setting: Setting, radius: float
+    case: Case, radius: float
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Bounds on the rates that hold on the continuum, and slopes at home."""
-    system, sources, targets = setting.system, setting.sources, setting.targets
+    """Return bounds on the rates that hold on the continuum, and slopes at home."""
+    system, sources, targets = case.system, case.sources, case.targets
     if system is None or sources is None or targets is None:
         return None, None
     contexts = system.contexts(sources)
     enclosure, _ = find_enclosure(
-        system, setting.policies, contexts, Question("signed", epsilon=0.0)
+        system, case.policies, contexts, Question("signed", epsilon=0.0)
     )
     if enclosure is None:
         return None, None
@@ -150,6 +143,6 @@ def _exact_rates(
     slopes = enclosure.home_slopes(live)
     if sources.size > MAX_RATE_SOURCES:
         return None, slopes
-    clock = Clock(0.2 * setting.clock.left)
+    clock = Clock(0.2 * case.clock.left)
     box = system.contexts(targets)
     return rate_bounds(enclosure, box, radius, contexts, clock=clock), slopes

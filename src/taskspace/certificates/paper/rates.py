@@ -60,7 +60,7 @@ class LossRates:
 
 
 def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
-    """Loss rates of every source over the targets of a table.
+    """Return loss rates of every source over the targets of a table.
 
     Args:
         table: a performance table with contexts and scores at home.
@@ -118,11 +118,11 @@ def _quotients(
 def distances(
     points: NDArray[np.float64], others: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Euclidean distances, dims `(point, other)`.
+    """Return Euclidean distances, dims `(point, other)`.
 
     Args:
-        points: one point a row.
-        others: one point a row, with the same columns.
+        points: one point per row.
+        others: one point per row, with the same columns.
     """
     total = np.zeros((len(points), len(others)))
     for column in range(points.shape[1]):
@@ -131,7 +131,7 @@ def distances(
 
 
 def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
-    """Contexts of both sides of a table, or a sentence about which is missing.
+    """Return contexts of both sides of a table, or a sentence about which is missing.
 
     Args:
         table: a performance table.
@@ -151,7 +151,7 @@ def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
 
 
 def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.float64]:
-    r"""The exact limit of $L^r$ as r → 0 at each source, from the gradient of J.
+    r"""Return the exact limit of $L^r$ as r → 0 at each source, from the gradient of J.
 
     It is the largest $\|\nabla_\theta J(\theta, \pi)\|$ of the family, over the axes
     that the space varies. The limit of $M^r$ is its negative: where J is
@@ -164,7 +164,7 @@ def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.f
         space: the sources.
 
     Returns:
-        One slope a source; infinite where a policy is unstable at home.
+        One slope per source; infinite where a policy is unstable at home.
     """
     contexts = system.contexts(space)
     enclosure, _ = find_enclosure(
@@ -188,7 +188,7 @@ def rate_bounds(
     *,
     clock: Clock | None = None,
 ) -> NDArray[np.float64] | None:
-    """Numbers that $L^r$ certainly does not exceed on the whole box of the targets.
+    """Bound $L^r$ from above on the whole box of the targets, for certain.
 
     On a convex set no slope between two points exceeds the largest gradient, and
     that is bounded by the enclosure on pieces of the ball around each source.
@@ -201,7 +201,7 @@ def rate_bounds(
         clock: when to give up.
 
     Returns:
-        One bound a source, infinite where a policy may be unstable on the ball;
+        One bound per source, infinite where a policy may be unstable on the ball;
         None if the enclosure has no bounds on slopes, or time is up.
     """
     if enclosure.question.criterion not in ("signed", "floor"):

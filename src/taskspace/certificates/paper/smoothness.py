@@ -105,7 +105,7 @@ def performance_smoothness(family: TabularFamily, policies: Policy) -> float:
 def _lipschitz(
     family: TabularFamily, array: NDArray[np.float64], *, norm_last: bool
 ) -> float:
-    """Largest change a unit of theta; on a line neighbours suffice for all pairs."""
+    """Return the largest change per unit of theta; on a line neighbours suffice."""
     values = np.asarray(family.values)
     order = np.argsort(values)
     change = abs(np.diff(array[order], axis=0))
@@ -152,7 +152,7 @@ def smoothness_certificate(
 def model_sets(
     family: TabularFamily, epsilon: float, *, allow_horizon: bool = False
 ) -> TargetSets:
-    """Tolerance sets that the model alone allows: balls of radius ε / L_model.
+    """Return tolerance sets that the model alone allows: balls of radius ε / L_model.
 
     As Cover-Rmax would choose them. Each lies inside the signed tolerance set of any
     policies.
@@ -195,7 +195,7 @@ def compare_covers(
     time_limit: float = 10.0,
     allow_horizon: bool = False,
 ) -> CoverComparison:
-    """Smallest covers from model smoothness and from measured performance.
+    """Return smallest covers from model smoothness and from measured performance.
 
     Args:
         family: the tasks; its values are sources and targets.

@@ -6,7 +6,6 @@ docs/theory.md, "Volume bounds". Axes that do not vary have no width and do not 
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,15 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.certificates.paper.balls import SHRINK, Balls
 from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.claims import claim, on_table
-from taskspace.cover.bounds.dual import lower_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.sets import TargetSets
-from taskspace.systems.base import PROVENANCE_WORDS, Provenance
+from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = [
     "ball_volume",
-    "engine_bounds",
     "inflated_box_volume",
     "lattice_count",
     "no_volume_bounds",
@@ -33,7 +29,7 @@ __all__ = [
 
 
 def ball_volume(n_dims: int, radius: float) -> float:
-    """Volume of a Euclidean ball.
+    """Return volume of a Euclidean ball.
 
     Args:
         n_dims: number of dimensions.
@@ -43,7 +39,7 @@ def ball_volume(n_dims: int, radius: float) -> float:
 
 
 def lattice_count(widths: ArrayLike, radius: float) -> int:
-    r"""How many balls on a lattice inside a box certainly cover it.
+    r"""Return how many balls on a lattice inside a box certainly cover it.
 
     $\prod \lceil w_i \sqrt d / 2\rho \rceil$: each cell of the lattice has a half
     diagonal of at most ρ.
@@ -60,7 +56,7 @@ def lattice_count(widths: ArrayLike, radius: float) -> int:
 
 
 def inflated_box_volume(widths: ArrayLike, radius: float) -> float:
-    r"""Volume of a box enlarged by a ball, by Steiner's formula.
+    r"""Return volume of a box enlarged by a ball, by Steiner's formula.
 
     $\sum_j e_{d-j}(w) v_j s^j$, with $e$ the elementary symmetric polynomials of the
     widths and $v_j$ the volume of the unit ball in j dimensions.
@@ -77,7 +73,7 @@ def inflated_box_volume(widths: ArrayLike, radius: float) -> float:
 
 
 def packing_count(widths: ArrayLike, radius: float) -> int:
-    r"""Size of any ρ-packing of a box, hence of some cover by balls of radius ρ.
+    r"""Return size of any ρ-packing of a box, hence of some cover by balls of radius ρ.
 
     $\mathrm{Vol}(\Theta \oplus B_{\rho/2}) / \mathrm{Vol}(B_{\rho/2})$: holds for every
     subset of the box too, such as the nodes of a grid, with centres in the subset.
@@ -92,7 +88,7 @@ def packing_count(widths: ArrayLike, radius: float) -> int:
 
 
 def printed_upper_count(widths: ArrayLike, radius: float) -> float:
-    r"""The paper's $3^d \mathrm{Vol}(\Theta) / \mathrm{Vol}(B_\rho)$.
+    r"""Return the paper's $3^d \mathrm{Vol}(\Theta) / \mathrm{Vol}(B_\rho)$.
 
     True for a convex set that contains a ball of radius ρ, false on thin ones.
 
@@ -129,7 +125,7 @@ def volume_bounds(
     same_sides: bool,
     everywhere: bool = False,
 ) -> list[Certificate]:
-    """Bounds on Comp_ε of the signed criterion from balls, each labelled.
+    """Return bounds on Comp_ε of the signed criterion from balls, each labelled.
 
     Args:
         widths: of the box that holds the contexts.
@@ -149,7 +145,7 @@ def volume_bounds(
 
 
 def no_volume_bounds(why: str) -> list[Certificate]:
-    """The volume bounds where they are not derived: vacuous, all of them.
+    """Return the volume bounds where they are not derived: vacuous, all of them.
 
     Args:
         why: the reason.
@@ -246,7 +242,7 @@ def _upper_bounds(
 def _printed_lower(
     widths: NDArray[np.float64], epsilon: float, balls: Balls, everywhere: bool
 ) -> Certificate:
-    """The paper's Vol(Θ) / Vol(B) from below: a proof on the continuum, or nothing.
+    """Certify the paper's Vol(Θ) / Vol(B): a proof on the continuum, or nothing.
 
     A volume is about the continuum. On the targets of a table alone, a ball may hold
     many more of them than its share of the volume, so the count can exceed the truth.
@@ -300,40 +296,3 @@ def _printed_lower(
     kind = claim(balls.rates.provenance)
     scope = "every context of the box"
     return Certificate(name, True, kind, why, values, scope, (bound,))
-
-
-def engine_bounds(
-    sets: TargetSets,
-    *,
-    provenance: Provenance = "given",
-    kinds: Sequence[str] | None = None,
-    time_limit: float = 5.0,
-) -> list[Certificate]:
-    """Lower bounds of the cover engine, which always hold on the table's targets.
-
-    They hold for the continuum too, with the same sources: a cover of the box covers
-    the nodes in it.
-
-    Args:
-        sets: tolerance sets of the table.
-        provenance: where the numbers behind the sets come from.
-        kinds: which bounds, see `taskspace.cover.bounds.dual`; all by default.
-        time_limit: seconds for each.
-    """
-    missing = int((~sets.coverable).sum())
-    note = f" ({missing} targets that no source serves left out)" if missing else ""
-    note += on_table(provenance)
-    return [
-        Certificate(
-            f"cover: {bound.kind}",
-            bound.value > 0,
-            claim(provenance) if bound.value > 0 else "vacuous",
-            f"Dual prices, checked in integers{note}."
-            if bound.value > 0
-            else "No bound was found in the time given.",
-            {"side": "lower", "value": bound.value, "seconds": bound.seconds},
-            PROVENANCE_WORDS[provenance].table,
-            (Bound("lower", bound.value, "nodes", "table"),),
-        )
-        for bound in lower_bounds(sets, kinds=kinds, time_limit=time_limit)
-    ]

@@ -40,7 +40,7 @@ def check_confidence(confidence: float) -> float:
 
 
 def share_bound(n_good: int, n: int, confidence: float) -> float:
-    """Lower bound on a probability from independent draws (Clopper and Pearson).
+    """Return lower bound on a probability from independent draws (Clopper and Pearson).
 
     Args:
         n_good: draws that were good.
@@ -76,7 +76,7 @@ class BettingTests:
 
     Args:
         threshold: m of each stream, in [0, 1] like the samples.
-        above: level of wrongly ending above, one number or one a stream.
+        above: level of wrongly ending above, one number or one per stream.
         below: level of wrongly ending below.
     """
 

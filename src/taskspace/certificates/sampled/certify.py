@@ -6,61 +6,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.certificates.boxes.check import (
-    ContinuumCover,
-)
-from taskspace.certificates.options import Sampling
+from taskspace.certificates.case import Case
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.episodes import FreshCheck, check_on_fresh_episodes
-from taskspace.certificates.sampled.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.pilot import Explored, explore, least_assignment
 from taskspace.certificates.sampled.share import (
     Deployed,
     Distribution,
-    ShareCheck,
     distribution_of,
     nearest_source,
     served_share,
 )
-from taskspace.certificates.setting import Setting
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.words import PilotFacts
-from taskspace.cover import Cover
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.progress import Progress
 from taskspace.spaces import Points
 from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["certify_fresh", "certify_share"]
 
+# Of the time, for fresh episodes where contexts are drawn as well.
+FRESH_SHARE = 0.6
 
-def certify_fresh(
-    setting: Setting,
-    cover: Cover,
-    sampling: Sampling,
-    time_limit: float,
-    progress: Progress,
-) -> tuple[FreshCheck | None, Certificate]:
-    """The cover's pairs on episodes that its selection never saw.
+
+def certify_fresh(case: Case) -> list[Certificate]:
+    """Judge the cover's pairs on episodes that its selection never saw.
 
     Args:
-        setting: with an episodic system and its policies.
-        cover: of the table's targets.
-        sampling: confidence, episodes and pilot.
-        time_limit: seconds.
-        progress: told how far it is.
+        case: its findings get the check; nothing is said of a system without episodes.
     """
-    system, policies = setting.system, setting.policies
-    assert isinstance(system, EpisodicSystem)
-    assert policies is not None
-    clock = Clock(time_limit)
-    table, assignment, explored = setting.table, cover.assignment, None
+    system, policies, sampling = case.system, case.policies, case.options.sampling
+    if not isinstance(system, EpisodicSystem) or policies is None:
+        return []
+    share = 1.0 if sampling.distribution is None else FRESH_SHARE
+    clock, progress = Clock(share * case.clock.left), case.options.progress
+    table, assignment, explored = case.table, case.cover.assignment, None
     try:
-        setting.question.check_exact("Fresh episodes")
+        case.question.check_exact("Fresh episodes")
         if sampling.pilot is not None:
             explored = explore(
                 table,
-                setting.question,
+                case.question,
                 system,
                 policies,
                 n_sources=sampling.pilot[0],
@@ -69,28 +56,29 @@ def certify_fresh(
                 progress=progress,
             )
             table, policies = explored.table, policies[explored.sources]
-            assignment = least_assignment(table, setting.question)
+            assignment = least_assignment(table, case.question)
         found = check_on_fresh_episodes(
             table,
-            setting.question,
+            case.question,
             assignment,
             system,
             policies,
             confidence=sampling.confidence,
             max_episodes=sampling.max_episodes,
             time_limit=clock.left,
-            seed=setting.seed,
+            seed=case.options.seed,
             progress=progress,
         )
     except InvalidInputError as error:
-        return None, Certificate("fresh episodes", False, "vacuous", str(error))
+        return [Certificate("fresh episodes", False, "vacuous", str(error))]
     if explored is not None:
         found = _of_all(found, explored, len(np.unique(assignment)))
-    return found, found.certificate
+    case.findings.fresh = found
+    return [found.certificate]
 
 
 def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshCheck:
-    """What was found about a shortlist, with the sources as the whole table has them.
+    """Return what was found about a shortlist, with the whole table's sources.
 
     Args:
         found: of the table of the shortlist.
@@ -118,29 +106,26 @@ def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshChec
     )
 
 
-def certify_share(
-    setting: Setting,
-    assignment: NDArray[np.int64],
-    continuum: ContinuumCover | None,
-    sampling: Sampling,
-) -> tuple[ShareCheck | None, Certificate]:
-    """The share of contexts that the selection serves as it is deployed.
+def certify_share(case: Case) -> list[Certificate]:
+    """Return bound the share of contexts that the selection serves as it is deployed.
 
     Args:
-        setting: what there is to certify with.
-        assignment: source of each target, −1 for none.
-        continuum: a cover of the box; where it serves for certain, it chooses.
-        sampling: what contexts are drawn from, and how many.
+        case: its findings get the check; nothing is said without a distribution.
     """
-    system, sources, targets = setting.system, setting.sources, setting.targets
-    name = "share of contexts"
-    if system is None or setting.policies is None or not sources or not targets:
+    sampling, question, findings = case.options.sampling, case.question, case.findings
+    system, policies = case.system, case.policies
+    sources, targets = case.sources, case.targets
+    name, drawn = "share of contexts", sampling.distribution
+    continuum = findings.continuum
+    if drawn is None:
+        return []
+    if system is None or policies is None or not sources or not targets:
         why = "Drawing contexts needs the system and the policies, and contexts."
-        return None, Certificate(name, False, "vacuous", why)
-    drawn = sampling.distribution
-    assert drawn is not None
+        return [Certificate(name, False, "vacuous", why)]
     if not isinstance(drawn, Distribution):
         drawn = distribution_of(drawn, targets)
+    fresh = findings.fresh
+    assignment = case.cover.assignment if fresh is None else fresh.assignment
     nearest = nearest_source(assignment, targets)
 
     def select(rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -153,43 +138,34 @@ def certify_share(
 
     seed = sample_seed(
         "draws",
-        setting.seed,
-        describe_selection(
-            setting.table, setting.question, assignment, system, setting.policies
-        ),
+        case.options.seed,
+        describe_selection(case.table, question, assignment, system, policies),
         [system.contexts(sources), system.contexts(targets)],
         _boxes(continuum),
         [drawn.description, drawn.names, drawn.contents],
     )
-    play = Deployed(
-        system,
-        setting.policies,
-        system.contexts(sources),
-        drawn.names,
-        setting.question,
-        select,
-        seed,
-    )
+    contexts = system.contexts(sources)
+    play = Deployed(system, policies, contexts, drawn.names, question, select, seed)
     try:
-        setting.question.check_exact("A share of drawn contexts")
-        found = served_share(
+        question.check_exact("A share of drawn contexts")
+        findings.share = served_share(
             play,
             drawn,
-            setting.question,
+            question,
             confidence=sampling.confidence,
             n_samples=sampling.n_samples,
             target_share=sampling.target_share,
             seed=seed,
-            time_limit=setting.clock.left,
+            time_limit=case.clock.left,
             of_what=play.of_what,
         )
     except InvalidInputError as error:
-        return None, Certificate(name, False, "vacuous", str(error))
-    return found, found.certificate
+        return [Certificate(name, False, "vacuous", str(error))]
+    return [findings.share.certificate]
 
 
-def _boxes(continuum: ContinuumCover | None) -> list[NDArray[Any]]:
-    """Where a cover of the box chooses, and which source."""
+def _boxes(continuum: Any) -> list[NDArray[Any]]:
+    """Return where a cover of the box chooses, and which source."""
     if continuum is None:
         return []
     boxes = continuum.boxes

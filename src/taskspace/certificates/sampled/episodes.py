@@ -2,7 +2,7 @@
 
 A cover that was chosen from estimated returns is optimistic: of many noisy numbers it
 took the lucky ones. So the pairs that it uses, and only these, are played again on
-episodes that selection never saw, one sequential test a target (`BettingTests`), each
+episodes that selection never saw, one sequential test per target (`BettingTests`), each
 stopped as soon as it decides. The level is split over the targets; part of it is kept
 for trying another source where the first one fails: a selected one that the table
 believes in, or else the one that it believes to serve most of what failed.
@@ -18,8 +18,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.betting import BettingTests, check_confidence
-from taskspace.certificates.sampled.identity import describe_selection, sample_seed
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.words import FreshFacts
 from taskspace.cover.base import Clock
@@ -158,7 +158,7 @@ def _others(
     targets: NDArray[np.int64],
     tried: list[NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """The next source to try at targets where some have failed, −1 for none.
+    """Return the next source to try at targets where some have failed, −1 for none.
 
     Selected ones come first. Where none of them is believed to serve, sources are
     added one after the other, each time the one that is believed to serve most.
@@ -272,7 +272,7 @@ class _Game:
         self.threshold = rule.threshold(question.epsilon, reference)
 
     def contents(self) -> list[NDArray[np.float64]]:
-        """Contexts of both sides, and the score that each target asks for."""
+        """Return contexts of both sides, and the score that each target asks for."""
         return [self.source_rows, self.target_rows, self.threshold]
 
     def _bounds(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -294,7 +294,7 @@ class _Game:
         clock: Clock,
         progress: Progress | None,
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """Status of each pair, and the episodes that it took."""
+        """Return status of each pair, and the episodes that it took."""
         n_policies = self.n_policies
         low, high = self._range(targets, sources)
         need = (self.threshold[targets] - low) / (high - low)
@@ -359,7 +359,7 @@ class _Game:
         sources: NDArray[np.int64],
         episodes: Sequence[int],
     ) -> NDArray[np.float64]:
-        """What must be large: returns, or returns minus those at home."""
+        """Return what must be large: returns, or returns minus those at home."""
         samples = np.empty((len(targets), self.n_policies, len(episodes)))
         for source in np.unique(sources):
             mine = sources == source

@@ -46,7 +46,7 @@ class Explored:
 
 
 def shortlist(table: xr.Dataset, question: Question, n: int) -> NDArray[np.int64]:
-    """Sources that are worth a pilot: those of one cover after another.
+    """Return sources that are worth a pilot: those of one cover after another.
 
     A greedy cover of the table, then one of the sources that are left, and so on;
     of sources that serve as many open targets, the one that serves most of all.
@@ -148,7 +148,7 @@ def explore(
 
 
 def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]:
-    """A cover of the fewest sources, and of these covers the one that loses least.
+    """Assign targets to a cover of the fewest sources that loses least.
 
     The largest loss that it leaves is the smallest that this number of sources can
     leave, at the targets that some source serves. Every target has a source, also

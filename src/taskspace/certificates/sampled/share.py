@@ -3,13 +3,12 @@
 For every system, also plain functions and Gymnasium: draw contexts from a stated
 distribution,
 apply the selection as it is deployed, and count. The bound is that of Clopper and
-Pearson, so it holds whatever the system is. Played with one episode a draw, it is a
+Pearson, so it holds whatever the system is. Played with one episode per draw, it is a
 statement about a random context and a random start. The bound is read at numbers of
 draws that were chosen before, which share the level: when time is up depends on what
 was drawn, where episodes that fail are shorter.
 """
 
-import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.words import share_sentence
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
+from taskspace.performance.io.text import read_text
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.spaces import Points, Space
@@ -68,7 +68,7 @@ class Distribution:
 
 
 def distribution_of(name: str | Path, space: Space) -> Distribution:
-    """A distribution by name, or one that draws rows of a file.
+    """Return a distribution by name, or one that draws rows of a file.
 
     Args:
         name: `"uniform"` or `"loguniform"` on the box of a space, or a CSV file with a
@@ -115,20 +115,14 @@ def distribution_of(name: str | Path, space: Space) -> Distribution:
 
 
 def _read_contexts(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        missing = [n for n in names if n not in (reader.fieldnames or [])]
-        if missing:
-            raise InvalidInputError(
-                f"{path} must have a column for each of {', '.join(names)}, but "
-                f"{', '.join(missing)} are missing."
-            )
-        try:
-            rows = np.array([[float(row[n]) for n in names] for row in reader])
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"{path} must hold a number in every cell, but: {error}."
-            ) from error
+    frame = read_text(path, header=True)
+    missing = [name for name in names if name not in frame.names]
+    if missing:
+        raise InvalidInputError(
+            f"{path} must have a column for each of {', '.join(names)}, but "
+            f"{', '.join(missing)} are missing."
+        )
+    rows = frame.numbers([frame.names.index(name) for name in names])
     if not len(rows) or not np.isfinite(rows).all():
         raise InvalidInputError(
             f"{path} must hold at least one context, and finite numbers only."
@@ -166,7 +160,7 @@ def served_share(
     time_limit: float | None = None,
     of_what: str = "contexts",
 ) -> ShareCheck:
-    """A lower bound on the share of contexts that a selection serves.
+    """Return a lower bound on the share of contexts that a selection serves.
 
     Args:
         play: which of some contexts are served, given their rows and how many draws
@@ -271,7 +265,7 @@ class Look:
 
 
 def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
-    """Numbers of draws at which to look, and the level of each look; they sum up."""
+    """Return numbers of draws at which to look, and levels, which sum up."""
     first = math.ceil(math.log(level / 2) / math.log(goal))
     looks = []
     n, share = max(1, first), level / 2
@@ -294,7 +288,7 @@ def _looks_before(n_samples: int, level: float) -> list[tuple[int, float]]:
 def nearest_source(
     assignment: NDArray[np.integer], targets: Space
 ) -> Callable[[NDArray[np.float64]], NDArray[np.int64]]:
-    """The selection as deployed: the source that the nearest target is assigned to.
+    """Return the selection as deployed: the source of the nearest target.
 
     Distances are in shares of the box, axis by axis, so units do not matter.
 
@@ -319,7 +313,7 @@ def nearest_source(
 class Deployed:
     """Whether a selection serves contexts, as `served_share` asks.
 
-    An episodic system plays one fresh episode a draw. There the reference of
+    An episodic system plays one fresh episode per draw. There the reference of
     `regret` and `ratio` is the largest return that is possible, since the best policy
     of a new context is not known; elsewhere it is the optimum.
 
@@ -354,10 +348,10 @@ class Deployed:
         return "contexts and starts" if episodic else "contexts"
 
     def __call__(self, rows: NDArray[np.float64], before: int) -> NDArray[np.bool_]:
-        """Which contexts are served.
+        """Return which contexts are served.
 
         Args:
-            rows: contexts, one column a name.
+            rows: contexts, one column per name.
             before: draws before these.
         """
         contexts = self._system.contexts(Points(self._names, rows))

@@ -72,7 +72,7 @@ class Certificate:
         object.__setattr__(self, "values", plain(self.values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, holds, kind, scope, why and values, ready for JSON."""
+        """Return name, holds, kind, scope, why and values, ready for JSON."""
         return {
             "name": self.name,
             "holds": self.holds,

@@ -13,7 +13,14 @@ from taskspace.certificates.statements.base import Bound, Certificate, Certifica
 from taskspace.errors import ContradictionError
 from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
-__all__ = ["ContradictionError", "check_consistent", "claim", "on_table"]
+__all__ = [
+    "Bound",
+    "Certificate",
+    "ContradictionError",
+    "check_consistent",
+    "claim",
+    "on_table",
+]
 
 # What is on the right holds all that is on its left.
 TARGETS = ("nodes", "box")
@@ -21,7 +28,7 @@ SOURCES = ("candidates", "table", "any")
 
 
 def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:
-    """The strongest word that a statement may use of itself.
+    """Return the strongest word that a statement may use of itself.
 
     Args:
         provenance: where the numbers come from that it uses.
@@ -32,7 +39,7 @@ def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:
 
 
 def on_table(provenance: Provenance) -> str:
-    """A clause for sentences, `""` where the numbers are exact.
+    """Return a clause for sentences, `""` where the numbers are exact.
 
     Args:
         provenance: where the table's numbers come from.

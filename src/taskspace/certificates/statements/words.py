@@ -53,7 +53,7 @@ def count(n: int, noun: str, *, of: int | None = None) -> str:
 
 
 def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
-    """A context for people: `k = 1.5, c = 2`.
+    """Return a context for people: `k = 1.5, c = 2`.
 
     Args:
         context: values by name.
@@ -63,7 +63,7 @@ def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
 
 
 def caution_sentence(system: System | None, question: Question) -> str:
-    """What costs mean, where an answer rests on their means; empty elsewhere.
+    """Return what costs mean, where an answer rests on their means; empty elsewhere.
 
     Args:
         system: the tasks, if they are known.
@@ -84,7 +84,7 @@ def grid_sentence(
     caution: str = "",
     standard_error: float | None = None,
 ) -> str:
-    """What a cover of the table's targets is worth.
+    """Return what a cover of the table's targets is worth.
 
     Args:
         cover: of the targets.
@@ -138,7 +138,7 @@ def margin_sentence(
     provenance: Provenance = "exact",
     reason: str = "",
 ) -> str:
-    """What the nodes of a grid say about the space between them.
+    """Return what the nodes of a grid say about the space between them.
 
     Args:
         n_open: cells whose nodes keep no margin.
@@ -217,7 +217,7 @@ class BoxFacts:
         return " ".join(parts)
 
     def _check(self) -> str:
-        """What the selected sources do."""
+        """Return what the selected sources do."""
         names = self.names
         every = names[0] if len(names) == 1 else f"({', '.join(names)})"
         where = f"every {every} in the box, not only the grid,"
@@ -252,7 +252,7 @@ class BoxFacts:
         )
 
     def _few(self) -> list[str]:
-        """How few could do; what holds for all need not be said of the candidates."""
+        """Say how few could do; what holds for all is not said of the candidates."""
         size = self.size if self.holds else np.inf
         among, every = self.bound_candidates, self.bound
         said = []
@@ -294,7 +294,7 @@ class BoxFacts:
 
 
 def rest_words(shares: Shares) -> str:
-    """What of a box is not certified: refuted, or neither.
+    """Return what of a box is not certified: refuted, or neither.
 
     Args:
         shares: of the box.
@@ -306,7 +306,7 @@ def rest_words(shares: Shares) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people, never rounded up to all or down to nothing.
+    """Return a share for people, never rounded up to all or down to nothing.
 
     Args:
         share: between 0 and 1.
@@ -317,7 +317,7 @@ def percent(share: float) -> str:
 
 
 def few_sentence(size: float, bound: float, n_candidates: int, n_sources: int) -> str:
-    """How few sources could do, by the bounds over candidates and over all.
+    """Return how few sources could do, by the bounds over candidates and over all.
 
     Args:
         size: of the cover; infinite if there is none.
@@ -429,7 +429,7 @@ def share_sentence(
     n_all: int,
     of_what: str,
 ) -> str:
-    """How large a share of contexts is served.
+    """Return how large a share of contexts is served.
 
     Args:
         question: what they are asked.

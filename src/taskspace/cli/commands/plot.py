@@ -20,11 +20,10 @@ from taskspace.cover import find_cover
 from taskspace.errors import UnknownNameError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
+from taskspace.show import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
 
 
 @dataclass(frozen=True)

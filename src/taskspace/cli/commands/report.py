@@ -78,7 +78,9 @@ def _draw(
     path: Path, out: Path | None, study: Study, results: Results
 ) -> tuple[list[Path], str]:
     """The figures; where they cannot be written, what was in the way."""
-    from taskspace.show import save_figures  # matplotlib takes a while to load
+    from taskspace.show.figures.coverage import (
+        save_figures,
+    )  # matplotlib takes a while to load
 
     folder = out or (path / "figures" if path.is_dir() else _beside(path))
     if out is None and path.is_dir():

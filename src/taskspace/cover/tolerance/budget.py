@@ -70,7 +70,7 @@ class SmallestEpsilon:
         }
 
     def say(self, *, scope: str = "", reason: str = "") -> str:
-        """The answer as a sentence, with what must be said beside it.
+        """Return the answer as a sentence, with what must be said beside it.
 
         Args:
             scope: which table a proof is about, such as `"on the given table"`.
@@ -112,7 +112,7 @@ def smallest_epsilon(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SmallestEpsilon:
-    """The smallest tolerance for which a cover of at most `budget` sources exists.
+    """Find the smallest tolerance at which a cover of `budget` sources exists.
 
     Between two values of the loss matrix no set changes, so the answer is one of
     them: a binary search, in which `minimum_cover` says yes by a cover, or no by its
@@ -133,7 +133,7 @@ def smallest_epsilon(
     """
     clock = Clock(time_limit)
     losses = MatrixLosses(losses)
-    matrix = losses.matrix
+    matrix = np.asarray(losses.matrix, np.float64)
     limits = restrict(len(matrix), include, exclude)
     n_wanted = len(limits.include)
     if budget < 1 or budget < n_wanted:

@@ -71,7 +71,7 @@ class CoverageCurve:
         }
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a number of sources, with all coverages."""
+        """Return one row per number of sources, with all coverages."""
         import pandas as pd  # loads slowly
 
         names = ("n_sources", "coverage", "low", "high", "minimum", "maximum")
@@ -111,7 +111,7 @@ def coverage_curve(
     seed: int = 0,
     shape: Sequence[int] | None = None,
 ) -> CoverageCurve:
-    """How coverage grows with the number of selected sources.
+    """Return how coverage grows with the number of selected sources.
 
     Args:
         problem: a study, or the targets that each source serves.

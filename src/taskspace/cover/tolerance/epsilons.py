@@ -21,7 +21,7 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 def default_epsilons(
     loss: Any, n_epsilons: int, *, allow_negative: bool = False
 ) -> NDArray[np.float64]:
-    """Tolerances over the range where the complexity goes from its largest to 1.
+    """Return tolerances over the range where the complexity goes from its largest to 1.
 
     Values of the losses themselves, because between two of them the complexity cannot
     change: spread evenly in logarithm as far as they are positive, or evenly where

@@ -51,7 +51,7 @@ class ProfilePoint:
     n_uncoverable: int
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
+        """Return all fields as plain JSON values."""
         return asdict(self)
 
 
@@ -74,7 +74,7 @@ class Profile(list[ProfilePoint]):
         return PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a tolerance; sizes are missing where there is no cover."""
+        """Return one row per tolerance; sizes are missing where there is no cover."""
         import pandas as pd  # loads slowly
 
         columns: dict[str, Any] = {"epsilon": [point.epsilon for point in self]}
@@ -205,7 +205,7 @@ class _Profile:
 
 
 def _ends_then_middles(places: Sequence[int]) -> list[int]:
-    """The last, the first, the middle, the middles of both halves, and so on."""
+    """Return the last, the first, the middle, the middles of both halves, and so on."""
     if len(places) < 2:
         return list(places)
     order, intervals = [places[-1], places[0]], [(0, len(places) - 1)]

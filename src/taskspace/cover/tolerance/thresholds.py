@@ -44,7 +44,7 @@ class Losses(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The rows, a stretch of sources at a time."""
+        """Return the rows, a stretch of sources at a time."""
 
     @cached_property
     def best(self) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ class MatrixLosses(Losses):
             _ = self.best  # no NaN
 
     def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The rows, a stretch of sources at a time."""
+        """Yield the rows, a stretch of sources at a time."""
         step = max(1, BLOCK_CELLS // max(1, self.n_targets))
         for first in range(0, self.n_sources, step):
             yield self.matrix[first : first + step]
@@ -120,7 +120,7 @@ class TableLosses(Losses):
         self._table, self._question = table, question
 
     def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The rows, a stretch of sources at a time."""
+        """Yield the rows, a stretch of sources at a time."""
         for _, block in self._question.blocks(self._table):
             yield block
 
@@ -155,7 +155,7 @@ class Thresholds:
         self._kept: dict[int, Any] = {}  # `PackedSets` or `RunSets`
 
     def at(self, k: int, coming: Sequence[int] = ()) -> TargetSets:
-        """The sets at one tolerance.
+        """Return the sets at one tolerance.
 
         Args:
             k: its place.

@@ -67,7 +67,7 @@ class Known:
 
 
 def known(ledger: Ledger, question: Question) -> Known:
-    """What a ledger says about a question now.
+    """Return what a ledger says about a question now.
 
     A reference that has moved since is heeded: then all losses are computed anew.
 
@@ -154,7 +154,7 @@ class Offer:
 
     Args:
         kind: what to call them in the table.
-        contexts: one row a source.
+        contexts: one row per source.
         policies: their policies and scores at home.
         made_from: numbers of the sources that they were made from.
         seed: of their training, where they were trained.
@@ -196,7 +196,7 @@ class Selector(ABC):
 
     @abstractmethod
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Contexts to train next.
+        """Return contexts to train next.
 
         Args:
             ledger: what is trained and evaluated so far; planned sources without a
@@ -205,11 +205,11 @@ class Selector(ABC):
             n: how many contexts, at most; they know of each other.
 
         Returns:
-            One row a context; fewer than n, or none, if no candidate is left.
+            One row per context; fewer than n, or none, if no candidate is left.
         """
 
     def offer(self, ledger: Ledger, question: Question) -> Offer | None:
-        """Sources to add that it made itself, None for none.
+        """Return sources to add that it made itself, None for none.
 
         They are evaluated like all others before they count.
 
@@ -221,11 +221,11 @@ class Selector(ABC):
         return None
 
     def spent(self) -> int:
-        """Evaluations that thinking took since this was last asked."""
+        """Return evaluations that thinking took since this was last asked."""
         return 0
 
     def look(self, ledger: Ledger, question: Question) -> Known:
-        """What a ledger says, after a check that it has the candidates' axes.
+        """Return what a ledger says, after a check that it has the candidates' axes.
 
         Args:
             ledger: what is trained so far.
@@ -240,7 +240,7 @@ class Selector(ABC):
         return known(ledger, question)
 
     def rng(self, seen: Known) -> np.random.Generator:
-        """Randomness of the next proposal: of the seed and the sources planned.
+        """Return randomness of the next proposal: of the seed and the sources planned.
 
         Args:
             seen: what is known.
@@ -248,7 +248,7 @@ class Selector(ABC):
         return np.random.default_rng([self.seed, len(seen.planned)])
 
     def homes(self, targets: Array) -> NDArray[np.int64]:
-        """The candidate nearest to each target, the first among equals.
+        """Return the candidate nearest to each target, the first among equals.
 
         Args:
             targets: contexts, one row each.
@@ -258,7 +258,7 @@ class Selector(ABC):
     def wanted(
         self, seen: Known, targets: Array
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Targets to care for, and the candidate nearest to each that is left.
+        """Return targets to care for, and the candidate nearest to each that is left.
 
         An uncovered target whose own candidate was tried before is cared for only
         when there is no other.
@@ -291,7 +291,7 @@ class OneByOne(Selector):
 
     @abstractmethod
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """The number of a candidate that is left, None if none is worth it.
+        """Return the number of a candidate that is left, None if none is worth it.
 
         Args:
             ledger: what is trained so far.
@@ -300,7 +300,7 @@ class OneByOne(Selector):
         """
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Contexts to train next.
+        """Return contexts to train next.
 
         Args:
             ledger: what is trained and evaluated so far.

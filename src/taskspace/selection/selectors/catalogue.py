@@ -1,7 +1,7 @@
 """All selectors; a new one is a file beside these and a name here."""
 
 from taskspace.selection.selectors.base import Selector
-from taskspace.selection.selectors.coverage import Coverage
+from taskspace.selection.selectors.coverage.selector import Coverage
 from taskspace.selection.selectors.farthest import Farthest
 from taskspace.selection.selectors.interpolated import Interpolated
 from taskspace.selection.selectors.mbtl import Mbtl

@@ -17,7 +17,7 @@ class Farthest(OneByOne):
     name: ClassVar[str] = "farthest"
 
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """A candidate nearest to the loneliest uncovered target."""
+        """Return a candidate nearest to the loneliest uncovered target."""
         del left
         if not len(seen.planned):
             return self.candidates.middle

@@ -63,7 +63,7 @@ class Interpolated(Selector):
         self._spent = 0
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Nodes that are left, then homes of targets that no blend serves.
+        """Return nodes that are left, then homes of targets that no blend serves.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -95,7 +95,7 @@ class Interpolated(Selector):
         return self.candidates.points[chosen]
 
     def offer(self, ledger: Ledger, question: Question) -> Offer | None:
-        """The fewest blends that, with what is trained, serve all that can be served.
+        """Offer the fewest blends that, with what is trained, serve all they can.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -123,7 +123,7 @@ class Interpolated(Selector):
         )
 
     def spent(self) -> int:
-        """Evaluations of the screens since this was last asked."""
+        """Return evaluations of the screens since this was last asked."""
         spent, self._spent = self._spent, 0
         return spent
 
@@ -141,7 +141,7 @@ class Interpolated(Selector):
     def _evaluate(
         self, ledger: Ledger, question: Question, numbers: NDArray[np.int64]
     ) -> _Screen:
-        """Blend for every candidate, and look what each serves."""
+        """Return blend for every candidate, and look what each serves."""
         task, space = ledger.task, self.candidates.space
         blended = made_policies(
             ledger, numbers, self.candidates.points, self.candidates.units_of
@@ -170,7 +170,7 @@ class Interpolated(Selector):
 
 
 def chebyshev_nodes(selector: Selector) -> Array:
-    """Contexts to train first: Chebyshev nodes on every axis of the candidates' box.
+    """Return contexts to train first: Chebyshev nodes of the candidates' box.
 
     Args:
         selector: whose candidates.
@@ -195,7 +195,7 @@ def made_policies(
     contexts: Array,
     units_of: Callable[[Array], Array],
 ) -> TrainedBlock:
-    """Blends of some trained sources at other contexts, with their scores at home.
+    """Blend trained sources at other contexts, with their scores at home.
 
     Args:
         ledger: holds the trained sources.
@@ -221,7 +221,7 @@ def made_policies(
 
 
 def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
-    """Policies at other contexts, by a polynomial through those that there are.
+    """Return policies at other contexts, by a polynomial through those that there are.
 
     The polynomial has the degree of the Chebyshev nodes on each axis; what it leaves
     at further sources is corrected by radial functions, so a blend at a trained
@@ -270,7 +270,7 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
 
 
 def _combined(factors: Array, values: NDArray[np.floating]) -> Array:
-    """A matrix product whose rows do not depend, bit by bit, on the rows around."""
+    """Multiply matrices so that no row depends, bit by bit, on the rows around."""
     out = np.zeros((len(factors), values.shape[1]))
     for column, row in zip(factors.T, values, strict=True):
         out += column[:, None] * row
@@ -278,7 +278,7 @@ def _combined(factors: Array, values: NDArray[np.floating]) -> Array:
 
 
 def _apart(some: Array, others: Array) -> Array:
-    """Distances, likewise row by row."""
+    """Return distances, likewise row by row."""
     square = np.zeros((len(some), len(others)))
     for mine, theirs in zip(some.T, others.T, strict=True):
         square += (mine[:, None] - theirs) ** 2

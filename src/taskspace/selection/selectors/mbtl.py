@@ -50,7 +50,7 @@ class Mbtl(OneByOne):
         self.slope = slope
 
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """The candidate that maximises the acquisition, the first among equals."""
+        """Pick the candidate of largest acquisition, the first among equals."""
         if not len(seen.planned):
             return self.candidates.middle
         if not len(seen.sources):
@@ -73,7 +73,7 @@ class Mbtl(OneByOne):
         return int(np.where(left, value, -np.inf).argmax())
 
     def _scores(self, ledger: Ledger, seen: Known) -> tuple[Array, Array]:
-        """Scores at all targets and at home, in units of their spread.
+        """Return scores at all targets and at home, in units of their spread.
 
         The judge of the question reduces a family; a failure counts as the worst
         score seen.
@@ -92,7 +92,7 @@ class Mbtl(OneByOne):
 
 
 def fall(scores: Array, home: Array, away: Array) -> float:
-    """Mean fall of the score a unit of distance, at least 0.
+    """Return mean fall of the score a unit of distance, at least 0.
 
     Args:
         scores: scores of each source at each target.
@@ -106,13 +106,13 @@ def fall(scores: Array, home: Array, away: Array) -> float:
 def gaussian_process(
     inputs: Array, values: Array, wanted: Array
 ) -> tuple[Array, Array]:
-    """Mean and deviation of a Gaussian process, constant × RBF with noise 0.1².
+    """Return mean and deviation of a Gaussian process, constant × RBF with noise 0.1².
 
     Amplitude and length scale maximise the marginal likelihood over a fixed list.
 
     Args:
-        inputs: one row a point.
-        values: one a point.
+        inputs: one row per point.
+        values: one per point.
         wanted: where to predict.
     """
     square = distances(inputs, inputs) ** 2
@@ -137,7 +137,7 @@ def gaussian_process(
 def acquisition(
     mean: Array, deviation: Array, away: Array, slope: float, best: Array, k: int
 ) -> Array:
-    """The expected improvement of each candidate, as in this module's formula.
+    """Return the expected improvement of each candidate, as in this module's formula.
 
     Args:
         mean: predicted score of each candidate at home.

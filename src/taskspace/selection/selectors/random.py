@@ -17,6 +17,6 @@ class Random(OneByOne):
     name: ClassVar[str] = "random"
 
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """Any candidate that is left."""
+        """Return any candidate that is left."""
         del ledger
         return int(self.rng(seen).choice(np.flatnonzero(left)))

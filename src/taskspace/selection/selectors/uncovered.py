@@ -17,7 +17,7 @@ class Uncovered(OneByOne):
     name: ClassVar[str] = "uncovered"
 
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """A candidate nearest to some uncovered target."""
+        """Return a candidate nearest to some uncovered target."""
         del left
         _, homes = self.wanted(seen, ledger.target_space.points)
         return int(self.rng(seen).choice(homes)) if len(homes) else None

@@ -17,7 +17,7 @@ class Uniform(OneByOne):
     name: ClassVar[str] = "uniform"
 
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """The candidate whose nearest source is farthest, the first among equals."""
+        """Pick the candidate whose nearest source is farthest, the first of equals."""
         del ledger
         if not len(seen.planned):
             return self.candidates.middle

@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import CERTIFIED, STATUS, ContinuumCover
-from taskspace.certificates.engine import CertifyResult
 from taskspace.certificates.paper.rates import contexts_of
+from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
-from taskspace.show.colours import colour, colour_numbers, ink, neighbours
-from taskspace.show.style import STYLE, literal, new_figure
+from taskspace.show.style import (
+    STYLE,
+    colour,
+    colour_numbers,
+    draw_sources,
+    literal,
+    neighbours,
+    new_figure,
+)
 
 __all__ = ["BoxMap", "box_map", "boxes", "draw_box_map"]
 
@@ -161,7 +168,8 @@ def draw_box_map(record: BoxMap) -> Figure:
             mine = low[inside], high[inside], status[inside], source[inside]
             _draw_boxes(axes, *mine, shades)
             if len(cuts) == 1 and record.sources is not None:
-                _draw_marks(axes, marks, shades)
+                places = [(float(mark[0]), float(mark[1])) for mark in marks]
+                draw_sources(axes, places, range(len(places)), shades, size=10)
             axes.set_xlabel(literal(record.labels[0]))
             axes.set_ylabel(literal(record.labels[1]) if len(record.names) > 1 else "")
             if len(record.names) == 1:
@@ -192,33 +200,10 @@ def draw_box_map(record: BoxMap) -> Figure:
     return figure
 
 
-def _draw_marks(axes: Axes, marks: NDArray[np.float64], shades: list[str]) -> None:
-    """Where the sources were trained, with the numbers of their order."""
-    for place, mark in enumerate(marks[:, :2]):
-        axes.plot(
-            *mark,
-            "o",
-            color=shades[place],
-            markersize=10,
-            markeredgecolor="black",
-            clip_on=False,
-            zorder=3,
-        )
-        axes.annotate(
-            str(place + 1),
-            (mark[0], mark[1]),
-            ha="center",
-            va="center",
-            fontsize=6.5,
-            color=ink(shades[place]),
-            zorder=4,
-        )
-
-
 def _raster(
     low: NDArray[np.float64], high: NDArray[np.float64], source: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Which source serves where, on the finest grid of the boxes' own edges."""
+    """Return which source serves where, on the finest grid of the boxes' own edges."""
     edges = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(2)]
     plane = np.full([max(1, len(e) - 1) for e in edges], -1, np.int64)
     first = [np.searchsorted(edges[i], low[:, i]) for i in range(2)]

@@ -4,7 +4,6 @@
 renders it with matplotlib. The record is saved beside the picture.
 """
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,14 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._util.files import clean_leftovers, write_atomically
+from taskspace._util.files import clean_leftovers
 from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
-from taskspace.show.figures.map import draw_context_map, map_title
-from taskspace.show.figures.records import context_map
+from taskspace.show.figures.map import context_map, draw_context_map, map_title
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 from taskspace.spaces import Points, Space
 
@@ -65,7 +63,7 @@ class CoveragePlot:
 
     Args:
         title: what the panel is about.
-        curves: one a method.
+        curves: one per method.
         covers: method, number of sources and coverage of covers without a curve.
         lower_bound: no selection with fewer sources covers as much.
     """
@@ -77,7 +75,7 @@ class CoveragePlot:
 
 
 def coverage_plot(results: Results, question: Question) -> CoveragePlot:
-    """The coverage curves of one question of a run.
+    """Return the coverage curves of one question of a run.
 
     Args:
         results: what the run found.
@@ -115,7 +113,7 @@ def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
     """Draw coverage against policies kept (top) and trainings spent (bottom).
 
     Args:
-        panels: one a question.
+        panels: one per question.
     """
     figure = new_figure(4.2 * len(panels), 6.0)
     with mpl.rc_context(STYLE):
@@ -246,9 +244,8 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
     # A question by which no target can be served has nothing to show.
     drawn = [p for p in panels if any(max(c.coverage, default=0) for c in p.curves)]
     if drawn:
-        files.append(
-            _save(draw_coverage(drawn), [asdict(p) for p in drawn], folder / "coverage")
-        )
+        records = [asdict(panel) for panel in drawn]
+        files.append(save(draw_coverage(drawn), folder / "coverage", records)[0])
     for question, answers in results.by_question:
         # The smallest of the fullest covers.
         best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
@@ -262,12 +259,12 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
             labels=study.labels,
         )
         name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
-        files.append(_save(draw_context_map(record), record.to_dict(), folder / name))
+        files.append(save(draw_context_map(record), folder / name, asdict(record))[0])
     return files
 
 
 def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> Space:
-    """Contexts of the table's sources; of a table with gaps those selected."""
+    """Return contexts of the table's sources; of a table with gaps those selected."""
     sources = experiment.sources
     if results.n_sources == sources.size or answer.contexts is None:
         return sources
@@ -275,8 +272,3 @@ def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> S
     for number, context in zip(answer.cover.sources, answer.contexts, strict=True):
         points[number] = [context[name] for name in sources.names]
     return Points(sources.names, points)
-
-
-def _save(figure: Figure, record: Any, path: Path) -> Path:
-    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
-    return save(figure, path)[0]

@@ -4,7 +4,6 @@
 also of one in progress; figure and page draw the same record.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._util.files import write_atomically
 from taskspace.errors import InvalidInputError
 from taskspace.performance.store.base import Store
 from taskspace.questions import Question
@@ -132,7 +130,7 @@ class SelectionPlot:
 
 
 def selection_plot(result: SelectResult) -> SelectionPlot:
-    """The record of a selection.
+    """Return the record of a selection.
 
     Args:
         result: what was found.
@@ -175,7 +173,7 @@ def _beside(plot: SelectionPlot, saved: Saved | None) -> SelectionPlot:
 
 
 def stored_selection(path: str | Path) -> SelectionPlot:
-    """The record of a selection's directory, finished or not.
+    """Return the record of a selection's directory, finished or not.
 
     What it was compared with (`taskspace select --full-table`) is among its results.
 
@@ -232,7 +230,7 @@ def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSourc
 
 
 def history(selection: SelectResult | str | Path) -> Figure:
-    """Coverage against trainings, environment steps and evaluations.
+    """Return coverage against trainings, environment steps and evaluations.
 
     Args:
         selection: what `taskspace.select` returned, or a selection's directory. Other
@@ -340,6 +338,4 @@ def save_selection(plot: SelectionPlot, folder: Path) -> list[Path]:
         plot: the record.
         folder: where to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "selection.json", json.dumps(asdict(plot), indent=1))
-    return save(draw_selection(plot), folder / "selection")
+    return save(draw_selection(plot), folder / "selection", asdict(plot))

@@ -1,7 +1,9 @@
-"""Maps of who serves whom, and heat maps of tables without contexts."""
+"""Maps of who serves whom: the record, and the picture."""
 
 import itertools
-import textwrap
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -11,26 +13,34 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from taskspace.cover import Cover
-from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.answer import source_names
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.colours import colour, ink
-from taskspace.show.figures.records import (
-    AxisRecord,
-    ContextMap,
-    MatrixPlot,
-    context_map,
-    matrix_plot,
+from taskspace.show.figures.transfer import transfer
+from taskspace.show.style import (
+    STYLE,
+    colour,
+    colour_numbers,
+    draw_sources,
+    literal,
+    neighbours,
+    new_figure,
 )
-from taskspace.show.style import STYLE, literal, new_figure
+from taskspace.spaces import Grid, Space
 
-__all__ = ["draw_context_map", "draw_matrix", "map", "map_title", "transfer"]
+__all__ = [
+    "AxisRecord",
+    "ContextMap",
+    "axes_of",
+    "context_map",
+    "draw_context_map",
+    "map",
+]
 
 MAX_SLICES = 9
 MAX_NUMERALS = 99
@@ -79,30 +89,141 @@ def map_title(cover: Cover) -> str:
     return f"{things} ({cover.method}), {asked}{100 * cover.coverage:.4g} % covered"
 
 
-def transfer(
-    study: Study | xr.Dataset, question: Question, *, cover: Cover | None = None
-) -> Figure:
-    """Draw the losses of all sources at all targets, like beside like.
+@dataclass(frozen=True)
+class AxisRecord:
+    """One axis of a context space.
 
     Args:
-        study: what is known, or a performance table.
-        question: criterion, judge and tolerance.
-        cover: whose sources to mark.
+        name: of the parameter.
+        label: name and unit, for people.
+        low: smallest value.
+        high: largest value.
+        scale: `"linear"` or `"log"`.
+        values: the values of a grid's axis, None for a list of points.
     """
-    table = question.table_of(study)
-    record = matrix_plot(
-        question.losses(table).values,
-        title=question.statement,
-        sources=source_names(table),
-        targets=target_names(table),
-        selected=() if cover is None else cover.sources.tolist(),
-        epsilon=question.epsilon,
+
+    name: str
+    label: str
+    low: float
+    high: float
+    scale: str
+    values: list[float] | None
+
+
+def axes_of(space: Space, labels: Mapping[str, str] | None = None) -> list[AxisRecord]:
+    """Return the axes of a space; points that fill a grid count as one.
+
+    Args:
+        space: the contexts.
+        labels: labels by name; the name where there is none.
+    """
+    labels = labels or {}
+    columns = space.points.T
+    values = [np.unique(column) for column in columns]
+    is_grid = math.prod(len(v) for v in values) == space.size
+    if is_grid:
+        mesh = np.meshgrid(*values, indexing="ij")
+        pairs = zip(mesh, columns, strict=True)
+        is_grid = all(np.array_equal(m.ravel(), c) for m, c in pairs)
+    scales = {a.name: a.scale for a in space.axes} if isinstance(space, Grid) else {}
+    return [
+        AxisRecord(
+            name,
+            labels.get(name, name),
+            float(column.min()),
+            float(column.max()),
+            scales.get(name, _scale(value)),
+            value.tolist() if is_grid else None,
+        )
+        for name, column, value in zip(space.names, columns, values, strict=True)
+    ]
+
+
+def _scale(values: NDArray[np.float64]) -> str:
+    """Return whether values lie evenly in their logarithm rather than in themselves."""
+    if len(values) < 3 or values[0] <= 0:
+        return "linear"
+    steps, ratios = np.diff(values), np.diff(np.log(values))
+    unevenness = np.ptp(ratios) / ratios.mean(), np.ptp(steps) / steps.mean()
+    return "log" if unevenness[0] < 0.1 * unevenness[1] else "linear"
+
+
+@dataclass(frozen=True)
+class ContextMap:
+    """Who serves whom over a context space of any number of axes.
+
+    Args:
+        title: what cover this is.
+        axes: of the targets.
+        shape: shape of the target grid, None for a list of points.
+        targets: contexts of the targets, one row each.
+        assignment: for each target the place of its source in `sources`, −1 for none.
+        sources: contexts of the sources on the targets' axes, in order of selection;
+            None where a source has no such context.
+        names: names of the sources, None where they have none.
+        colours: number of each source's colour; regions that touch differ.
+    """
+
+    title: str
+    axes: list[AxisRecord]
+    shape: list[int] | None
+    targets: list[list[float]]
+    assignment: list[int]
+    sources: list[list[float]] | None
+    names: list[str] | None
+    colours: list[int]
+
+
+def context_map(
+    targets: Space,
+    sources: Space | None,
+    cover: Cover,
+    *,
+    title: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    names: list[str] | None = None,
+) -> ContextMap:
+    """Return the map of one cover.
+
+    Args:
+        targets: contexts of the targets.
+        sources: contexts of the sources, None where they have none.
+        cover: who serves whom.
+        title: what it is called; what the cover says of itself by default.
+        labels: axis labels by name.
+        names: names of all sources.
+    """
+    axes = axes_of(targets, labels)
+    shape = None
+    if all(axis.values is not None for axis in axes):
+        shape = [len(axis.values or ()) for axis in axes]
+    chosen = [int(source) for source in cover.sources]
+    place = {source: i for i, source in enumerate(chosen)}
+    assignment = [place.get(int(source), -1) for source in cover.assignment]
+    if shape is None:
+        colours = list(range(cover.size))
+    else:
+        region = np.array(assignment, np.int64).reshape(shape)
+        colours = colour_numbers(neighbours(region, cover.size))
+    at = None
+    if sources is not None and set(targets.names) <= set(sources.names):
+        columns = [sources.names.index(name) for name in targets.names]
+        at = sources.points[chosen][:, columns].tolist()
+    size = f"{cover.size} source{'s' if cover.size != 1 else ''}"
+    return ContextMap(
+        title=title or f"{size} ({cover.method}), {100 * cover.coverage:.4g} % covered",
+        axes=axes,
+        shape=shape,
+        targets=targets.points.tolist(),
+        assignment=assignment,
+        sources=at,
+        names=None if names is None else [names[s] for s in chosen],
+        colours=colours,
     )
-    return draw_matrix(record)
 
 
 def draw_context_map(record: ContextMap) -> Figure:
-    """Draw a map: one colour a source, neighbours always different.
+    """Draw a map: one colour per source, neighbours always different.
 
     Args:
         record: what to draw.
@@ -237,7 +358,7 @@ def _draw_cells(
 
 
 def _edges(axis: AxisRecord) -> NDArray[np.float64]:
-    """Where cells meet: half way in the axis' own scale; the ends are the range."""
+    """Return where cells meet: half way in the axis' own scale, and the ends."""
     values = np.array(axis.values)
     if len(values) == 1:
         return values[0] + np.array([-0.5, 0.5])
@@ -255,81 +376,15 @@ def _draw_sources(
     fixed: tuple,
     shades: list[str],
 ) -> None:
-    if record.sources is None:
-        return
-    many = len(record.sources) > MAX_NUMERALS
-    for place, source in enumerate(record.sources):
-        if any(source[a] != _value(record, a, i) for a, i in fixed):
-            continue
-        at = source[shown[0]], source[shown[1]] if len(shown) == 2 else 0.0
-        axes.plot(
-            *at,
-            "o",
-            color=shades[place],
-            markersize=4 if many else 11,
-            markeredgecolor="black",
-            clip_on=False,
-            zorder=5,
-        )
-        if not many:
-            axes.annotate(
-                str(place + 1),
-                at,
-                ha="center",
-                va="center",
-                fontsize=6.5,
-                color=ink(shades[place]),
-                zorder=6,
-                annotation_clip=False,
-            )
-
-
-def draw_matrix(record: MatrixPlot) -> Figure:
-    """Draw losses as an ordered heat map; what is not served is grey.
-
-    Args:
-        record: what to draw.
-    """
-    losses = np.array(
-        [[np.inf if v is None else v for v in line] for line in record.losses]
+    sources = record.sources or []
+    many = len(sources) > MAX_NUMERALS
+    numbers = [
+        number
+        for number, source in enumerate(sources)
+        if all(source[a] == _value(record, a, i) for a, i in fixed)
+    ]
+    x, y = shown[0], shown[1] if len(shown) == 2 else None
+    places = [(sources[n][x], 0.0 if y is None else sources[n][y]) for n in numbers]
+    draw_sources(
+        axes, places, numbers, shades, size=4 if many else 11, numerals=not many
     )
-    n_rows, n_columns = losses.shape
-    named = n_rows <= 40, n_columns <= 40
-    width = 2.2 + min(7.0, 0.22 * n_columns)
-    figure = new_figure(max(4.5, width), max(2.6, 1.5 + min(6.5, 0.2 * n_rows)))
-    limit = record.epsilon
-    if limit is None:
-        limit = float(losses[np.isfinite(losses)].max(initial=0.0))
-    with mpl.rc_context(STYLE | {"axes.grid": False}):
-        axes = figure.subplots()
-        axes.set_facecolor("#dddddd")
-        inside = np.ma.masked_where(losses > limit, losses)
-        image = axes.imshow(
-            inside, cmap="cividis_r", aspect="auto", interpolation="nearest"
-        )
-        figure.colorbar(image, label=f"loss ≤ {limit:.4g}; grey: not served")
-        for row in record.selected:
-            axes.add_patch(
-                Rectangle(
-                    (-0.5, row - 0.5), n_columns, 1, fill=False, ec="#D55E00", lw=1.5
-                )
-            )
-        if named[0]:
-            axes.set_yticks(range(n_rows), [_short(n) for n in record.sources])
-        else:
-            axes.set_yticks([])
-        if named[1]:
-            axes.set_xticks(
-                range(n_columns), [_short(n) for n in record.targets], rotation=90
-            )
-        else:
-            axes.set_xticks([])
-        axes.tick_params(labelsize=7)
-        axes.set_ylabel("sources")
-        axes.set_xlabel("targets")
-        axes.set_title(textwrap.fill(record.title, 60), fontsize=10)
-    return figure
-
-
-def _short(name: str) -> str:
-    return literal(textwrap.shorten(name, 24, placeholder="…"))

@@ -1,6 +1,5 @@
 """Complexity against the tolerance: the record, and the picture."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
-from taskspace._util.files import write_atomically
 from taskspace.cover import ProfilePoint, complexity_profile
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.performance.study import Study, as_study
@@ -119,15 +117,12 @@ def save_profile(
     Returns:
         The PNG file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    record = [asdict(point) for point in points]
-    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
     figure = draw_profile(points, _title(question))
-    return save(figure, path)[0]
+    return save(figure, path, [asdict(point) for point in points])[0]
 
 
 def _where(points: Sequence[ProfilePoint]) -> str:
-    """What must be said beside "proven"; points of unknown origin say nothing."""
+    """Return what must be said beside "proven"; nothing of unknown origin."""
     scope = points.scope if isinstance(points, Profile) else ""
     return f" {scope}" if scope else ""
 

@@ -4,7 +4,6 @@ Each picture is a small record first (`tolerance_plot`, `rate_map`) and a
 drawing second (`draw_*`); the record is saved beside the picture.
 """
 
-import json
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,15 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
-from taskspace._util.files import plain, write_atomically
-from taskspace.certificates.engine import CertifyResult
+from taskspace._util.files import plain
 from taskspace.certificates.paper.balls import Balls, check_balls
 from taskspace.certificates.paper.geometry import default_radius
 from taskspace.certificates.paper.rates import LossRates, contexts_of
+from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.figures.boxes import BoxMap, box_map, draw_box_map
+from taskspace.show.figures.boxes import box_map, draw_box_map
 from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
 
 __all__ = [
@@ -157,7 +156,7 @@ def tolerance(
 
 
 def table_balls(table: xr.Dataset, question: Question) -> Balls:
-    """Balls from the loss rates of the table itself.
+    """Return balls from the loss rates of the table itself.
 
     Args:
         table: a performance table with contexts.
@@ -170,7 +169,7 @@ def table_balls(table: xr.Dataset, question: Question) -> Balls:
 
 
 def rate_map(rates: LossRates) -> RateMap:
-    """The map of L over the sources.
+    """Return the map of L over the sources.
 
     Args:
         rates: of every source.
@@ -184,7 +183,7 @@ def rate_map(rates: LossRates) -> RateMap:
 
 
 def draw_tolerance(record: TolerancePlot) -> Figure:
-    """Targets served and not, and the two balls.
+    """Return targets served and not, and the two balls.
 
     Args:
         record: what to draw.
@@ -265,7 +264,7 @@ def draw_rate_map(record: RateMap) -> Figure:
                 axes.grid(False)
             else:
                 drawn = axes.scatter(points[:, 0], points[:, 1], c=rates, s=12)
-            figure.colorbar(drawn, ax=axes, label="L (loss a unit of distance)")
+            figure.colorbar(drawn, ax=axes, label="L (loss per unit of distance)")
             axes.set_ylabel(record.names[1])
         axes.set_xlabel(record.names[0])
         axes.set_title(record.title)
@@ -275,17 +274,16 @@ def draw_rate_map(record: RateMap) -> Figure:
 def save_certificate_figures(
     result: CertifyResult, study: Study, folder: Path
 ) -> list[Path]:
-    """Every figure of a result that its axes allow, with its data as JSON.
+    """Return every figure of a result that its axes allow, with its data as JSON.
 
     Args:
         result: what `certify` returned.
         study: what it is about.
-        folder: made if it is not there.
+        folder: made if there is something to draw.
 
     Returns:
         The pictures (PNG and PDF).
     """
-    folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     rates = result.rates
     flat = rates is not None and len(rates.sources.names) <= 2
@@ -296,20 +294,15 @@ def save_certificate_figures(
         else:
             widest = int(result.balls.inner.argmax())
         plot = tolerance_plot(study, result.balls, result.question, widest)
-        files += _write(folder / "tolerance-set", plot, draw_tolerance(plot))
+        files += save(draw_tolerance(plot), folder / "tolerance-set", asdict(plot))
     if flat and rates is not None:
         drawn = rate_map(rates)
-        files += _write(folder / "loss-rates", drawn, draw_rate_map(drawn))
+        files += save(draw_rate_map(drawn), folder / "loss-rates", asdict(drawn))
     if result.continuum is not None:
         boxes = result.continuum.boxes
         if (boxes.low.min(0) < boxes.high.max(0)).any():
             record = box_map(result.continuum, study)
-            files += _write(folder / "certified-boxes", record, draw_box_map(record))
+            files += save(
+                draw_box_map(record), folder / "certified-boxes", asdict(record)
+            )
     return files
-
-
-def _write(
-    path: Path, record: TolerancePlot | RateMap | BoxMap, figure: Figure
-) -> list[Path]:
-    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(asdict(record)))
-    return save(figure, path)

@@ -36,7 +36,7 @@ CITATION = """\
 
 
 def build_page(table: xr.Dataset, questions: Iterable[Question] = (), **options) -> str:
-    """One HTML file that explains and explores a performance table.
+    """Return one HTML file that explains and explores a performance table.
 
     Args:
         table: a performance table.
@@ -65,7 +65,7 @@ def collect(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> PageData:
-    """Everything that a page shows.
+    """Return everything that a page shows.
 
     Args:
         table: a performance table.
@@ -163,14 +163,14 @@ def _all_losses(
 
 
 def versions() -> str:
-    """Versions of what made a page, one a line."""
+    """Return versions of what made a page, one per line."""
     packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
     lines = [f"{name} {version(name)}" for name in packages]
     return "\n".join([*lines, f"Python {platform.python_version()}"])
 
 
 def citation() -> str:
-    """How to cite what made a page, as BibTeX."""
+    """Return how to cite what made a page, as BibTeX."""
     return CITATION.replace("VERSION", version("taskspace"))
 
 

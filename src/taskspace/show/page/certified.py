@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from taskspace.certificates import certify
-from taskspace.certificates.engine import CertifyResult
+from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.show.figures.boxes import box_map
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 
-__all__ = ["add_certificates", "certified_covers", "certify_all"]
+__all__ = ["add_certificates", "certified_covers"]
 
 METHOD = "certified"
 """What the cover of a continuum certificate is called among the methods."""
@@ -24,33 +22,10 @@ NONE = 65535
 """Place of the source of a box that has none."""
 
 
-def certify_all(
-    study: Study,
-    questions: Iterable[Question],
-    *,
-    time_limit: float,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> list[CertifyResult]:
-    """Certify everything that can be certified about each question.
-
-    Args:
-        study: what is known.
-        questions: what is asked.
-        time_limit: seconds for each.
-        seed: of the searches.
-        progress: told how far it is.
-    """
-    return [
-        certify(study, question, time_limit=time_limit, seed=seed, progress=progress)
-        for question in questions
-    ]
-
-
 def certified_covers(
     results: Iterable[CertifyResult], table: xr.Dataset
 ) -> list[tuple[Question, Cover]]:
-    """The sources of continuum certificates as covers of the table's targets.
+    """Return the sources of continuum certificates as covers of the table's targets.
 
     Args:
         results: what was certified.
@@ -61,12 +36,7 @@ def certified_covers(
         found = result.continuum
         if found is None or not found.size:
             continue
-        chosen = np.sort(found.sources)
-        losses = np.concatenate(
-            [result.question.rows(table, slice(s, s + 1)) for s in chosen.tolist()]
-        )
-        served = (losses <= result.question.epsilon).any(0)
-        assignment = np.where(served, chosen[losses.argmin(0)], -1)
+        assignment = result.question.assign(table, found.sources)
         cover = Cover(
             method=METHOD,
             sources=found.sources,
@@ -93,7 +63,7 @@ def add_certificates(
     """Put certificates into a page.
 
     Args:
-        page: gets a part `certificates`, one entry a question.
+        page: gets a part `certificates`, one entry per question.
         results: what was certified.
         study: what it is about.
     """
@@ -119,7 +89,7 @@ def add_certificates(
 
 
 def _boxes(result: CertifyResult, study: Study, blobs: Blobs) -> dict[str, Any] | None:
-    """The record of a figure of boxes, its numbers as arrays, axis by axis."""
+    """Return the record of a figure of boxes, its numbers as arrays, axis by axis."""
     found = result.continuum
     if found is None or not (found.boxes.low.min(0) < found.boxes.high.max(0)).any():
         return None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from taskspace.performance.table import (
     target_space,
 )
 from taskspace.questions import Question
-from taskspace.show.figures.records import AxisRecord, axes_of, seriation
+from taskspace.show.figures.map import AxisRecord, axes_of
+from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.layers import Layer, Step
-from taskspace.show.page.uncertainty import judged_standard_error
 
 __all__ = ["PageData", "choose_rows", "page_data"]
 
@@ -56,7 +56,7 @@ class PageData:
 def choose_rows(
     layers: Sequence[Layer], n_sources: int, *, limit: int, more: int
 ) -> NDArray[np.int64]:
-    """Sources whose rows go into a page, ascending.
+    """Return sources whose rows go into a page, ascending.
 
     All of them where they are few. Otherwise those of the covers, the tolerances that
     somebody asked for first and then from the widest on, and `more` spread evenly.
@@ -91,7 +91,7 @@ def page_data(
     about: Mapping[str, Any],
     labels: Mapping[str, str] | None = None,
 ) -> PageData:
-    """Everything that a page shows.
+    """Return everything that a page shows.
 
     Args:
         table: a performance table.
@@ -138,7 +138,7 @@ def _side(
     return {
         "n": table.sizes[side],
         "names": names,
-        "axes": [axis.to_dict() for axis in axes],
+        "axes": [asdict(axis) for axis in axes],
         "is_grid": bool(axes) and all(axis.values is not None for axis in axes),
         "contexts": blobs.add(space.points) if space is not None else None,
     }
@@ -159,7 +159,7 @@ def _layer(
         positive = [e for e in layer.epsilons if e > 0]
         codes, scale = quantise(losses, 0.01 * min(positive, default=1.0))
         shown = {"values": blobs.add(codes, width=width), "exact": False, **scale}
-    error = judged_standard_error(table, layer.question, rows)
+    error = _standard_error(table, layer.question, rows)
     uncertain = None
     if error is not None:
         uncertain = blobs.add(error.astype(np.float32))
@@ -183,10 +183,38 @@ def _layer(
     }
 
 
+def _standard_error(
+    table: xr.Dataset, question: Question, rows: NDArray[np.int64]
+) -> NDArray[np.float64] | None:
+    """Return the standard error of each loss, as far as J at the target has one.
+
+    That of the policy that counts: the worst or the best of the family. The reference
+    (the best known J) is taken as it is. None for a table without standard errors and
+    for losses against the score at home, whose error is not that of one mean.
+
+    Args:
+        table: a performance table.
+        question: criterion and judge.
+        rows: the sources.
+    """
+    rule = question.rule
+    if question.measure != "performance":
+        return None
+    if "standard_error" not in table or rule.reference == "home":
+        return None
+    scores = table["performance"][rows].values
+    errors = table["standard_error"][rows].values
+    judged = scores.argmin(1) if question.judge == "worst" else scores.argmax(1)
+    error = np.take_along_axis(errors, judged[:, None, :], axis=1)[:, 0]
+    if rule.is_relative:
+        error = error / np.abs(table["best_known"].values)
+    return error
+
+
 def _exact_losses(
     table: xr.Dataset, question: Question, rows: NDArray[np.int64], blobs: Blobs
 ) -> dict[str, Any]:
-    """What the page computes losses from, by the same operations: J, or the gap."""
+    """Return what the page computes losses from: J, or the gap."""
     rule = question.rule
     kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
     name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
@@ -231,7 +259,7 @@ def _step(
 
 
 def _prices(layer: Layer, step: Step, blobs: Blobs) -> dict[str, Any] | None:
-    """The prices that prove the bound, as text: they may not fit a browser's numbers.
+    """Return the prices that prove the bound, as text: browsers round numbers.
 
     In a large page only those of tolerances that somebody asked for.
     """
@@ -282,7 +310,7 @@ def _cover(
 
 
 def ranks(losses: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
-    """Place of each row at each target by loss, ties to the lower row.
+    """Return place of each row at each target by loss, ties to the lower row.
 
     Args:
         losses: rows in the order of their sources, dims `(row, target)`.

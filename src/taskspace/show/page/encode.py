@@ -99,7 +99,7 @@ def _predict(cells, planes):
 def quantise(
     losses: NDArray[np.float64], scale: float
 ) -> tuple[NDArray[np.uint16], dict[str, float]]:
-    """Losses as 16 bits, for colours and approximate labels only.
+    """Return losses as 16 bits, for colours and approximate labels only.
 
     Even steps in asinh(loss / scale): a relative error of some 1e-4 for losses far
     above `scale`, an absolute one below.

@@ -20,7 +20,7 @@ NETWORK = {
 
 
 def render(data: PageData, *, serve: bool = False) -> str:
-    """The page as HTML: nothing outside of it is ever asked for.
+    """Return the page as HTML: nothing outside of it is ever asked for.
 
     Args:
         data: header and arrays.
@@ -52,7 +52,7 @@ def render(data: PageData, *, serve: bool = False) -> str:
 
 
 def bundle(entry: str) -> str:
-    """A module and all that it imports as one script, each once, needed ones first.
+    """Join a module and all that it imports into one script, needed ones first.
 
     The modules are plain: named imports of neighbours, and names that differ between
     all of them, which a test holds.
@@ -82,7 +82,7 @@ def _read(name: str) -> str:
 
 
 def waiting(news: dict[str, Any]) -> str:
-    """What is shown while there is nothing to show yet; it asks again by itself.
+    """Return what is shown while there is nothing to show yet; it asks again by itself.
 
     Args:
         news: progress by stage, and what is in the way.

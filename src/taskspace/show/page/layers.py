@@ -88,7 +88,7 @@ class Layer:
         return [step.epsilon for step in self.steps]
 
     def assignment(self, sources: Sequence[int], step: int) -> NDArray[np.int64]:
-        """The source of least loss of each target, −1 where none of them serves it.
+        """Return the source of least loss at each target, −1 where none serves it.
 
         Args:
             sources: selected sources; ties go to the lowest index.
@@ -206,7 +206,7 @@ def _share_findings(layer: Layer, search: ToleranceSearch) -> None:
 
 
 def _by_gain(served: NDArray[np.bool_], cover: Cover) -> NDArray[np.int64]:
-    """The sources of a cover, the one that adds most to those before it next.
+    """Return the sources of a cover, the one that adds most to those before it next.
 
     Args:
         served: targets that each of them serves, dims `(source, target)`.
@@ -226,7 +226,7 @@ def _by_gain(served: NDArray[np.bool_], cover: Cover) -> NDArray[np.int64]:
 def first_steps(
     losses: NDArray[np.float64], epsilons: NDArray[np.float64]
 ) -> NDArray[np.unsignedinteger]:
-    """First step whose tolerance each loss does not exceed, their number if none.
+    """Return the first step that each loss meets, the number of steps if none.
 
     Args:
         losses: dims `(source, target)`.

@@ -29,7 +29,7 @@ LEAF = 255
 
 
 def is_library(path: Path) -> bool:
-    """Whether a path is the folder of a policy library.
+    """Return whether a path is the folder of a policy library.
 
     Args:
         path: any path.
@@ -51,7 +51,7 @@ class LibrarySubject:
     stage: str = ""
 
     def collect(self, questions: Any = (), **options: Any) -> PageData:
-        """The data of the page.
+        """Return the data of the page.
 
         Args:
             questions: not used: a library answers its own.
@@ -103,7 +103,7 @@ class LibrarySubject:
         return PageData(header, blobs)
 
     def _contract(self) -> Any:
-        """What was written beside the library; it knows the command that made it."""
+        """Return the contract beside the library; it has the command that made it."""
         now = contract(self.library)
         try:
             text = (self.path / "contract.json").read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
 
 
 def _system(made: PolicyLibrary) -> str:
-    """The name of its system, if `taskspace evaluate` knows it."""
+    """Return the name of its system, if `taskspace evaluate` knows it."""
     name = str(made.provenance.get("system", ""))
     return name if name in SYSTEMS else ""
 

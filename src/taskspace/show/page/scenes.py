@@ -35,15 +35,15 @@ def judged_policy(
     sources: NDArray[np.int64],
     targets: NDArray[np.int64],
 ) -> NDArray[np.int64] | None:
-    """The policy of each source's family that counts at a target.
+    """Return the policy of each source's family that counts at a target.
 
     None where the table holds only reductions over families of more than one.
 
     Args:
         table: a performance table.
         judge: `"worst"` or `"best"`.
-        sources: one a pair.
-        targets: one a pair.
+        sources: one per pair.
+        targets: one per pair.
     """
     if "performance" not in table:
         return None
@@ -64,15 +64,15 @@ def play_record(
     members: NDArray[np.int64],
     targets: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """Pairs of policy and target, and the same policies at home, as arrays.
+    """Return pairs of policy and target, and the same policies at home, as arrays.
 
     Args:
         system: what is played.
         policies: of all sources, dims `(source, policy)`.
         spaces: contexts of sources and of targets.
-        sources: one a pair.
-        members: which policy of the family, one a pair.
-        targets: one a pair.
+        sources: one per pair.
+        members: which policy of the family, one per pair.
+        targets: one per pair.
     """
     from taskspace.show.play import play  # JAX loads slowly
 
@@ -166,13 +166,13 @@ class Stage:
         sources: NDArray[np.int64],
         targets: NDArray[np.int64],
     ) -> dict[str, Any]:
-        """Trajectories of the policies that count, as `play_record` gives them.
+        """Return trajectories of the policies that count, as `play_record` gives them.
 
         Args:
             table: the performance table, which says which policy counts.
             judge: `"worst"` or `"best"`.
-            sources: one a pair.
-            targets: one a pair.
+            sources: one per pair.
+            targets: one per pair.
         """
         if self.without[sources].any():
             raise InvalidInputError(WITHOUT)
@@ -197,7 +197,7 @@ class Stage:
     def _members(
         self, judge: str, sources: NDArray[np.int64], targets: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The policies that count, by computing J again where that is quick."""
+        """Return the policies that count, by computing J again where that is quick."""
         at_target = self.system.contexts(self.targets)
         members = np.zeros(len(sources), np.int64)
         for source in np.unique(sources).tolist():

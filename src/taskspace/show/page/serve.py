@@ -124,7 +124,7 @@ class Live:
         return found
 
     def news(self) -> dict[str, Any]:
-        """What a page asks for every second."""
+        """Return what a page asks for every second."""
         return {
             "number": self.number,
             "progress": self.progress(),
@@ -134,7 +134,7 @@ class Live:
     def view(
         self, key: str, step: int, sources: list[int], pick: int
     ) -> dict[str, Any]:
-        """Who serves whom by any sources, also those whose rows are not in the page.
+        """Return who serves whom by any sources, also those that are not in the page.
 
         Args:
             key: criterion and judge.
@@ -166,7 +166,7 @@ class Live:
         }  # fmt: skip
 
     def play(self, source: int, target: int, judge: str) -> dict[str, Any]:
-        """Trajectories of any source at any target.
+        """Return trajectories of any source at any target.
 
         Args:
             source: number of the source.
@@ -196,7 +196,7 @@ class Live:
 def make_server(
     live: Live, *, host: str = "127.0.0.1", port: int = 0
 ) -> tuple[ThreadingHTTPServer, str]:
-    """A server that is not running yet, and its address.
+    """Return a server that is not running yet, and its address.
 
     Args:
         live: what it shows.

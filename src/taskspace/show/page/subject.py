@@ -1,40 +1,42 @@
 """What a page is about: a run, a selection, an archive, a matrix, or a library."""
 
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from taskspace.certificates.engine import CertifyResult
+from taskspace._util.files import write_atomically
+from taskspace.certificates import certify
+from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
 from taskspace.performance.readers import MemoryReader
-from taskspace.performance.study import Study
+from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.manifest import is_selection
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
-from taskspace.show.figures.history import SelectionPlot, stored_selection
+from taskspace.show.figures.history import COSTS, SelectionPlot, stored_selection
 from taskspace.show.page.build import collect
-from taskspace.show.page.certified import (
-    add_certificates,
-    certified_covers,
-    certify_all,
-)
+from taskspace.show.page.certified import add_certificates, certified_covers
 from taskspace.show.page.data import PageData
+from taskspace.show.page.html import render
 from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
-from taskspace.show.page.selected import add_selection
 
-__all__ = ["Reader", "Subject"]
+__all__ = ["Reader", "Subject", "add_selection", "explore"]
 
 
 BASELINES = ("uniform", "random")
 """Methods whose covers may be huge."""
+
+MAX_POINTS = 2_000
+"""Points of a curve of another selector that go into a page."""
 
 NOT_A_FILE = "TABLE"
 """What the commands of a page call a study that no file holds."""
@@ -72,9 +74,10 @@ class Reader:
         subject = Subject.of(study)
         if self.certify:
             asked = dict.fromkeys([*self.questions, *subject.questions])
-            subject.certified = certify_all(
-                study, asked, time_limit=self.certify, progress=progress
-            )
+            subject.certified = [
+                certify(study, question, time_limit=self.certify, progress=progress)
+                for question in asked
+            ]
         return subject
 
     def read(self, progress: Progress | None = None) -> PageData:
@@ -181,7 +184,7 @@ class Subject:
         return shlex.join(words)
 
     def about(self) -> dict[str, Any]:
-        """Text that a page shows around its pictures."""
+        """Return text that a page shows around its pictures."""
         text: dict[str, Any] = {
             "warnings": self.warnings(),
             "question": {
@@ -209,7 +212,7 @@ class Subject:
         return text
 
     def warnings(self) -> list[str]:
-        """What a reader should hear before any number."""
+        """Return what a reader should hear before any number."""
         found = self.study.notes
         if self.results is not None:
             scores = self.results.scores
@@ -229,7 +232,7 @@ class Subject:
         return found
 
     def collect(self, questions: list[Question] | None = None, **options) -> PageData:
-        """The data of the page.
+        """Return the data of the page.
 
         Args:
             questions: asked before those of the experiment.
@@ -268,7 +271,7 @@ class Subject:
 
 
 def _typed_reading(reading: dict[str, Any]) -> dict[str, Any]:
-    """How a matrix file was read, in the words of a command line.
+    """Return how a matrix file was read, in the words of a command line.
 
     Saved covers hold the same words, and `taskspace verify` reads them.
     """
@@ -319,3 +322,43 @@ def _add_curves(page: PageData, results: Results) -> None:
                 and curve.question.key == layer["key"]
                 and curve.question.epsilon == step["epsilon"]
             ]
+
+
+def add_selection(page: PageData, plot: SelectionPlot) -> None:
+    """Put the record of a selection into a page.
+
+    Args:
+        page: gets a part `selection`: the record that figures are drawn from.
+        plot: the record.
+    """
+    record = asdict(plot)
+    for rival in record["rivals"]:
+        every = max(1, -(-len(rival["coverage"]) // MAX_POINTS))
+        for name in (*COSTS, "coverage"):
+            rival[name] = rival[name][::every]
+    page.header["selection"] = record
+
+
+def explore(
+    study: Study | xr.Dataset,
+    path: str | Path,
+    questions: Iterable[Question] = (),
+    **options: Any,
+) -> Path:
+    """Write one HTML file that explains and explores a study.
+
+    It opens from disk, needs no server and no network, and answers every tolerance.
+
+    Args:
+        study: what is known, or a performance table.
+        path: the file.
+        questions: what is asked, beside what the experiment of a run asks; the first
+            one is shown first.
+        options: see `taskspace.show.page.collect`.
+
+    Returns:
+        The file.
+    """
+    page = Subject.of(as_study(study)).collect(list(questions), **options)
+    write_atomically(Path(path), render(page))
+    return Path(path)

@@ -1,6 +1,6 @@
 """Enclosures: bounds on the loss of a source over whole boxes of contexts.
 
-One file a kind of system, and one line in `ENCLOSURES`. What has no line is certified
+One file per kind of system, and one line in `ENCLOSURES`. What has no line is certified
 by a Lipschitz constant that the user knows, or estimated.
 """
 
@@ -47,7 +47,6 @@ __all__ = [
     "NoEnclosureError",
     "enclosure_for",
     "find_enclosure",
-    "no_enclosure_reason",
 ]
 
 Factory = Callable[[System, Policy, NDArray[np.float64], Question], Enclosure | None]
@@ -77,7 +76,7 @@ def enclosure_for(
     sources: NDArray[np.float64],
     question: Question,
 ) -> Enclosure:
-    """Bounds over boxes for a system; `NoEnclosureError` says why there are none.
+    """Return bounds over boxes; `NoEnclosureError` says why there are none.
 
     Args:
         system: the tasks.
@@ -106,30 +105,13 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
     )
 
 
-def no_enclosure_reason(
-    system: System | None,
-    policies: Policy | None,
-    sources: NDArray[np.float64],
-    question: Question,
-) -> str:
-    """Why there are no bounds over boxes, empty where nobody has anything to say.
-
-    Args:
-        system: the tasks.
-        policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: criterion and judge; its tolerance does not matter here.
-    """
-    return find_enclosure(system, policies, sources, question)[1]
-
-
 def find_enclosure(
     system: System | None,
     policies: Policy | None,
     sources: NDArray[np.float64],
     question: Question,
 ) -> tuple[Enclosure | None, str]:
-    """Bounds over boxes for a system, or None and why.
+    """Return bounds over boxes for a system, or None and why.
 
     Args:
         system: the tasks.

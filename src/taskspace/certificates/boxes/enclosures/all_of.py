@@ -72,13 +72,11 @@ class AllOf(Enclosure):
         sources: NDArray[np.integer],
         *,
         epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Bounds of source `sources[i]` on `boxes[i]`, where every demand has them."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of source `sources[i]` on `boxes[i]`."""
         pairs = self._parts[0].pair_bounds(boxes, sources, epsilon=epsilon)
         for part, demand in self._others:
             found = part.pair_bounds(boxes, sources, epsilon=demand.epsilon)
-            if pairs is None or found is None:
-                return None
             pairs = _combine(*pairs, *found, demand.epsilon)
         return pairs
 

@@ -7,7 +7,8 @@ system has a file beside this one, and a line in `ENCLOSURES`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,18 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["Boxes", "Enclosure", "NoEnclosureError", "check_cost", "check_exact"]
+__all__ = [
+    "Boxes",
+    "Enclosure",
+    "NoEnclosureError",
+    "PolicyEnclosure",
+    "check_cost",
+    "check_exact",
+]
+
+
+MAX_IDLE = 8
+"""Bounds that are made per one that was asked for, at most, to make all at once."""
 
 
 class NoEnclosureError(InvalidInputError):
@@ -68,7 +80,7 @@ class Boxes:
 
     @classmethod
     def from_edges(cls, edges: Sequence[NDArray[np.float64]]) -> "Boxes":
-        """All cells between consecutive edges, in C order of the axes.
+        """Return all cells between consecutive edges, in C order of the axes.
 
         Args:
             edges: ascending edges of each axis; a single one for a fixed value.
@@ -125,10 +137,18 @@ class Boxes:
         total = volume.sum()
         return volume / total if total > 0 else volume
 
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return numbers of boxes that differ, and of each box which of them it is."""
+        corners = np.concatenate([self.low, self.high], axis=1)
+        _, first, number = np.unique(
+            corners, axis=0, return_index=True, return_inverse=True
+        )
+        return first, number.reshape(-1)
+
     def split(
         self, axis: NDArray[np.integer] | None = None
     ) -> tuple["Boxes", NDArray[np.int64]]:
-        """Each box cut in two; one that has no float in its middle stays whole.
+        """Return each box cut in two; one that has no float in its middle stays whole.
 
         The children of a box are closed, share their faces, and cover it exactly.
 
@@ -157,7 +177,7 @@ class Boxes:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Boxes"]) -> "Boxes":
-        """All boxes of the parts, in order.
+        """Return all boxes of the parts, in order.
 
         Args:
             parts: at least one.
@@ -171,8 +191,8 @@ class Boxes:
 class Enclosure(ABC):
     """Bounds on the loss of each source's family over boxes of contexts.
 
-    `bounds` is all that one must have. The rest is optional: bounds of single pairs
-    make the search among many sources fast, bounds on slopes prove loss rates.
+    `bounds` is all that one must have. The rest is optional: fast bounds of single
+    pairs help the search among many sources, bounds on slopes prove loss rates.
     """
 
     kind: CertificateKind
@@ -203,7 +223,7 @@ class Enclosure(ABC):
 
     @abstractmethod
     def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order.
+        """Return the same bounds for only these sources, in this order.
 
         Args:
             sources: numbers of the sources.
@@ -217,7 +237,7 @@ class Enclosure(ABC):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Low and high bound on the loss, each with dims `(source, box)`.
+        """Return low and high bound on the loss, each with dims `(source, box)`.
 
         Args:
             boxes: where.
@@ -232,24 +252,31 @@ class Enclosure(ABC):
         sources: NDArray[np.integer],
         *,
         epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Bounds of pairs: of source `sources[i]` on `boxes[i]`, one number each.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of pairs: of source `sources[i]` on `boxes[i]`, a number each.
 
         Args:
             boxes: where.
-            sources: whose, one a box.
+            sources: whose, one per box.
             epsilon: as for `bounds`.
-
-        Returns:
-            None where only `bounds` is there; the search then looks at all pairs.
         """
-        del boxes, sources, epsilon
-        return None
+        first, box = boxes.distinct()
+        which, source = np.unique(sources, return_inverse=True)
+        source = source.reshape(-1)
+        if len(first) * len(which) <= MAX_IDLE * len(boxes):
+            low, high = self.bounds(boxes[first], which, epsilon=epsilon)
+            return low[source, box], high[source, box]
+        low, high = np.empty(len(boxes)), np.empty(len(boxes))
+        for number, one in enumerate(which):
+            mine = np.flatnonzero(source == number)
+            found = self.bounds(boxes[mine], [one], epsilon=epsilon)
+            low[mine], high[mine] = found[0][0], found[1][0]
+        return low, high
 
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of the sources `tries[b]` on box b, dims `(box, try)`.
+        """Return bounds of the sources `tries[b]` on box b, dims `(box, try)`.
 
         As far as they are needed: once a source serves a box, those after it may be
         left out, with bounds −inf and inf.
@@ -272,7 +299,7 @@ class Enclosure(ABC):
     def slope_bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None
     ) -> NDArray[np.float64] | None:
-        """Largest |∂ loss / ∂ axis| of any policy on a box, `(source, box, axis)`.
+        """Return the largest |∂ loss / ∂ axis| of any policy, `(source, box, axis)`.
 
         Args:
             boxes: where.
@@ -285,20 +312,20 @@ class Enclosure(ABC):
         return None
 
     def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64] | None:
-        """Largest norm of the gradient of J of any policy at its own source.
+        """Return largest norm of the gradient of J of any policy at its own source.
 
         Args:
             live: the axes over which to differentiate.
 
         Returns:
-            One number a source, infinite where a policy is unstable at home; None
+            One number per source, infinite where a policy is unstable at home; None
             where it is not known.
         """
         del live
         return None
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How wide boxes are for these bounds, `(box, axis)`; cut along the widest.
+        """Return how wide boxes are for these bounds; they are cut along the widest.
 
         Any numbers are sound; good ones need fewer boxes. By default shares of the
         whole box.
@@ -312,7 +339,7 @@ class Enclosure(ABC):
     def serves(
         self, boxes: Boxes, epsilon: float, sources: ArrayLike | None = None
     ) -> NDArray[np.bool_]:
-        """Which sources are within `epsilon` on all of a box, `(source, box)`.
+        """Return which sources are within `epsilon` on all of a box, `(source, box)`.
 
         Args:
             boxes: where.
@@ -320,3 +347,41 @@ class Enclosure(ABC):
             sources: whose, all if left out.
         """
         return self.bounds(boxes, sources, epsilon=epsilon)[1] <= epsilon
+
+
+class PolicyEnclosure(Enclosure):
+    """Bounds that keep the policies of the sources and something about each at home.
+
+    Args:
+        system: whose losses are bounded.
+        policies: a stack with leading dims `(source, policy)`.
+        question: criterion and judge; its tolerance does not matter here.
+    """
+
+    per_source: ClassVar[tuple[str, ...]] = ("policies", "_home")
+    """Attributes whose first dim is the source."""
+    _home: NDArray[np.float64]
+
+    def __init__(self, system: System, policies: Policy, question: Question):
+        # Here they are always known.
+        self.system: System = system  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.policies: Policy = policies  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.question = question
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return len(self._home)
+
+    @property
+    def n_policies(self) -> int:
+        """Members of each source's family."""
+        return self._home.shape[1]
+
+    def subset(self, sources: ArrayLike) -> Self:
+        """Return the same bounds for only these sources, in this order."""
+        rows = np.asarray(sources, np.int64)
+        part = copy(self)
+        for name in self.per_source:
+            setattr(part, name, getattr(self, name)[rows])
+        return part

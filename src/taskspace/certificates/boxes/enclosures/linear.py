@@ -5,8 +5,7 @@ found from its own code, Lyapunov and Riccati inequalities checked with rigorous
 rounding.
 """
 
-from copy import copy
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +15,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
     NoEnclosureError,
+    PolicyEnclosure,
     check_cost,
 )
 from taskspace.certificates.boxes.enclosures.traced import (
@@ -56,7 +56,7 @@ def linear_enclosure(
     sources: NDArray[np.float64],
     question: Question,
 ) -> Enclosure | None:
-    """Bounds for a linear family and linear gains; None for others.
+    """Return bounds for a linear family and linear gains; None for others.
 
     A family that `LinearEnclosure` cannot bound raises `NoEnclosureError`.
 
@@ -74,7 +74,7 @@ def linear_enclosure(
         raise NoEnclosureError(str(error)) from error
 
 
-class LinearEnclosure(Enclosure):
+class LinearEnclosure(PolicyEnclosure):
     """Bounds on the losses of linear gains over boxes of any linear family.
 
     How the matrices depend on the context is found from the family's own functions
@@ -94,6 +94,8 @@ class LinearEnclosure(Enclosure):
             second is dearer a box, by 1.5 to 2.5 times, and needs far fewer of them.
     """
 
+    per_source: ClassVar = ("policies", "_home", "_gains")
+
     def __init__(
         self,
         system: LinearSystem,
@@ -104,7 +106,7 @@ class LinearEnclosure(Enclosure):
         order: int = 2,
     ):
         check_cost(question)
-        self.question = question
+        super().__init__(system, policies, question)
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
         if not isinstance(policies, LinearGain):
@@ -113,7 +115,6 @@ class LinearEnclosure(Enclosure):
             )
         self.kind = "proof"
         self.order = order
-        self.system, self.policies = system, policies
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)
         if not (np.abs(self._gains) <= MAGNITUDE).all():
@@ -144,25 +145,6 @@ class LinearEnclosure(Enclosure):
             )
             self._home = np.stack([low, high], -1).reshape(self._home.shape)
 
-    @property
-    def n_sources(self) -> int:
-        """Number of sources."""
-        return len(self._gains)
-
-    @property
-    def n_policies(self) -> int:
-        """Members of each source's family."""
-        return self._gains.shape[1]
-
-    def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
-        rows = np.asarray(sources, np.int64)
-        part = copy(self)
-        part._gains, part._home = self._gains[rows], self._home[rows]
-        assert self.policies is not None
-        part.policies = self.policies[rows]
-        return part
-
     def bounds(
         self,
         boxes: Boxes,
@@ -170,7 +152,7 @@ class LinearEnclosure(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Low and high bound on the loss, each with dims `(source, box)`."""
+        """Return low and high bound on the loss, each with dims `(source, box)`."""
         rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
         n = len(rows)
         low, high = self._run(
@@ -190,13 +172,10 @@ class LinearEnclosure(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of source `sources[i]` on `boxes[i]`; equal boxes are made once."""
-        corners = np.concatenate([boxes.low, boxes.high], axis=1)
-        _, first, number = np.unique(
-            corners, axis=0, return_index=True, return_inverse=True
-        )
-        order = np.argsort(number.reshape(-1), kind="stable")
-        counts = np.bincount(number.reshape(-1), minlength=len(first))
+        """Return bounds of `sources[i]` on `boxes[i]`; equal boxes are made once."""
+        first, number = boxes.distinct()
+        order = np.argsort(number, kind="stable")
+        counts = np.bincount(number, minlength=len(first))
         pairs = self._run(
             boxes[first],
             np.concatenate([[0], np.cumsum(counts)]),
@@ -212,7 +191,7 @@ class LinearEnclosure(Enclosure):
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of the sources `tries[b]` on box b, in order, until one serves."""
+        """Return bounds of `tries[b]` on box b, in order, until one serves."""
         there = tries >= 0
         pairs = self._run(
             boxes,
@@ -228,7 +207,7 @@ class LinearEnclosure(Enclosure):
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Relative widths where a parameter keeps its sign, else shares of all."""
+        """Return widths, relative where a parameter keeps its sign."""
         return relative_widths(boxes, extent)
 
     def _run(
@@ -242,7 +221,7 @@ class LinearEnclosure(Enclosure):
         *,
         one_suffices: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of the sources `which[offsets[b] : offsets[b + 1]]` on each box b."""
+        """Bound the losses of `which[offsets[b] : offsets[b + 1]]` on each box b."""
         low, high = np.full(len(which), -np.inf), np.full(len(which), np.inf)
         if not len(which):
             return low, high

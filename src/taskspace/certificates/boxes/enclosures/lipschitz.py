@@ -1,26 +1,23 @@
 """Bounds from a Lipschitz constant of the loss, for every system that is evaluated."""
 
-from copy import copy
-from typing import Self
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.boxes import Boxes, PolicyEnclosure
 from taskspace.certificates.statements.base import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["LipschitzEnclosure", "check_rates"]
+__all__ = ["LipschitzEnclosure", "check_rates", "reach_of"]
 
 # Evaluations of J are right to this share of J, far above what rounding takes.
 EVALUATION_SLACK = 1e-9
 
 
 def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]:
-    """Lipschitz constants as an array: one number, or one for each axis.
+    """Return Lipschitz constants as an array: one number, or one for each axis.
 
     Args:
         rates: what a user gave.
@@ -37,7 +34,21 @@ def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]
     return array
 
 
-class LipschitzEnclosure(Enclosure):
+def reach_of(
+    steps: NDArray[np.float64], rates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how much a loss may change over some steps, by Lipschitz constants.
+
+    Args:
+        steps: differences of contexts, one per row.
+        rates: one number (Euclidean norm), or one per axis.
+    """
+    if rates.ndim:
+        return np.abs(steps) @ rates
+    return np.linalg.norm(steps, axis=1) * rates
+
+
+class LipschitzEnclosure(PolicyEnclosure):
     r"""Bounds from the loss at a box's centre and a Lipschitz constant.
 
     The margin rule: $|loss(\theta) - loss(centre)| \le \sum_i \Lambda_i |\theta_i -
@@ -68,7 +79,8 @@ class LipschitzEnclosure(Enclosure):
         basis: str,
     ):
         question.check_single("A Lipschitz constant")
-        self.question, self._rule = question, question.rule
+        super().__init__(system, policies, question)
+        self._rule = question.rule
         if not self._rule.has_box_bounds:
             raise InvalidInputError(
                 f"criterion={question.criterion!r} has no bounds between grid points. "
@@ -84,27 +96,7 @@ class LipschitzEnclosure(Enclosure):
             )
         self.kind = kind if system.provenance == "exact" else "estimate"
         self.basis = basis
-        self._system, self._policies = system, policies
-        self.system, self.policies = system, policies
         self._home = system.home_performance(policies, sources)
-
-    @property
-    def n_sources(self) -> int:
-        """Number of sources."""
-        return len(self._home)
-
-    @property
-    def n_policies(self) -> int:
-        """Members of each source's family."""
-        return self._home.shape[1]
-
-    def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
-        rows = np.asarray(sources, np.int64)
-        part = copy(self)
-        part._policies, part._home = self._policies[rows], self._home[rows]
-        part.policies = part._policies
-        return part
 
     def bounds(
         self,
@@ -113,7 +105,7 @@ class LipschitzEnclosure(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Loss at the centre of each box, minus and plus the margin."""
+        """Return loss at the centre of each box, minus and plus the margin."""
         del epsilon
         rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
         if not len(rows) or not len(boxes):
@@ -121,7 +113,7 @@ class LipschitzEnclosure(Enclosure):
         at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
         if self.kind == "proof":
             self._refute(boxes.centre, at_centre, slack)
-        margin = self._reach(boxes.radius)
+        margin = reach_of(boxes.radius, self.rates)
         slack = slack + EVALUATION_SLACK * margin
         # A failure at the centre says nothing about the rest of the box.
         low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
@@ -131,12 +123,6 @@ class LipschitzEnclosure(Enclosure):
         high = np.where(unknown, np.inf, at_centre + margin + slack)
         return np.where(unknown, -np.inf, low), high
 
-    def _reach(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much a loss may change over these steps, by the constants."""
-        if self.rates.ndim:
-            return np.abs(steps) @ self.rates
-        return np.linalg.norm(steps, axis=1) * self.rates
-
     def _refute(
         self,
         contexts: NDArray[np.float64],
@@ -144,14 +130,16 @@ class LipschitzEnclosure(Enclosure):
         slack: NDArray[np.float64],
     ) -> None:
         """Refuse constants that neighbours among the evaluated contexts contradict."""
-        allowed = self._reach(np.diff(contexts, axis=0)) * (1 + EVALUATION_SLACK)
+        allowed = reach_of(np.diff(contexts, axis=0), self.rates) * (
+            1 + EVALUATION_SLACK
+        )
         with np.errstate(invalid="ignore"):
             change = np.abs(np.diff(losses, axis=1))
         wrong = np.argwhere(change > allowed + slack[:, 1:] + slack[:, :-1])
         if not len(wrong):
             return
         row, place = wrong[0].tolist()
-        names = [axis.name for axis in self._system.axes]
+        names = [axis.name for axis in self.system.axes]
         first, second = (
             ", ".join(f"{n} = {x:.6g}" for n, x in zip(names, context, strict=True))
             for context in contexts[place : place + 2]
@@ -165,14 +153,14 @@ class LipschitzEnclosure(Enclosure):
     def _loss(
         self, rows: NDArray[np.int64], contexts: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Losses `(source, context)`, and what rounding may have done to them."""
-        measure, stack = self._rule.measure, self._policies[rows]
-        performance = self._system.scores(measure, stack, contexts)
+        """Return losses `(source, context)`, and what rounding may do to them."""
+        measure, stack = self._rule.measure, self.policies[rows]
+        performance = self.system.scores(measure, stack, contexts)
         reference = np.zeros(1)
         if self._rule.reference == "home":
             reference = self._home[rows][:, :, None]
         elif self._rule.reference == "best known":
-            optimum = self._system.optimum(contexts)
+            optimum = self.system.optimum(contexts)
             assert optimum is not None
             reference = optimum
         losses = self._rule.loss(performance, reference)

@@ -264,16 +264,9 @@ class MeasuredEnclosure(Enclosure):
             if self.clock.left <= 0:
                 break
             rows = np.arange(first, min(first + PAIRS_AT_ONCE, len(boxes)))
-            pairs = self.inner.pair_bounds(
+            low[rows], high[rows] = self.inner.pair_bounds(
                 boxes[rows], sources[rows], epsilon=self.epsilon
             )
-            if pairs is not None:
-                low[rows], high[rows] = pairs
-                continue
-            for source in np.unique(sources[rows]):
-                own = rows[sources[rows] == source]
-                found = self.inner.bounds(boxes[own], [source], epsilon=self.epsilon)
-                low[own], high[own] = found[0][0], found[1][0]
         return low, high
 
 

@@ -1,8 +1,7 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
 from collections.abc import Callable, Sequence
-from copy import copy
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -12,6 +11,7 @@ from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     Enclosure,
+    PolicyEnclosure,
     check_cost,
     check_exact,
 )
@@ -48,7 +48,7 @@ def msd_enclosure(
     sources: NDArray[np.float64],
     question: Question,
 ) -> Enclosure | None:
-    """Bounds for a mass-spring-damper with an infinite horizon; None for others.
+    """Return bounds for a mass-spring-damper with an infinite horizon; None for others.
 
     Args:
         system: the tasks.
@@ -63,7 +63,7 @@ def msd_enclosure(
     return MsdEnclosure(system, policies, sources, question)
 
 
-class MsdEnclosure(Enclosure):
+class MsdEnclosure(PolicyEnclosure):
     """Bounds on the losses of linear gains over boxes of mass-spring-dampers.
 
     The reference of `regret` and `ratio` is the true optimum of each context.
@@ -75,6 +75,8 @@ class MsdEnclosure(Enclosure):
         question: criterion and judge; its tolerance does not matter here.
     """
 
+    per_source: ClassVar = ("policies", "_home", "_gains", "_contexts")
+
     def __init__(
         self,
         system: MassSpringDamper,
@@ -82,6 +84,8 @@ class MsdEnclosure(Enclosure):
         sources: NDArray[np.float64],
         question: Question,
     ):
+        check_cost(question)
+        super().__init__(system, policies, question)
         check_exact(system)
         if np.isfinite(system.horizon):
             raise InvalidInputError(
@@ -98,9 +102,6 @@ class MsdEnclosure(Enclosure):
             "optimum of msd-v1, over whole boxes"
         )
         self.basis += f"; {system.objective.caution}"
-        check_cost(question)
-        self.question = question
-        self.system, self.policies = system, policies
         self._weights = (
             system.position_weight,
             system.velocity_weight,
@@ -123,25 +124,6 @@ class MsdEnclosure(Enclosure):
             self._weights,
         )
 
-    @property
-    def n_sources(self) -> int:
-        """Number of sources."""
-        return len(self._gains)
-
-    @property
-    def n_policies(self) -> int:
-        """Members of each source's family."""
-        return self._gains.shape[1]
-
-    def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
-        part = copy(self)
-        part._gains, part._home = self._rows(sources)
-        rows = np.asarray(sources, np.int64)
-        assert self.policies is not None
-        part._contexts, part.policies = self._contexts[rows], self.policies[rows]
-        return part
-
     def bounds(
         self,
         boxes: Boxes,
@@ -149,7 +131,7 @@ class MsdEnclosure(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Low and high bound on the loss, each with dims `(source, box)`."""
+        """Return low and high bound on the loss, each with dims `(source, box)`."""
         _check_contexts(boxes.low, boxes.high)
         gains, home = self._rows(sources)
         low = np.empty((len(gains), len(boxes)))
@@ -178,7 +160,7 @@ class MsdEnclosure(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds of source `sources[i]` on `boxes[i]`, one number each."""
+        """Return bounds of source `sources[i]` on `boxes[i]`, one number each."""
         _check_contexts(boxes.low, boxes.high)
         rows = np.asarray(sources, np.int64)
         low = np.empty(len(boxes))
@@ -209,7 +191,7 @@ class MsdEnclosure(Enclosure):
     def slope_bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Largest |∂ loss / ∂ axis| of any policy on a box, `(source, box, axis)`.
+        """Return the largest |∂ loss / ∂ axis| of any policy, `(source, box, axis)`.
 
         For `signed` and `floor` these are the slopes of J. Infinite where a loop may
         be unstable on the box.
@@ -222,7 +204,7 @@ class MsdEnclosure(Enclosure):
         return slopes
 
     def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64]:
-        """Largest norm of the gradient of J at home, from its closed form."""
+        """Return largest norm of the gradient of J at home, from its closed form."""
         axes = np.zeros(3, np.bool_)
         axes[list(live)] = True
         slopes = np.zeros(self.n_sources)

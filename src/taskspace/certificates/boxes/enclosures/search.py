@@ -31,7 +31,7 @@ def serves_cells(
     *,
     clock: Clock | None = None,
 ) -> Iterator[NDArray[np.bool_]]:
-    """Which sources are certainly within `epsilon` on which cells of a grid.
+    """Return which sources are certainly within `epsilon` on which cells of a grid.
 
     Args:
         enclosure: bounds on the losses.
@@ -53,7 +53,7 @@ def may_serve_nodes(
     clock: Clock | None = None,
     undecided: bool = True,
 ) -> Iterator[NDArray[np.bool_]]:
-    """Which sources are not shown to exceed `epsilon` at which nodes of a grid.
+    """Return which sources are not shown to exceed `epsilon` at which nodes of a grid.
 
     Args:
         enclosure: bounds on the losses.
@@ -90,25 +90,9 @@ def _search(
     counts = np.array([len(e) if nodes or len(e) == 1 else len(e) - 1 for e in grid])
     n_items = int(np.prod(counts))
     step = max(1, BLOCK_CELLS // n_items)
-    everything = Boxes.points(_nodes(grid)) if nodes else Boxes.from_edges(grid)
-    probe = enclosure.pair_bounds(everything[:1], np.zeros(1, np.int64))
     for first in range(0, enclosure.n_sources, step):
         rows = np.arange(first, min(first + step, enclosure.n_sources))
-        if clock.left <= 0:
-            yield np.full((len(rows), n_items), undecided)
-        elif probe is not None:
-            yield _descend(
-                enclosure, rows, grid, counts, epsilon, clock, undecided, nodes
-            )
-        elif nodes:
-            yield enclosure.bounds(everything, rows, epsilon=epsilon)[0] <= epsilon
-        else:
-            yield enclosure.serves(everything, epsilon, rows)
-
-
-def _nodes(edges: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    mesh = np.meshgrid(*edges, indexing="ij")
-    return np.stack([x.ravel() for x in mesh], -1)
+        yield _descend(enclosure, rows, grid, counts, epsilon, clock, undecided, nodes)
 
 
 def _descend(
@@ -140,7 +124,9 @@ def _descend(
         high = np.stack(
             [edges[i][stop[:, i] - 1 + ahead[i]] for i in range(n_axes)], -1
         )
-        low_bound, high_bound = _pairs(enclosure, Boxes(low, high), rows[row], epsilon)
+        low_bound, high_bound = enclosure.pair_bounds(
+            Boxes(low, high), rows[row], epsilon=epsilon
+        )
         single = (stop - first == 1).all(1)
         inside = high_bound <= epsilon
         left = ~(low_bound > epsilon) & ~inside
@@ -198,16 +184,15 @@ def _cut_cells(
     sources: NDArray[np.int64],
     epsilon: float,
 ) -> NDArray[np.bool_]:
-    """Whether each source is within epsilon on all of its cell, in smaller parts."""
+    """Return whether each source is within epsilon on all parts of its cell."""
     failed = np.zeros(len(cells), np.bool_)
     owner = np.arange(len(cells))
     parts = cells
     extent = cells.extent
     for _ in range(CUTS_IN_CELL):
         # One context that may exceed epsilon ends it: no cut will help.
-        at_centre = _pairs(
-            enclosure, Boxes.points(parts.centre), sources[owner], epsilon
-        )[1]
+        centres = Boxes.points(parts.centre)
+        at_centre = enclosure.pair_bounds(centres, sources[owner], epsilon=epsilon)[1]
         failed[owner[~(at_centre <= epsilon)]] = True
         keep = np.flatnonzero(~failed[owner])
         parts, owner = parts[keep], owner[keep]
@@ -216,7 +201,7 @@ def _cut_cells(
         axis = enclosure.widths(parts, extent).argmax(1)
         children, parent = parts.split(axis)
         owner = owner[parent]
-        low, high = _pairs(enclosure, children, sources[owner], epsilon)
+        low, high = enclosure.pair_bounds(children, sources[owner], epsilon=epsilon)
         failed[owner[low > epsilon]] = True
         keep = np.flatnonzero(~(high <= epsilon) & ~failed[owner])
         parts, owner = children[keep], owner[keep]
@@ -224,11 +209,3 @@ def _cut_cells(
             break
     failed[owner] = True
     return ~failed
-
-
-def _pairs(
-    enclosure: Enclosure, boxes: Boxes, sources: NDArray[np.int64], epsilon: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    found = enclosure.pair_bounds(boxes, sources, epsilon=epsilon)
-    assert found is not None
-    return found

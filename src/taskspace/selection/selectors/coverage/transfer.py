@@ -47,7 +47,7 @@ class TransferModel:
         """√loss of each source at each target.
 
         Args:
-            sources: coordinates in the unit box, one row a source.
+            sources: coordinates in the unit box, one row per source.
             targets: likewise.
         """
         here = _terms(sources, self.powers_g) @ self.g
@@ -73,7 +73,7 @@ def fit_transfer(
     scale: float,
     rng: np.random.Generator,
 ) -> TransferModel | None:
-    """The model that fits some rows, None if they hold no finite loss.
+    """Return the model that fits some rows, None if they hold no finite loss.
 
     Args:
         sources: coordinates of the sources in the unit box.
@@ -110,7 +110,7 @@ def _degrees(sources: Array) -> tuple[int, int]:
 
 
 def _terms(units: Array, powers: NDArray[np.int64]) -> Array:
-    """Monomials at some coordinates of the unit box."""
+    """Return monomials at some coordinates of the unit box."""
     centred = 2 * units - 1
     out = np.ones((len(units), len(powers)))
     for axis, exponents in enumerate(powers.T):

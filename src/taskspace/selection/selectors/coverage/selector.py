@@ -18,9 +18,9 @@ from scipy.spatial import KDTree
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
 from taskspace.selection.selectors.base import Array, Known, Selector, distances
+from taskspace.selection.selectors.coverage.line import FIRST, Reaches, plan_line
+from taskspace.selection.selectors.coverage.transfer import fit_transfer
 from taskspace.selection.selectors.farthest import Farthest
-from taskspace.selection.selectors.line import FIRST, Reaches, plan_line
-from taskspace.selection.selectors.transfer import fit_transfer
 from taskspace.spaces import Space
 
 __all__ = ["Coverage", "plan_cover"]
@@ -60,7 +60,7 @@ class Coverage(Selector):
         self._axis = int(varies[0]) if len(varies) == 1 else None
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Contexts to train next.
+        """Return contexts to train next.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -92,7 +92,7 @@ class Coverage(Selector):
         n: int,
         before: Array,
     ) -> Array:
-        """Members of planned covers, each knowing those before and under way."""
+        """Return members of planned covers, each knowing those before and under way."""
         seen = problem.seen
         open_ = ~seen.covered
         for rows in (seen.pending, before):
@@ -131,7 +131,7 @@ class Coverage(Selector):
         return points
 
     def _points_between(self, seen: Known) -> Array:
-        """Coordinates between the candidates: other ones at each proposal."""
+        """Return coordinates between the candidates: other ones at each proposal."""
         rng = np.random.default_rng([self.seed, len(seen.planned), 3])
         units = np.repeat(self.candidates.unit[:1], MAX_CANDIDATES, axis=0)
         varies = np.ptp(self.candidates.unit, axis=0) > 0
@@ -157,7 +157,7 @@ class Coverage(Selector):
     # --- what past predictions were worth -----------------------------------------
 
     def _model(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        """What was predicted after so many rows; None if they tell nothing."""
+        """Return what was predicted after so many rows; None if they tell nothing."""
         excess = problem.excess[:n_rows]
         key = n_rows, excess[-1].tobytes()[:4096]
         if key not in self._models:
@@ -190,7 +190,7 @@ class Coverage(Selector):
         )
 
     def _margin(self, problem: "_Problem") -> float:
-        """How much predictions near the tolerance were off, of late."""
+        """Return how much predictions near the tolerance were off, of late."""
         errors = []
         n_rows = len(problem.sources)
         for place in range(max(1, n_rows - LOOK_BACK), n_rows):
@@ -206,7 +206,7 @@ class Coverage(Selector):
         return float(np.clip(typical, *MARGINS))
 
     def _disappointed(self, problem: "_Problem") -> bool:
-        """Whether the last training newly served less than half of the prediction."""
+        """Say whether the last training served less than half of the prediction."""
         last = len(problem.sources) - 1
         model = self._model(problem, last) if last > 0 else None
         if model is None:
@@ -275,7 +275,7 @@ def _over(roots: Array, tolerance: Array) -> Array:
 
 
 def _members(serves: NDArray[np.bool_], n: int) -> list[int]:
-    """Members of planned covers, each planned anew without what those before serve."""
+    """Return members of covers, each planned without what those before serve."""
     chosen: list[int] = []
     for _ in range(n):
         plan = plan_cover(serves)
@@ -290,7 +290,7 @@ def _members(serves: NDArray[np.bool_], n: int) -> list[int]:
 
 
 def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """A small cover: the best of greedy ones in which rare targets count for more.
+    """Plan a small cover: the best of greedy ones that favour rare targets.
 
     Deterministic and fast; nothing is claimed about its size.
 

@@ -1,9 +1,10 @@
-"""Which samples judge what: a number that says what is judged, and draws from it.
+"""Hashes of what a statement is about: of samples their seed, of proofs their subject.
 
 Whoever changes a selection after a refusal must be judged on samples that he has not
 seen. So samples are drawn by a generator whose seed is a hash of all that a statement
 is about: the policies, what the table says of them, the contexts, the assignment and
 the question. The same statement repeated has the same samples; any other has others.
+And a proof about some gains says nothing about others, so it keeps their hashes.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["describe_selection", "sample_seed"]
+__all__ = ["describe_selection", "digest_of", "plain_settings", "sample_seed"]
 
 SEED_BYTES = 16
 
@@ -34,7 +35,7 @@ class _IncomparableError(Exception):
 
 
 def sample_seed(*parts: Any) -> int:
-    """The seed of the samples that judge a statement.
+    """Return the seed of the samples that judge a statement.
 
     Args:
         parts: all that the statement is about: numbers, text, arrays, policies, and
@@ -58,6 +59,17 @@ def sample_seed(*parts: Any) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
+def digest_of(value: Any) -> str:
+    """Return a hash of a value; other Python objects in it are told by identity.
+
+    Args:
+        value: as a part of `sample_seed`.
+    """
+    digest = hashlib.sha256()
+    _add(digest, value, by_identity=True)
+    return digest.hexdigest()
+
+
 def describe_selection(
     table: xr.Dataset,
     question: Question,
@@ -65,7 +77,7 @@ def describe_selection(
     system: System,
     policies: Policy,
 ) -> dict[str, Any]:
-    """What there is to judge: the selected policies, what the table says, the question.
+    """Describe what is judged: selected policies, what the table says, the question.
 
     Args:
         table: the table that the selection was chosen on.
@@ -77,7 +89,7 @@ def describe_selection(
     sources = np.unique(assignment[assignment >= 0]).tolist()
     return {
         "question": question.to_dict(),
-        "system": [system.id, _comparable(system.settings())],
+        "system": [system.id, plain_settings(system)],
         "assignment": np.asarray(assignment, np.int64),
         "sources": sources,
         "policies": [policies[s : s + 1] for s in sources],
@@ -85,10 +97,14 @@ def describe_selection(
     }
 
 
-def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without code, which cannot be compared; the losses tell what it does."""
+def plain_settings(system: System) -> dict[str, Any]:
+    """Return the settings of a system without code, which cannot be compared.
+
+    Args:
+        system: the tasks; their numbers tell what the code does.
+    """
     kept = {}
-    for name, value in settings.items():
+    for name, value in system.settings().items():
         try:
             _add(hashlib.blake2b(), value)
         except _IncomparableError:
@@ -97,26 +113,30 @@ def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _add(digest: _Digest, value: Any) -> None:
+def _add(digest: _Digest, value: Any, *, by_identity: bool = False) -> None:
     """Add a value so that no two different ones add the same bytes."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         _write(digest, type(value).__name__, repr(value).encode())
-    elif isinstance(value, np.ndarray) and value.dtype != object:
+        return
+    if isinstance(value, np.ndarray) and value.dtype != object:
         _write(digest, f"{value.dtype.str}{value.shape}", value.tobytes())
-    elif isinstance(value, np.ndarray):
+        return
+    if isinstance(value, np.ndarray):
         _write(digest, "objects", repr(value.shape).encode())
-        _add(digest, value.ravel().tolist())
+        value = value.ravel().tolist()
     elif isinstance(value, Policy):
         arrays = {name: np.asarray(array) for name, array in value.arrays().items()}
-        _add(digest, [value.kind, arrays, _settings(value)])
+        value = [value.kind, arrays, _settings(value)]
     elif isinstance(value, Mapping):
-        _add(digest, [[name, value[name]] for name in sorted(value, key=repr)])
-    elif isinstance(value, Sequence):
+        value = [[name, value[name]] for name in sorted(value, key=repr)]
+    if isinstance(value, Sequence):
         _write(digest, "list", repr(len(value)).encode())
         for item in value:
-            _add(digest, item)
+            _add(digest, item, by_identity=by_identity)
+    elif by_identity:
+        _write(digest, "object", repr(id(value)).encode())
     else:
         raise _IncomparableError
 

@@ -39,13 +39,13 @@ class Reaches:
     def of(
         cls, sources: Array, targets: Array, ratio: Array, served: NDArray[np.bool_]
     ) -> "Reaches | None":
-        """What some rows tell, None if nothing.
+        """Return what some rows tell, None if nothing.
 
         A source that does not serve its own place tells nothing, nor does one to a
         side where it reaches to the end.
 
         Args:
-            sources: places on the axis, one a source.
+            sources: places on the axis, one per source.
             targets: places on the axis.
             ratio: √loss over that of the tolerance, `(source, target)`.
             served: which source serves which target.
@@ -77,7 +77,7 @@ class Reaches:
         return cls(known[0], known[1])
 
     def ratios(self, candidates: Array, targets: Array) -> Array:
-        """Distance of each target over the predicted reach, `(candidate, target)`.
+        """Return each target's distance over the predicted reach, by candidate.
 
         Args:
             candidates: places on the axis.
@@ -92,7 +92,7 @@ class Reaches:
 
 
 def plan_line(ratio: Array) -> list[int]:
-    """A smallest plan of one axis, made as robust as its size allows.
+    """Return a smallest plan of one axis, made as robust as its size allows.
 
     Args:
         ratio: distance over predicted reach, `(candidate, target)`, targets in the
@@ -115,7 +115,7 @@ def plan_line(ratio: Array) -> list[int]:
 
 
 def sweep(serves: NDArray[np.bool_]) -> list[int]:
-    """From the first target on, always the candidate that reaches farthest.
+    """Return from the first target on, always the candidate that reaches farthest.
 
     The fewest, if every candidate serves one stretch of targets.
 
