@@ -14,8 +14,8 @@ from taskspace.certificates.boxes.enclosures import (
 from taskspace.certificates.boxes.enclosures import MsdEnclosure as MsdEnclosure
 from taskspace.certificates.boxes.enclosures import enclosure_for as enclosure_for
 from taskspace.certificates.boxes.search import certified_cover as certified_cover
-from taskspace.certificates.certify import CERTIFIERS as CERTIFIERS
-from taskspace.certificates.certify import certify as certify
+from taskspace.certificates.certifiers import CERTIFIERS as CERTIFIERS
+from taskspace.certificates.certifiers import certify as certify
 from taskspace.certificates.lipschitz.grid import estimate_rates as estimate_rates
 from taskspace.certificates.lipschitz.grid import margin_rule as margin_rule
 from taskspace.certificates.lipschitz.grid import radius_rule as radius_rule
