@@ -237,6 +237,10 @@ def target_rows(header: Header) -> NDArray[np.float64]:
 
 
 def planned_sources(header: Header) -> list[Source]:
-    """The sources of a run, in the order of its space."""
+    """Return the sources of a run, in the order of its space.
+
+    Args:
+        header: what the run says of itself.
+    """
     rows = full_rows(header.system, space_from_dict(header.data["space"]))
     return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
