@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from taskspace._util.files import plain, write_atomically
 from taskspace.designs import Design
 from taskspace.errors import InvalidInputError
-from taskspace.show.colours import colour
-from taskspace.show.style import STYLE, literal, new_figure, save
+from taskspace.show.style import STYLE, colour, literal, new_figure, save
 from taskspace.systems.linear import LinearSystem
 
 __all__ = ["DesignPlot", "design_plot", "draw_design", "save_design"]
