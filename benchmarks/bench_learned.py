@@ -8,8 +8,7 @@ interquartile, with bootstrap intervals; with few seeds these are narrow by natu
     python benchmarks/bench_learned.py --seeds 10                 # everything, hours
     python benchmarks/bench_learned.py --rows hard --seeds 2 --methods noisy farthest
 
-Policies kept: the smallest cover of what was trained. "fewest": the smallest cover of
-all that any method trained with that seed, the oracle's choice among the candidates.
+Policies kept: the smallest cover of what that selection trained.
 """
 
 import argparse
