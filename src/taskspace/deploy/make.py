@@ -115,7 +115,8 @@ def _of_targets(
     outside: Outside,
 ) -> PolicyLibrary:
     table = question.table_of(study)
-    study = study.with_table(table)
+    if table is not study.table:  # which may lack policies of sources not chosen here
+        study = study.with_table(table)
     sources = _sources(cover, table.sizes["source"])
     members = [_members(study, question, int(s), cover) for s in sources]
     entries, losses, scores = [], [], []
