@@ -12,10 +12,10 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
-from taskspace.selection import SELECTORS, Budget, Selector
+from taskspace.selection import Budget, Selector
 from taskspace.selection.selectors.interpolated import blend
 from taskspace.trainers.base import Trained
-from tests.selection.worlds import Copy, Line
+from tests.selection.worlds import PROPOSING, Copy, Line
 
 LINE = ts.Grid(x0=(0.0, 20.0, 21))
 PLANE = ts.Grid(x0=(0.0, 10.0, 11), x1=(0.0, 4.0, 5))
@@ -35,7 +35,7 @@ def fresh_coverage(result, system, space):
     return (losses <= result.question.epsilon).any(0).mean()
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", PROPOSING)
 def test_every_selector_covers_and_covered_is_evaluated(name):
     result = ts.select(Line(2), Copy(), PLANE, QUESTION, seed=1, selector=name)
     assert result.stop_reason == "covered"
@@ -188,7 +188,7 @@ def test_the_floor_criterion_needs_no_reference():
     assert 5 <= result.trainings <= 8
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", PROPOSING)
 def test_workers_do_not_change_the_sequence(name):
     """Slow first trainings: threads finish out of order, the sequence is the same."""
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import LinearGain
-from taskspace.selection import SELECTORS, Budget, Selector
+from taskspace.selection import Budget, Selector
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer
+from tests.selection.worlds import PROPOSING
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,7 @@ def worlds(draw):
     if draw(st.booleans()):
         scores[rng.random(scores.shape) < 0.15] = -np.inf
     options = {
-        "selector": draw(st.sampled_from(sorted(SELECTORS))),
+        "selector": draw(st.sampled_from(sorted(PROPOSING))),
         "n_parallel": draw(st.sampled_from([1, 2, 12])),
         "evaluate_uncovered_only": draw(st.booleans()),
         "patience": draw(st.integers(1, 3)),
@@ -320,7 +321,7 @@ def test_a_score_that_is_no_number_is_refused(value, where):
         )
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", PROPOSING)
 @pytest.mark.parametrize("retries", [0, 2])
 def test_when_every_training_fails(name, retries):
     trainer = Lookup(fails=frozenset(range(4)))
@@ -343,7 +344,7 @@ def test_when_every_training_fails(name, retries):
     assert result.record()["cover"]["size"] == 0
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", PROPOSING)
 @pytest.mark.parametrize("n_parallel", [1, 9])
 def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_parallel):
     scores = np.zeros((1, 1, 1))

@@ -16,12 +16,10 @@ from taskspace.selection.selectors.mbtl import (
     gaussian_process,
 )
 from taskspace.spaces import Points
-from tests.selection.worlds import Copy, Line
+from tests.selection.worlds import PROPOSING, Copy, Line
 
 SPACE = ts.Grid(x0=(0.0, 10.0, 11), x1=(0.0, 4.0, 5))
 QUESTION = ts.Question("regret", epsilon=1.5)
-
-PROPOSING = [name for name, cls in SELECTORS.items() if not cls.offers_trainings]
 
 
 def ledger_with(rows, space=SPACE, question=QUESTION) -> Ledger:

@@ -8,9 +8,13 @@ from numpy.typing import NDArray
 
 from taskspace.policies import LinearGain
 from taskspace.progress import Progress
+from taskspace.selection import SELECTORS
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer, context_seed
 from taskspace.trainers.region import RegionTrainer
+
+PROPOSING = [name for name, cls in SELECTORS.items() if not cls.offers_trainings]
+"""Selectors that name contexts; the others need a trainer of regions."""
 
 
 @dataclass(frozen=True)
