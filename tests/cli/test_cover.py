@@ -279,6 +279,20 @@ def test_who_requires_a_full_cover_is_told_by_the_exit_code(matrix):
     assert taskspace(*words, least * 0.99).returncode == 3
 
 
+@pytest.mark.parametrize("method", ["greedy", "minimum"])
+def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
+    words = ["cover", matrix, "--epsilon", 0, "--exclude", "a", "--method", method]
+    able = (REGRET[1:].min(0) <= 0).mean()
+    assert 0 < able < 1
+    for share, code in ((able, 0), ((able + 1) / 2, 3), (1.0, 3)):
+        done = taskspace(*words, "--share", share, "--format", "json")
+        assert done.returncode == code
+        assert json.loads(done.stdout)["missed_share"] == (share if code else None)
+    done = taskspace(*words, "--share", 1.0)
+    assert "is missed: no selection" in " ".join(done.stdout.split())
+    assert taskspace(*words).returncode == 0  # all that can be served
+
+
 def test_set_cover_files_take_numbers(tmp_path):
     file = tmp_path / "sets.txt"
     file.write_text("3 3\n1 1 1\n2\n1 2\n2\n1 3\n2\n2 3\n")

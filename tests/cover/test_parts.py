@@ -96,6 +96,25 @@ def check_share(rng):
     again = verify_cover(read_back(cover), sets, costs, target_weights=weights)
     assert again.holds
     assert not again.not_checked
+    check_missed(cover, matrix, costs, weights, share)
+    greedy = greedy_cover(
+        sets, costs=costs, target_weights=weights, share=share,
+        include=include, exclude=exclude,
+    )  # fmt: skip
+    assert greedy.missed_share == cover.missed_share
+
+
+def check_missed(cover, matrix, costs, weights, share):
+    """A cover that misses its share says so, and one that denies it is refused."""
+    weight = exact(np.ones(matrix.shape[1]) if weights is None else weights)
+    asked = Fraction(share) * (1 - Fraction(1, 2**50)) * sum(weight)
+    is_missed = served(matrix, weight, cover.sources.tolist()) < asked
+    assert cover.missed_share == (share if is_missed else None)
+    assert bool(cover.shortfall) == is_missed
+    if share < 1:
+        lie = replace(cover, missed_share=None if is_missed else share)
+        sets = PackedSets.from_bool(matrix)
+        assert not verify_cover(lie, sets, costs, target_weights=weights).holds
 
 
 def check_budget(rng):

@@ -73,6 +73,9 @@ class Cover:
             where an exact solver raised it; None for partial covers.
         share: the share of the targets (of target weight) that was asked for, None
             where no minimum cover of a share was.
+        missed_share: the share that was asked for, where this cover serves less; None
+            where it is reached or none was asked for. Then "as much" above is what
+            this cover serves.
         budget: sources that a minimum cover of a budget might hold, None elsewhere.
         mean_loss: mean loss, by weight, over the targets that can be served, where
             the least mean of a budget was asked for; None elsewhere. Then
@@ -102,6 +105,7 @@ class Cover:
     coverage_bound: float | None = None
     prices: PriceProof | None = None
     share: float | None = None
+    missed_share: float | None = None
     budget: int | None = None
     mean_loss: float | None = None
     proof: TreeProof | None = None
@@ -119,8 +123,21 @@ class Cover:
         """Whether every target is served."""
         return self.coverage == 1.0
 
+    @property
+    def shortfall(self) -> str:
+        """Say that the share asked for is missed, and why; empty where it is not."""
+        if self.missed_share is None:
+            return ""
+        why = "no selection of these sources serves more"
+        if self.stop_reason == "budget spent":
+            why = f"{self.size} sources were allowed"
+        return (
+            f"The share of {100 * self.missed_share:g} % that was asked for is missed: "
+            f"{why}."
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """All fields but the question as plain JSON values."""
+        """Return all fields but the question as plain JSON values."""
         names = [f.name for f in fields(self) if f.name != "question"]
         values = {name: getattr(self, name) for name in names}
         if self.prices is not None:
@@ -212,6 +229,8 @@ class Cover:
             f"({self.lower_bound_kind}); {self.stop_reason}, {self.seconds:.3g} s",
             f"  sources: {listed(self.sources.tolist())}",
         ]
+        if self.missed_share is not None:
+            lines.append(f"  {self.shortfall}")
         if len(self.uncoverable):
             lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
         lines += [

@@ -59,6 +59,8 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
+UNMET = 3  # exit code of a demand that the answer does not meet
+
 
 @dataclass(frozen=True)
 class Options:
@@ -112,7 +114,10 @@ class Options:
     )
     share: Annotated[
         float | None,
-        option("Share of the targets that is enough, for greedy and minimum."),
+        option(
+            "Share of the targets that is enough, for greedy and minimum; exit code 3 "
+            "where it cannot be reached."
+        ),
     ] = None
     weights: Annotated[
         Path | None,
@@ -234,8 +239,9 @@ def cover(
     else:
         _show(options, reading, problem, answer, least)
         show_more(more, problem)
-    if options.require_full and not found.is_full:
-        raise typer.Exit(3)
+    is_short = options.require_full and not found.is_full
+    if is_short or found.missed_share is not None:
+        raise typer.Exit(UNMET)
 
 
 def _question(options: Options, asking: Asking) -> Question | None:

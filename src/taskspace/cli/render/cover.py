@@ -41,18 +41,21 @@ def _claim(found: Cover, scope: str, weighted: bool) -> str:
     """What is known of a cover beside its size."""
     if found.mean_loss is not None:
         mean = f"mean loss {number(found.mean_loss, 6)}"
+        if n_unserved := len(found.uncoverable):
+            mean += f" over the {found.n_targets - n_unserved:,} that can be served"
         if found.optimal:
             return f"{mean}, proven that no {found.budget} have less{scope}"
         low = number(found.lower_bound, 6)
         return f"{mean}, and no {found.budget} have less than {low}{scope}"
     if found.coverage_bound is not None:
+        some = "source serves" if found.size == 1 else f"{found.size} sources serve"
         if found.optimal:
-            return f"proven that no {found.size} sources serve more{scope}"
+            return f"proven that no {some} more{scope}"
         unit = " of the weight" if weighted else ""
-        return (
-            f"no {found.size} sources serve more than "
-            f"{100 * found.coverage_bound:.4g} %{unit}{scope}"
-        )
+        return f"no {some} more than {100 * found.coverage_bound:.4g} %{unit}{scope}"
+    n_unserved = int((found.assignment < 0).sum())
+    if found.optimal and 0 < n_unserved == len(found.uncoverable):
+        return f"all that can be served, proven that none cheaper do so{scope}"
     if found.optimal:
         return f"proven optimal of these {found.n_sources:,} sources{scope}"
     return (
@@ -102,6 +105,8 @@ def show_cover(
         f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: "
         f"{_claim(found, scope, problem.weights is not None)}."
     )
+    if found.missed_share is not None:
+        console.print(f"[red]![/red] {found.shortfall}")
     if question is not None:
         console.print(f"Asked: {_asked(answer, question, quantity)}.")
     if found.cost != found.size:

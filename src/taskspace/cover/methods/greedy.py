@@ -38,7 +38,7 @@ def greedy_cover(
     question: Question | None = None,
     *,
     costs: ArrayLike | None = None,
-    share: float = 1.0,
+    share: float | None = None,
     target_weights: ArrayLike | None = None,
     budget: int | None = None,
     include: ArrayLike = (),
@@ -55,7 +55,7 @@ def greedy_cover(
         question: what is asked of a study.
         costs: cost of each source, `> 0`; all 1 where not given.
         share: stop when this share of all targets (of all target weight) is served;
-            1 means everything that can be served.
+            everything that can be served if left out.
         target_weights: weight of each target, `>= 0`; all 1 where not given.
         budget: stop after this many sources.
         include: sources that must be selected; they come first.
@@ -69,7 +69,7 @@ def greedy_cover(
     sets = sets_of(problem, question)
     cost = scale_costs(costs, sets.n_sources)
     weights = exact_weights(target_weights, sets.n_targets)
-    if not 0 <= share <= 1:
+    if share is not None and not 0 <= share <= 1:
         raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
     if budget is not None and budget < 0:
         raise InvalidInputError(f"budget >= 0 must hold, but got budget={budget}.")
@@ -90,7 +90,12 @@ def greedy_cover(
     left = np.where(taken, 0, weights) if n_taken else weights
     limit = sets.n_sources if budget is None else budget - n_taken
     order = greedy_order(
-        rest.sets, costs_left, left, share=share, budget=limit, already=already
+        rest.sets,
+        costs_left,
+        left,
+        share=1.0 if share is None else share,
+        budget=limit,
+        already=already,
     )
     if order.stop_reason in ("share reached", "budget spent"):
         bound = spent + knapsack_bound(rest.sets, costs_left, left, order.goal)
@@ -111,11 +116,12 @@ def greedy_cover(
         claims |= {"lower_bound_kind": prices.kind, "prices": join_prices(cost, [part])}
     chosen = np.concatenate([limits.include, rest.sources[order.sources]])
     cover = make_cover("greedy", sets, chosen, stop_reason=order.stop_reason, **claims)
+    served, total = order.served + already, int(weights.sum())
+    cover = replace(cover, missed_share=missed_share(share, served, total))
     if order.stop_reason != "budget spent":
         return cover
     most = coverage_limit(rest.sets, left, order.sources, limit) + already
-    total = int(weights.sum())
-    is_best = order.served + already >= most
+    is_best = served >= most
     return replace(
         cover,
         optimal=is_best,
@@ -186,6 +192,18 @@ def needed_weight(share: float, total: int) -> int:
     """
     # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
     return math.ceil(Fraction(share) * (1 - Fraction(1, 2**50)) * total)
+
+
+def missed_share(share: float | None, served: int, total: int) -> float | None:
+    """Return the share that was asked for if less is served, else None.
+
+    Args:
+        share: of all target weight; None where no share was asked for.
+        served: weight of the targets that are served.
+        total: all target weight.
+    """
+    is_missed = share is not None and served < needed_weight(share, total)
+    return share if is_missed else None
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
