@@ -2,28 +2,55 @@
 
 Every selection trains from nothing. Rows are environments, the question is a level of
 performance (`floor`); a selection ends when all targets reach it, when it gives up, or
-when its budget is spent, and then what it covered is told. Means over seeds are
-interquartile, with bootstrap intervals; with few seeds these are narrow by nature.
+when its budget is spent. Beside the selectors stand two single policies, trained once
+on the whole range with as many environment steps as `noisy` took at the same seed, and
+no fewer than one training may take: `randomised` does not see the context,
+`conditioned` does.
 
-    python benchmarks/bench_learned.py --seeds 10                 # everything, hours
-    python benchmarks/bench_learned.py --rows hard --seeds 2 --methods noisy farthest
+    python benchmarks/bench_learned.py --out learned.jsonl              # hours
+    python benchmarks/bench_learned.py --out learned.jsonl --report     # what is there
+    python benchmarks/bench_learned.py --out learned.jsonl --rows hard --seeds 0 1
 
-Policies kept: the smallest cover of what that selection trained.
+One line per selection is added to the file as soon as it has ended, and what the file
+has is not computed again. Means over seeds are interquartile, with bootstrap intervals.
+
+- steps: environment steps until the end; of a selection that did not cover everything
+  these are a lower bound, and the number of those that did is told.
+- kept: the smallest cover of what that selection trained, where it covered everything.
+- fewest: the smallest cover of what *all* methods trained at the same seed.
+- experts: environment steps of one training per target, extrapolated from the trainings
+  at points in the file.
 """
 
 import argparse
+import json
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import taskspace as ts
+from taskspace.cover.methods.catalogue import find_cover
+from taskspace.performance.ledger import REGION
 from taskspace.selection import Budget
 from taskspace.selection.statistics import probability_of_improvement, summarise
+from taskspace.sets import pack
+from taskspace.spaces import Points, Space
 from taskspace.systems.simulated import SimulatedSystem
+from taskspace.trainers.conditioned import train_conditioned
 from taskspace.trainers.ppo import Ppo
+from taskspace.trainers.region import Region
 
-METHODS = ("noisy", "regions", "farthest", "uncovered", "mbtl", "coverage")
+SELECTORS = ("noisy", "regions", "farthest", "uncovered", "mbtl")
+SINGLE = ("randomised", "conditioned")
+MOST_TRAININGS = 40
+MOST_BUDGETS = 10
+"""A selection may take so many times the environment steps of one training."""
+
 DISCRETE = Ppo(n_policies=1)
 CONTINUOUS = Ppo(
     n_policies=1, gamma=0.95, n_steps=128, batch_size=512, initial_log_std=0.0
@@ -35,9 +62,30 @@ class Row:
     """An environment, its range, and the level that is asked for."""
 
     system: SimulatedSystem
-    space: ts.Grid
+    space: Space
     level: float
     trainer: Ppo
+
+    @property
+    def question(self) -> ts.Question:
+        """At least this level at every target."""
+        return ts.Question("floor", "worst", epsilon=-self.level)
+
+
+def hard_cartpole() -> Points:
+    """Return short poles, weak and strong pushes, long time steps.
+
+    Three contexts are left out, which nothing trained has ever reached.
+    """
+    grid = ts.Grid(
+        pole_length=(0.1, 1.0, 4, "log"),
+        force=(3.0, 20.0, 4, "log"),
+        time_step=(0.02, 0.05, 4),
+    )
+    length, force, step = grid.points.T
+    # The larger force·step², the farther one push throws the pole.
+    lost = (length < 0.11) & (force * step**2 > 0.02)
+    return Points(grid.names, grid.points[~lost])
 
 
 ROWS = {
@@ -47,16 +95,7 @@ ROWS = {
         495.0,
         DISCRETE,
     ),
-    "hard": Row(
-        ts.systems.CartPole(),
-        ts.Grid(
-            pole_length=(0.1, 1.0, 4, "log"),
-            force=(3.0, 20.0, 4, "log"),
-            time_step=(0.02, 0.05, 4),
-        ),
-        475.0,
-        DISCRETE,
-    ),
+    "hard": Row(ts.systems.CartPole(), hard_cartpole(), 475.0, DISCRETE),
     "pendulum": Row(
         ts.systems.Pendulum(),
         ts.Grid(mass=(0.5, 1.5, 8), length=(0.5, 1.25, 8)),
@@ -78,62 +117,161 @@ ROWS = {
 }
 
 
+@dataclass(frozen=True)
+class Record:
+    """What one selection, or one single policy, gave."""
+
+    row: str
+    method: str
+    seed: int
+    steps: list[int]
+    """Environment steps in all, after each training."""
+    regions: list[bool]
+    """Which trainings were on a region."""
+    served: list[str]
+    """Targets that each training serves, packed bits in hexadecimal."""
+    stop_reason: str
+    seconds: float
+    """Of a processor, compilation and evaluation included."""
+
+    def bits(self) -> NDArray[np.bool_]:
+        """Targets that each training serves, dims `(training, target)`."""
+        n = ROWS[self.row].space.size
+        rows = [np.frombuffer(bytes.fromhex(text), np.uint8) for text in self.served]
+        return np.unpackbits(np.array(rows), axis=1, count=n).astype(bool)
+
+    @property
+    def covered(self) -> float:
+        """Share of the targets that some training serves."""
+        return float(self.bits().any(0).mean())
+
+
+def run(name: str, method: str, seed: int, at_least: int) -> Record:
+    """Train one selection, or one single policy, from nothing."""
+    row, began = ROWS[name], time.process_time()
+    targets = row.system.contexts(row.space)
+    budget = replace(row.trainer, total_steps=max(row.trainer.total_steps, at_least))
+    if method == "randomised":
+        trained = budget.train_region(row.system, Region(targets), seed=1000 * seed)
+        scores = row.system.performance(trained.policies, targets)[0]
+        steps, regions = [int(trained.environment_steps.sum())], [True]
+        reason = "one training"
+    elif method == "conditioned":
+        ends = targets.min(0), targets.max(0)
+        network = train_conditioned(
+            row.system,
+            *ends,
+            recipe=row.trainer,
+            total_steps=budget.total_steps,
+            seed=1000 * seed,
+        )
+        scores = network.returns(row.system, targets).mean(-1)[None]
+        steps, regions = [network.environment_steps], [True]
+        reason = "one training"
+    else:
+        result = ts.select(
+            row.system,
+            row.trainer,
+            row.space,
+            row.question,
+            seed=1000 * seed,
+            selector=method,
+            budget=Budget(MOST_TRAININGS, MOST_BUDGETS * row.trainer.total_steps),
+        )
+        assert result.table is not None
+        scores = result.table["performance"].values[:, 0]
+        steps = [entry["environment_steps"] for entry in result.history]
+        regions = [kind == REGION for kind in result.table["source_kind"].values]
+        reason = result.stop_reason
+    served = [bits.tobytes().hex() for bits in np.packbits(scores >= row.level, axis=1)]
+    seconds = time.process_time() - began
+    return Record(name, method, seed, steps, regions, served, reason, round(seconds, 1))
+
+
+def read(path: Path) -> list[Record]:
+    """Return what a file has."""
+    if not path.exists():
+        return []
+    return [Record(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def fewest(records: list[Record]) -> int:
+    """Return the size of the smallest cover of what several selections trained."""
+    rows = np.concatenate([r.bits() for r in records if r.method != "conditioned"])
+    return find_cover(pack(rows), method="minimum", time_limit=10.0).size
+
+
+def lines(records: list[Record]) -> Iterator[str]:
+    """Yield the report."""
+    for name in dict.fromkeys(record.row for record in records):
+        row, own = ROWS[name], [r for r in records if r.row == name]
+        yield f"{name}: {row.space.size} targets, J >= {row.level:g}"
+        points = np.array(
+            [
+                step
+                for r in own
+                for step, region in zip(
+                    np.diff(r.steps, prepend=0), r.regions, strict=True
+                )
+                if not region
+            ]
+        )
+        if len(points):
+            each = points.mean() * row.space.size
+            yield f"  experts: {each:,.0f} steps ({len(points)} trainings at points)"
+        by_seed = {
+            s: fewest([r for r in own if r.seed == s]) for s in {r.seed for r in own}
+        }
+        spent: dict[str, list[int]] = {}
+        for method in (*SELECTORS, *SINGLE):
+            mine = [r for r in own if r.method == method]
+            if not mine:
+                continue
+            whole = [r for r in mine if r.covered == 1.0]
+            spent[method] = [r.steps[-1] for r in mine]
+            text = f"steps {summarise(spent[method])}; covered all {len(whole)} of "
+            text += f"{len(mine)}, {np.mean([r.covered for r in mine]):.1%} on average"
+            text += f"; trainings {summarise([len(r.steps) for r in mine])}"
+            if whole and method != "conditioned":
+                sizes = [fewest([r]) for r in whole]
+                least = [by_seed[r.seed] for r in whole]
+                text += f"; kept {np.mean(sizes):.2f} (fewest {np.mean(least):.2f}, "
+                text += f"at most {max(np.subtract(sizes, least))} more)"
+            yield f"  {method:<11} {text}; {sum(r.seconds for r in mine):.0f} s"
+        first, *others = spent
+        for other in others:
+            chance = probability_of_improvement(spent[first], spent[other])
+            ratio = np.mean(spent[first]) / np.mean(spent[other])
+            yield (
+                f"  {first} against {other}: fewer steps with chance {chance:.2f}, "
+                f"mean ratio {ratio:.2f}"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", nargs="*", default=[*ROWS])
-    parser.add_argument("--methods", nargs="*", default=[*METHODS])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--points", type=int, help="contexts per axis, to try it out")
-    parser.add_argument("--trainings", type=int, default=40)
-    parser.add_argument("--level", type=float)
+    parser.add_argument("--out", type=Path, required=True, help="file of records")
+    parser.add_argument("--rows", nargs="*", default=[*ROWS], choices=[*ROWS])
+    parser.add_argument("--methods", nargs="*", default=[*SELECTORS, *SINGLE])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[*range(10)])
+    parser.add_argument("--report", action="store_true", help="only print")
     options = parser.parse_args()
-    for name in options.rows:
-        row = ROWS[name]
-        space = row.space
-        if options.points:
-            space = ts.Grid(
-                **{
-                    a.name: (a.values[0], a.values[-1], options.points, a.scale)
-                    for a in space.axes
-                }
-            )
-        level = row.level if options.level is None else options.level
-        print(f"{name}: {space.size} targets, J >= {level:g}", flush=True)
-        steps: dict[str, list[int]] = {}
-        for method in options.methods:
-            results, began = [], time.process_time()
-            for seed in range(options.seeds):
-                results.append(
-                    ts.select(
-                        row.system,
-                        row.trainer,
-                        space,
-                        ts.Question("floor", "worst", epsilon=-level),
-                        seed=1000 * seed,
-                        selector=method,
-                        budget=Budget(trainings=options.trainings),
-                    )
-                )
-                last = results[-1]
-                print(
-                    f"    {method} seed {seed}: {last.trainings} trainings, "
-                    f"{last.environment_steps:,} steps, {last.cover.size} kept, "
-                    f"{last.covered_at_least:.1%} covered, {last.stop_reason}",
-                    flush=True,
-                )
-            steps[method] = [result.environment_steps for result in results]
-            whole = np.mean([r.covered_at_least for r in results])
-            print(
-                f"  {method:<10} steps {summarise(steps[method])}; trainings "
-                f"{summarise([r.trainings for r in results])}; kept "
-                f"{summarise([r.cover.size for r in results])}; covered {whole:.1%}; "
-                f"{time.process_time() - began:.0f} s of a processor",
-                flush=True,
-            )
-        first, *others = steps
-        for other in others:
-            chance = probability_of_improvement(steps[first], steps[other])
-            print(f"  chance that {first} takes fewer steps than {other}: {chance:.2f}")
+    for seed, name, method in product(options.seeds, options.rows, options.methods):
+        there = {(r.row, r.method, r.seed): r for r in read(options.out)}
+        if options.report or (name, method, seed) in there:
+            continue
+        noisy = there.get((name, "noisy", seed))
+        record = run(name, method, seed, noisy.steps[-1] if noisy else 0)
+        with options.out.open("a") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+        print(
+            f"{name} {method} seed {seed}: {len(record.steps)} trainings, "
+            f"{record.steps[-1]:,} steps, {record.covered:.1%} covered, "
+            f"{record.stop_reason}, {record.seconds:.0f} s",
+            flush=True,
+        )
+    for line in lines(read(options.out)):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ from taskspace.runs import (
     run_experiment,
     run_selection,
 )
+from taskspace.runs.archive import write_archive
 from taskspace.runs.selection import do_selected
+from taskspace.show.figures.history import stored_selection
+from taskspace.show.figures.map import context_map
 
 TOML = """
 name = "small"
@@ -239,13 +242,6 @@ def test_a_run_is_not_taken_over(tmp_path):
         run_selection(experiment(), tmp_path / "run")
 
 
-def test_processes_give_the_same_directory(tmp_path):
-    run_selection(experiment(), tmp_path / "here")
-    run_selection(experiment(), tmp_path / "there", workers=2)
-    assert planned(tmp_path / "here") == planned(tmp_path / "there")
-    assert files(tmp_path / "here") == files(tmp_path / "there")
-
-
 def test_the_command_prints_its_keys(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(TOML.replace("SELECTOR", "coverage"))
@@ -283,7 +279,7 @@ x0 = [0.0, 10.0, 11]
 [trainer]
 id = "tests.selection.worlds:Middle"
 total_steps = 400
-steps = 4
+steps = 10
 chance = 0.7
 [[criteria]]
 criterion = "regret"
@@ -314,3 +310,63 @@ def test_sources_of_regions_are_kept_and_a_selection_with_them_goes_on(tmp_path)
     same = ts.open(tmp_path / "whole").table
     np.testing.assert_array_equal(table["performance"], same["performance"])
     np.testing.assert_array_equal(table["home_performance"], same["home_performance"])
+    # Which targets a policy was trained for is part of the table, and of an archive.
+    lines = planned(tmp_path / "cut")
+    places = [n for n, line in enumerate(lines) if line.get("kind") == "region"]
+    for place in places:
+        own = np.concatenate([np.arange(*pair) for pair in lines[place]["region"]])
+        weights = np.zeros(11)
+        weights[own] = 1 / len(own)
+        np.testing.assert_allclose(table["trained_on"].values[place], weights)
+    file = write_archive(RunStore.open(tmp_path / "cut"), tmp_path / "cut.npz")
+    archived = ts.open(file).table
+    np.testing.assert_array_equal(archived["trained_on"], table["trained_on"])
+    # Page and map draw it.
+    drawn = [
+        list(map(list, s.region)) for s in stored_selection(tmp_path / "cut").sources
+    ]
+    assert drawn == [line.get("region", []) for line in lines]
+    record = context_map(
+        again.result.study.targets,
+        again.result.study.sources,
+        again.result.cover,
+        trained_on=table["trained_on"].values,
+    )
+    sizes = [len(targets) for targets in record.trained_on]
+    weights = table["trained_on"].values[again.result.cover.sources] > 0
+    assert sizes == [n if n > 1 else 0 for n in weights.sum(1).tolist()]
+
+
+def test_damaged_policies_of_regions_are_trained_again(tmp_path):
+    """Also those that began from another."""
+    path, text = tmp_path / "run", REGIONS.replace("noisy", "regions")
+    experiment = Experiment.from_toml(text + "budget = 3\n")
+    run_selection(experiment, path)
+    assert [line.get("start") for line in planned(path)] == [None, 0, None]
+    before = files(path)
+    for name in before:
+        if "policies" in name:
+            (path / name).write_bytes(b"broken")
+    run_selection(experiment, path)
+    assert files(path) == before
+
+
+def test_trainings_on_regions_run_side_by_side_and_may_fail(tmp_path):
+    text = REGIONS + "n_parallel = 3\nbudget = 12\n"
+    text = text.replace("chance = 0.7", "chance = 0.7\nfails_below = 3.0")
+    here = run_selection(Experiment.from_toml(text), tmp_path / "here", workers=0)
+    there = run_selection(Experiment.from_toml(text), tmp_path / "there", workers=2)
+    assert planned(tmp_path / "here") == planned(tmp_path / "there")
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+    first = planned(tmp_path / "here")[:3]
+    assert {line.get("kind", "trained") for line in first} == {"region", "trained"}
+    assert here.result.failures == there.result.failures
+    failures = [entry for entry in here.result.failures if entry["state"] == "failed"]
+    assert failures
+    assert {entry["reason"] for entry in failures} == {
+        "RuntimeError: the simulator crashed"
+    }
+    # A failure is paid for in full: a slice for a region, the budget for a point.
+    table, lines = here.result.table, planned(tmp_path / "here")
+    lost = sum(lines[entry["source"]].get("steps", 400) for entry in failures)
+    assert here.result.environment_steps == table["environment_steps"].sum() + lost

@@ -13,7 +13,7 @@ from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer, context_seed
 from taskspace.trainers.region import RegionTrainer
 
-PROPOSING = [name for name, cls in SELECTORS.items() if not cls.offers_trainings]
+PROPOSING = [name for name, cls in SELECTORS.items() if not cls.needs_regions]
 """Selectors that name contexts; the others need a trainer of regions."""
 
 
@@ -94,12 +94,14 @@ class Middle(RegionTrainer[LinearGain]):
 
     The steps are those of the budget, up to `steps` per context of the region; a
     training that is cut short gives a policy far away, and says that it still rose.
+    Regions whose mean is below `fails_below` cannot be trained.
     """
 
     n_policies: int = 1
     total_steps: int = 1000
     steps: int = 10
     chance: float = 1.0
+    fails_below: float = -np.inf
     id: ClassVar[str] = "middle"
 
     @property
@@ -110,6 +112,8 @@ class Middle(RegionTrainer[LinearGain]):
         needed = self.steps * len(region.contexts)
         spent = min(needed, self.total_steps)
         gain = (region.weights @ region.contexts)[None, None, None]
+        if gain.min() < self.fails_below:
+            raise RuntimeError("the simulator crashed")
         rng = np.random.default_rng(region.seed(seed))
         is_cut = start is None and spent < needed
         if is_cut or rng.random() >= self.chance:

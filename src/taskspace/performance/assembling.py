@@ -8,8 +8,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import TaskspaceError
-from taskspace.performance.store.base import TRAINED, Store
-from taskspace.performance.table import make_table
+from taskspace.performance.store.base import REGION, TRAINED, Store
+from taskspace.performance.table import DIMS, make_table
 from taskspace.performance.work import Task
 from taskspace.spaces import Points, Space
 
@@ -27,6 +27,8 @@ def assemble(
     best_known: NDArray[np.float64],
     notes: Mapping[str, Any],
     numbers: NDArray[np.int64] | None = None,
+    *,
+    target_rows: NDArray[np.float64],
 ) -> xr.Dataset:
     """The table of what a store holds.
 
@@ -39,6 +41,7 @@ def assemble(
             none at a target whose own training failed or is not done.
         notes: attributes.
         numbers: sources that are evaluated; all if left out.
+        target_rows: full context rows of the targets.
 
     Returns:
         A table of these sources; `n_planned` notes how many there would be with all
@@ -77,6 +80,9 @@ def assemble(
     kinds = [key.kind for key in keys]
     if set(kinds) - {TRAINED}:
         table = table.assign_coords(source_kind=("source", np.array(kinds)))
+    if REGION in kinds:
+        weights = np.array([key.weights_at(target_rows) for key in keys])
+        table["trained_on"] = DIMS["trained_on"], weights
     if len(numbers) < n_planned:
         table = table.assign_attrs(n_planned=n_planned)
     return table

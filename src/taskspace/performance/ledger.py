@@ -33,7 +33,14 @@ from taskspace.performance.table import (
     REDUCTIONS,
     reduced_name,
 )
-from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, Work
+from taskspace.performance.work import (
+    RegionTraining,
+    Rows,
+    Stage,
+    Task,
+    TrainedBlock,
+    Work,
+)
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import MEASURES, System
@@ -44,6 +51,7 @@ __all__ = [
     "STATES",
     "TRAINED",
     "Ledger",
+    "RegionTraining",
     "Rows",
     "Stage",
     "Task",
@@ -105,7 +113,7 @@ class Ledger:
             fits = max(1, BLOCK_CELLS // per_source)
             rows = min(fits, task.trainer.sources_per_block), fits
         self._rows: dict[Stage, int] = {"train": rows[0], "evaluate": rows[1]}
-        self._how, self._notes = how, dict(notes or {})
+        self.how, self._notes = how, dict(notes or {})
         self._sources: Space | None = None
         self._states: dict[Source, tuple[str, str]] = {}
         self.version = 0
@@ -119,7 +127,7 @@ class Ledger:
             store: where it is written.
             how: stands for the system and the trainer in its keys.
         """
-        self.store, self._how = store, how
+        self.store, self.how = store, how
 
     @property
     def sources(self) -> Space:
@@ -134,15 +142,19 @@ class Ledger:
         return len(self.store.sources)
 
     def plan(
-        self, sources: Space, *, seed: int | None = None, kind: str = TRAINED
+        self,
+        sources: Space,
+        *,
+        seed: int | None = None,
+        keys: Sequence[Source] | None = None,
     ) -> None:
         """Add sources to what is asked for.
 
         Args:
             sources: contexts over the same axes as those before.
             seed: seed of their training, where it is not that of the task.
-            kind: where their policies come from; `"trained"` by the trainer, others
-                are told.
+            keys: their keys in the store, where they are not trained at these contexts
+                by that seed.
         """
         rows = self.task.system.contexts(sources)
         if self._sources is None:
@@ -157,7 +169,7 @@ class Ledger:
             self._sources = Points(sources.names, points)
         self.version += 1
         seed = self.task.seed if seed is None else seed
-        self.store.plan(Source.at(rows, seed, kind, self._how))
+        self.store.plan(keys or Source.at(rows, seed, TRAINED, self.how))
 
     @property
     def kinds(self) -> list[str]:
@@ -397,6 +409,7 @@ class Ledger:
             reference,
             table_notes(self.task, kind) | self._notes,
             numbers,
+            target_rows=self.task.targets,
         )
 
     def study(self) -> Study:

@@ -61,6 +61,7 @@ DIMS: dict[str, tuple[str, ...]] = {
     "home_performance": ("source", "policy"),
     "environment_steps": ("source", "policy"),
     "best_known": ("target",),
+    "trained_on": ("source", "target"),
     "standard_error": ("source", "policy", "target"),
     "returns": ("source", "policy", "target", "episode"),
 }
@@ -71,7 +72,8 @@ for _measure in MEASURES:
 ORIGINS = {"provenance_source": "source", "provenance_target": "target"}
 """Coordinates that say where rows and columns come from, and their dims."""
 
-SCORES = tuple(name for name in DIMS if name not in ("best_known", "environment_steps"))
+NO_SCORES = ("best_known", "environment_steps", "trained_on")
+SCORES = tuple(name for name in DIMS if name not in NO_SCORES)
 """Variables that make a table exact, if all of them are."""
 
 WEAKER: dict[Provenance, int] = {"exact": 0, "sampled": 1, "given": 2}

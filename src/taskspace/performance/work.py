@@ -7,11 +7,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.errors import InvalidInputError
 from taskspace.performance.table import DIMS
+from taskspace.policies import Policy
 from taskspace.systems.base import MEASURES, REDUCED, System
 from taskspace.trainers.base import Trained, Trainer
+from taskspace.trainers.region import Region, RegionTrainer
+from taskspace.trainers.short import shortened
 
-__all__ = ["Rows", "Stage", "Task", "TrainedBlock", "Work", "top_of"]
+__all__ = [
+    "RegionTraining",
+    "Rows",
+    "Stage",
+    "Task",
+    "TrainedBlock",
+    "Work",
+    "top_of",
+]
 
 Stage = Literal["train", "evaluate"]
 
@@ -68,6 +80,21 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class RegionTraining:
+    """A training of one family for a set of contexts.
+
+    Args:
+        region: the contexts, with weights.
+        steps: most environment steps of each policy; those of the trainer if None.
+        start: a policy to begin from, without leading dims; from nothing if None.
+    """
+
+    region: Region
+    steps: int | None = None
+    start: Policy | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Work:
     """A piece of work that anybody may do.
 
@@ -78,6 +105,7 @@ class Work:
         contexts: full context rows of these sources.
         policies: for an evaluation, what their training gave; see `Ledger.give`.
         seed: seed of this training, where it is not that of the task.
+        region: what to train the policies for, where that is not each context alone.
         columns: for an evaluation, the targets where it is worth one; all if left
             out.
         values: for an evaluation, variables of the table of which some cells are
@@ -91,6 +119,7 @@ class Work:
     contexts: NDArray[np.float64]
     policies: TrainedBlock | None = None
     seed: int | None = None
+    region: RegionTraining | None = None
     columns: NDArray[np.int64] | None = None
     values: dict[str, NDArray[Any]] | None = None
     known: NDArray[np.bool_] | None = None
@@ -140,6 +169,27 @@ class Task:
         trained = self.trainer.train(self.system, contexts, seed=seed)
         home = self.system.home_performance(trained.policies, contexts)
         return TrainedBlock(trained, home)
+
+    def train_region(self, training: RegionTraining, seed: int) -> TrainedBlock:
+        """Train one family for a region; its home is the whole region.
+
+        Args:
+            training: on what, how long, and from where.
+            seed: seed of the training.
+        """
+        trainer, region = self.trainer, training.region
+        if training.steps is not None:
+            trainer = shortened(trainer, {"total_steps": training.steps})
+        if not isinstance(trainer, RegionTrainer):
+            raise InvalidInputError(
+                "One policy for a set of contexts needs a trainer that can make it "
+                f"(RegionTrainer), but got {trainer.id!r}. Take another trainer."
+            )
+        trained = trainer.train_region(
+            self.system, region, seed=seed, start=training.start
+        )
+        scores = self.system.performance(trained.policies, region.contexts)
+        return TrainedBlock(trained, scores @ region.weights)
 
     def rows(
         self, block: TrainedBlock, columns: NDArray[np.int64] | None = None

@@ -48,6 +48,7 @@ ARRAYS = (
     "best_known",
     "environment_steps",
     "standard_error",
+    "trained_on",
 )
 SMALL = ("experiment", "notes", "notes_crc32c", "best_known_kind", "home_performance")
 """What says how large the rest must be."""

@@ -43,7 +43,13 @@ from taskspace.runs.manifest import TRAININGS, check_ours, is_run
 from taskspace.runs.objects import Code
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
-from taskspace.runs.stored import Stored, how_made, new_header, task_of_run
+from taskspace.runs.stored import (
+    Stored,
+    how_made,
+    new_header,
+    target_rows,
+    task_of_run,
+)
 from taskspace.runs.takeover import check_added, converted, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
@@ -300,6 +306,7 @@ class RunStore:
             self.experiment.target_space,
             reference,
             {**self.notes, "best_known_kind": kind},
+            target_rows=target_rows(store.header),
         )
         if self.is_selection:
             table.attrs.pop("n_planned", None)

@@ -97,10 +97,11 @@ class Stored:
         if "select" in first.data:
             log, wrong = Log.read(path / LOG)
             damage += wrong
+            targets = target_rows(first)
             names = space_from_dict(first.data["targets"]).names
             for line in log.proposals:
                 rows = full_rows(first.system, Points(names, [line.context]))
-                sources += Source.at(rows, line.seed, line.kind, how_made(first.data))
+                sources.append(line.key(rows[0], targets, how_made(first.data)))
             held = {s for r in records for s in getattr(r, "sources", ())}
             if held - set(sources):
                 damage.append(f"{path / LOG} is cut short")

@@ -20,11 +20,14 @@ from taskspace._util.files import (
     seal,
     write_atomically,
 )
-from taskspace.performance.store.base import TRAINED
+from taskspace.performance.store.base import REGION, TRAINED, Source
 
 __all__ = ["LOG", "Line", "Log", "Proposal", "Step"]
 
 LOG = "selection.jsonl"
+
+Pairs = tuple[tuple[int, int], ...]
+"""Ascending numbers, as stretches `[first, stop)`."""
 
 
 class Proposal(
@@ -39,14 +42,21 @@ class Proposal(
         columns: targets where it is evaluated, as pairs `[first, stop)`; None for all.
         made_from: numbers of the proposals whose policies were blended for it.
         why: who proposed it, and why.
+        region: the targets that one policy is trained for, as pairs `[first, stop)`;
+            empty where it is trained at `context` alone.
+        steps: of a region, most environment steps of each policy.
+        start: of a region, number of the proposal whose best policy it begins from.
     """
 
     context: tuple[float, ...]
     seed: int
     kind: str = TRAINED
-    columns: tuple[tuple[int, int], ...] | None = None
+    columns: Pairs | None = None
     made_from: tuple[int, ...] = ()
     why: str = ""
+    region: Pairs = ()
+    steps: int | None = None
+    start: int | None = None
 
     @classmethod
     def of(
@@ -54,6 +64,7 @@ class Proposal(
         context: NDArray[np.float64],
         seed: int,
         columns: NDArray[np.int64] | None = None,
+        members: NDArray[np.int64] | None = None,
         **more: Any,
     ) -> "Proposal":
         """Return the proposal of a context.
@@ -62,21 +73,55 @@ class Proposal(
             context: one row.
             seed: seed of its training.
             columns: ascending numbers of targets, None for all.
+            members: ascending numbers of the targets of a region, None for no region.
             more: other fields.
         """
-        pairs = None
-        if columns is not None:
-            parts = np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1)
-            pairs = tuple((int(p[0]), int(p[-1]) + 1) for p in parts if len(p))
+        if members is not None:
+            more |= {"region": _pairs(members), "kind": REGION}
+        pairs = None if columns is None else _pairs(columns)
         return cls(tuple(context.tolist()), seed, columns=pairs, **more)
 
     @property
     def targets(self) -> NDArray[np.int64] | None:
         """Numbers of the targets where it is evaluated, None for all."""
-        if self.columns is None:
-            return None
-        parts = [np.arange(first, stop) for first, stop in self.columns]
-        return np.concatenate([np.empty(0, np.int64), *parts])
+        return None if self.columns is None else _numbers(self.columns)
+
+    @property
+    def members(self) -> NDArray[np.int64]:
+        """Numbers of the targets of its region."""
+        return _numbers(self.region)
+
+    def key(
+        self, row: NDArray[np.float64], targets: NDArray[np.float64], how: str
+    ) -> Source:
+        """Return the key of its training in a store.
+
+        Args:
+            row: full context row of `context`.
+            targets: full context rows of all targets.
+            how: stands for the system and the trainer.
+        """
+        if self.kind != REGION:
+            return Source.at(row[None], self.seed, self.kind, how)[0]
+        rows = targets[self.members]
+        own = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
+        if self.steps is not None:
+            how = f"{how} {self.steps} steps"
+        if self.start is not None:
+            how = f"{how} from {self.start}"
+        return Source(tuple(map(tuple, own.tolist())), self.seed, REGION, how=how)
+
+
+def _pairs(numbers: NDArray[np.int64]) -> Pairs:
+    """Return ascending numbers as pairs `[first, stop)`."""
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return tuple((int(p[0]), int(p[-1]) + 1) for p in parts if len(p))
+
+
+def _numbers(pairs: Pairs) -> NDArray[np.int64]:
+    """Return the numbers that pairs stand for."""
+    parts = [np.arange(first, stop) for first, stop in pairs]
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 class Step(
@@ -121,7 +166,7 @@ class Log:
 
     Args:
         file: where lines are added; nowhere if None.
-        lines: of earlier sessions.
+        lines: of earlier calls.
     """
 
     def __init__(self, file: Path | None = None, lines: Sequence[Line] = ()):

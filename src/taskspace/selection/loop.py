@@ -14,6 +14,7 @@ from taskspace.performance.ledger import (
     REGION,
     TRAINED,
     Ledger,
+    RegionTraining,
     Rows,
     Task,
     TrainedBlock,
@@ -23,10 +24,18 @@ from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Budget
-from taskspace.selection.selectors.base import Array, Known, Offer, Selector, known
+from taskspace.selection.selectors.base import (
+    Array,
+    Known,
+    Offer,
+    RegionPlan,
+    Selector,
+    known,
+)
 from taskspace.selection.selectors.interpolated import made_policies
 from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
+from taskspace.trainers.region import Region
 
 __all__ = ["Done", "Options", "Selection", "do_source"]
 
@@ -84,7 +93,11 @@ def do_source(task: Task, work: Work) -> Done:
     block = work.policies
     if block is None:
         try:
-            block = task.train(work.contexts, work.seed)
+            if work.region is None:
+                block = task.train(work.contexts, work.seed)
+            else:
+                assert work.seed is not None
+                block = task.train_region(work.region, work.seed)
         except NOT_OF_A_TRAINING:
             raise
         except Exception as error:
@@ -152,7 +165,7 @@ class Selection:
 
     @property
     def hours(self) -> float:
-        """Wall-clock time, earlier sessions included."""
+        """Wall-clock time, earlier calls included."""
         return self._hours_before + (time.monotonic() - self._began) / 3600
 
     def _affordable(self) -> int:
@@ -255,31 +268,19 @@ class Selection:
         shares = self._served_shares()
         return max(shares[: -self.options.patience]) >= max(shares)
 
+    def _free(self) -> int:
+        """How many trainings may be begun now."""
+        return min(self.options.n_parallel - len(self._running), self._affordable())
+
     def _begin(self, seen: Known) -> str | None:
         """Begin what can be begun; a reason to stop if that is nothing."""
-        free = min(self.options.n_parallel - len(self._running), self._affordable())
-        if free > 0:
-            again = self._to_retry(seen)[:free]
-            for context in again:
-                tried = int((seen.planned == context).all(1).sum())
-                why = f"retry {tried}: bad at home"
-                self._plan(context, self.ledger.task.seed + tried, seen, why)
-            rows = np.empty((0, 0))
-            if free > len(again):
-                asked = self.selector
-                if len(seen.losses) and seen.covered.all():
-                    # Nothing is left but targets that have no reference yet.
-                    asked = Uniform(self.selector.candidates.space)
-                rows = asked.propose(self.ledger, self.question, free - len(again))
-                rows = self._fresh(rows, seen, again)[: free - len(again)]
-                for row in rows:
-                    self._plan(row, self.ledger.task.seed, seen, asked.name)
-            if again or len(rows):
-                return None
+        free = self._free()
+        while self._free() > 0 and self._begin_some(seen, self._free()):
+            seen = known(self.ledger, self.question)
+            if not self.selector.needs_regions:
+                break  # it was asked for as many as are free
         if self._running:
             return None
-        if self.selector.offers_trainings and free < 1:
-            return self._over()
         offer = self.selector.offer(self.ledger, self.question)
         self._evaluations += self.selector.spent()
         if offer is not None and len(offer.contexts):
@@ -287,7 +288,31 @@ class Selection:
             return None
         return "every candidate is trained" if free > 0 else self._over()
 
-    def _fresh(self, rows: Array, seen: Known, again: list[Array]) -> Array:
+    def _begin_some(self, seen: Known, free: int) -> bool:
+        """Begin at most so many trainings; whether there were any to begin."""
+        again = self._to_retry(seen)[:free]
+        for context in again:
+            tried = int((seen.planned == context).all(1).sum())
+            why = f"retry {tried}: bad at home"
+            self._plan(context, self.ledger.task.seed + tried, seen, why)
+        if again:
+            return True
+        asked = self.selector
+        if len(seen.losses) and seen.covered.all():
+            # Nothing is left but targets that have no reference yet.
+            asked = Uniform(self.selector.candidates.space)
+        rows = asked.propose(self.ledger, self.question, free)
+        rows = self._fresh(rows, seen)[:free]
+        for row in rows:
+            self._plan(row, self.ledger.task.seed, seen, asked.name)
+        if len(rows):
+            return True
+        plan = asked.propose_region(self.ledger, self.question)
+        if plan is not None:
+            self._plan_region(plan, seen)
+        return plan is not None
+
+    def _fresh(self, rows: Array, seen: Known) -> Array:
         """Proposals that are not planned yet; the same training twice is no news."""
         rows, n_axes = np.asarray(rows, np.float64), seen.planned.shape[1]
         if not rows.size:
@@ -297,48 +322,66 @@ class Selection:
                 f"A selector must propose one finite row of {n_axes} values a context, "
                 f"but {self.selector.name!r} proposed {rows.tolist()}."
             )
-        taken = np.concatenate([seen.planned, *(row[None] for row in again)])
         # A dict keeps the order of the proposals.
         kept = [
             row
             for row in dict.fromkeys(map(tuple, rows))
-            if not (taken == row).all(1).any()
+            if not (seen.planned == row).all(1).any()
         ]
         return np.array(kept).reshape(-1, n_axes)
 
-    def _plan(self, row: Array, seed: int, seen: Known, why: str) -> None:
+    def _plan(self, row: Array, seed: int, seen: Known, why: str, **more: Any) -> None:
         # Where the reference may move, a new policy matters everywhere.
         open_only = self.options.evaluate_uncovered_only and not self.moves
         columns = np.flatnonzero(~seen.covered) if open_only else None
-        proposal = Proposal.of(row, seed, columns, why=why)
+        proposal = Proposal.of(row, seed, columns, why=why, **more)
         self._start(proposal)
         self.log.add(proposal)
         self._launch(self.ledger.n_sources - 1)
 
+    def _plan_region(self, plan: RegionPlan, seen: Known) -> None:
+        """Begin a training on a set of targets; one of them alone is a context."""
+        more: dict[str, Any] = {}
+        if len(plan.targets) > 1:
+            more = {"members": plan.targets, "steps": plan.steps, "start": plan.start}
+        self._plan(plan.context, plan.seed, seen, self.selector.name, **more)
+
     def _start(self, proposal: Proposal) -> None:
-        points = Points(self.ledger.target_space.names, [proposal.context])
-        self.ledger.plan(points, seed=proposal.seed, kind=proposal.kind)
+        ledger = self.ledger
+        point = Points(ledger.target_space.names, [proposal.context])
+        row = ledger.task.system.contexts(point)[0]
+        key = proposal.key(row, ledger.task.targets, ledger.how)
+        ledger.plan(point, keys=[key])
 
     def _work(self, number: int) -> Work:
         """The work on a proposal, with its policies if they are there already."""
         source, store = self.ledger.store.sources[number], self.ledger.store
+        line, region, is_there = self.log.proposals[number], None, store.has(source)
+        if line.kind == REGION and not is_there:
+            start = None
+            if line.start is not None:
+                block = store.read([store.sources[line.start]])
+                start = block.trained.policies[0, int(block.home[0].argmax())]
+            contexts = Region(np.array(source.contexts))
+            region = RegionTraining(contexts, line.steps, start)
         return Work(
             "train",
             number,
             np.array([number]),
             np.array(source.contexts),
-            store.read([source]) if store.has(source) else None,
+            store.read([source]) if is_there else None,
             seed=source.seed,
-            columns=self.log.proposals[number].targets,
+            region=region,
+            columns=line.targets,
         )
 
     def _launch(self, number: int) -> None:
         store, work = self.ledger.store, self._work(number)
         is_done = store.evaluated[number] and work.policies is not None
-        if is_done:
+        if store.evaluated[number]:
             store.withhold(number)  # its turn comes when it is heeded
         if is_done or store.sources[number] in store.failures:
-            # By an earlier session that was killed before it could say so.
+            # By an earlier call that was killed before it could say so.
             future: Future[Any] = Future()
             future.set_result(None)
         else:
@@ -374,7 +417,9 @@ class Selection:
         elif source not in store.failures:
             self.ledger.admit(number)
         if source in store.failures:
-            self._steps[number] = self.ledger.task.trainer.steps_per_source or 0
+            trainer, most = self.ledger.task.trainer, self.log.proposals[number].steps
+            most = trainer.n_policies * most if most else trainer.steps_per_source
+            self._steps[number] = most or 0
             return
         block = store.read([source])
         self._steps[number] = int(block.trained.environment_steps.sum())
@@ -396,11 +441,10 @@ class Selection:
 
     def _enter(self, offer: Offer) -> None:
         """Evaluate sources that the selector made, and write them down."""
-        seed = self.ledger.task.seed if offer.seed is None else offer.seed
         proposals = [
             Proposal.of(
                 context,
-                seed,
+                self.ledger.task.seed,
                 kind=offer.kind,
                 made_from=offer.made_from,
                 why=self.selector.name,
@@ -423,12 +467,6 @@ class Selection:
             return
         block = work.policies or block
         if block is None:
-            if self.log.proposals[number].kind == REGION:
-                raise InvalidInputError(
-                    f"The policies of source {number}, trained on a region, must be "
-                    "there, but are damaged, and cannot be made again alone. Select "
-                    "into another directory."
-                )
             block = made_policies(
                 self.ledger,
                 np.array(self.log.proposals[number].made_from),
@@ -441,13 +479,13 @@ class Selection:
         """Go on with what was proposed before: what is missing of it is made again."""
         heeded = {number for step in self.log.steps for number in step.done}
         while (last := len(self.log.proposals) - 1) >= 0 and last not in heeded:
-            if self.log.proposals[last].kind == TRAINED:
+            if self.log.proposals[last].kind in (TRAINED, REGION):
                 break
             self.log.withdraw()  # offered again, and evaluated already
         for proposal in self.log.proposals:
             self._start(proposal)
         for number in range(self.ledger.n_sources):
-            if self.log.proposals[number].kind != TRAINED:
+            if self.log.proposals[number].kind not in (TRAINED, REGION):
                 self._make(number)
                 continue
             self._launch(number)
@@ -486,11 +524,12 @@ class Selection:
         points = self.ledger.target_space.points
         places = np.cumsum(self.ledger.evaluated) - 1
         for number, (state, reason) in enumerate(self.ledger.states):
-            if self.ledger.kinds[number] != TRAINED or number in self._running:
+            kind = self.ledger.kinds[number]
+            if kind not in (TRAINED, REGION) or number in self._running:
                 continue
             if state not in ("ok", "not trained"):
                 found[number] = state, reason
-            elif self.ledger.evaluated[number]:
+            elif self.ledger.evaluated[number] and kind == TRAINED:
                 home = (points == self.ledger.sources.points[number]).all(1)
                 losses = seen.losses[places[number], home]
                 if len(losses) and not losses.min() <= self.question.epsilon:
@@ -508,6 +547,8 @@ class Selection:
         points, sources = self.ledger.target_space.points, self.ledger.sources
         found = []
         for number in self.bad(seen):
+            if self.ledger.kinds[number] != TRAINED:
+                continue
             context = sources.points[number]
             tries = np.flatnonzero((seen.planned == context).all(1))
             last = np.flatnonzero((sources.points == context).all(1))[-1]

@@ -30,7 +30,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         contexts: full context rows; one, or several where a policy is made for a
-            region.
+            region: then the one nearest to its middle is first.
         seed: seed of the training.
         kind: where the policies come from: `"trained"`, `"interpolated"`, ...
         weights: how much each of several contexts counts; empty if all count alike.
@@ -60,6 +60,16 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
         return [
             cls((tuple(row),), seed, kind, (), how) for row in (rows + 0.0).tolist()
         ]
+
+    def weights_at(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much each of some contexts counted in the training.
+
+        Args:
+            rows: full context rows.
+        """
+        n = len(self.contexts)
+        shares = dict(zip(self.contexts, self.weights or (1 / n,) * n, strict=True))
+        return np.array([shares.get(tuple(row), 0.0) for row in rows.tolist()])
 
 
 class Store(ABC):

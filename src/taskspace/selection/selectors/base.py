@@ -21,6 +21,7 @@ __all__ = [
     "Known",
     "Offer",
     "OneByOne",
+    "RegionPlan",
     "Selector",
     "distances",
     "known",
@@ -150,21 +151,39 @@ def _known(ledger: Ledger, last: _Last) -> Known:
 
 @dataclass(frozen=True)
 class Offer:
-    """Sources that the selector itself made: blended, or trained on a region.
+    """Sources that the selector itself made of others.
 
     Args:
         kind: what to call them in the table.
         contexts: one row per source.
         policies: their policies and scores at home.
         made_from: numbers of the sources that they were made from.
-        seed: of their training, where they were trained.
     """
 
     kind: str
     contexts: Array
     policies: TrainedBlock
     made_from: tuple[int, ...]
-    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class RegionPlan:
+    """A training of one family for a set of targets.
+
+    Args:
+        targets: ascending numbers of the targets; a single one is trained as a context
+            is, with this seed.
+        context: the one of them nearest to their middle, which stands for them.
+        seed: of the training.
+        steps: most environment steps of each policy; those of the trainer if None.
+        start: number of the source whose best policy it begins from, None for nothing.
+    """
+
+    targets: NDArray[np.int64]
+    context: Array
+    seed: int
+    steps: int | None = None
+    start: int | None = None
 
 
 class Selector(ABC):
@@ -185,8 +204,8 @@ class Selector(ABC):
     anywhere: bool = False
     """Whether it may propose any point of the candidates' box, not only candidates."""
 
-    offers_trainings: ClassVar[bool] = False
-    """Whether what it offers was trained, so that budgets count it."""
+    needs_regions: ClassVar[bool] = False
+    """Whether it needs a trainer that makes one policy for a set of contexts."""
 
     tries_homes: ClassVar[bool] = True
     """Whether it tries each uncovered target at its own context before it gives up."""
@@ -207,6 +226,16 @@ class Selector(ABC):
         Returns:
             One row per context; fewer than n, or none, if no candidate is left.
         """
+
+    def propose_region(self, ledger: Ledger, question: Question) -> RegionPlan | None:
+        """Return a set of targets to train one family for, None for none.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+        """
+        del ledger, question
+        return None
 
     def offer(self, ledger: Ledger, question: Question) -> Offer | None:
         """Return sources to add that it made itself, None for none.
@@ -231,11 +260,11 @@ class Selector(ABC):
             ledger: what is trained so far.
             question: what is asked.
         """
-        names, mine = ledger.target_space.names, self.candidates.space.names
-        if tuple(mine) != tuple(names):
+        names, axes = ledger.target_space.names, self.candidates.space.names
+        if tuple(axes) != tuple(names):
             raise InvalidInputError(
                 f"Candidates must have the axes of the targets, {tuple(names)}, but "
-                f"have {tuple(mine)}."
+                f"have {tuple(axes)}."
             )
         return known(ledger, question)
 

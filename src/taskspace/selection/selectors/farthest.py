@@ -19,12 +19,16 @@ class Farthest(OneByOne):
     def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
         """Return a candidate nearest to the loneliest uncovered target."""
         del left
-        if not len(seen.planned):
+        if not len(seen.planned) and not seen.covered.any():
             return self.candidates.middle
         _, homes = self.wanted(seen, ledger.target_space.points)
         if not len(homes):
             return None
-        planned = self.candidates.units_of(seen.planned)
         homes = np.unique(homes)
+        if not len(seen.planned):  # policies of regions serve the others
+            middle = self.candidates.unit[homes].mean(0, keepdims=True)
+            away = distances(self.candidates.unit[homes], middle)[:, 0]
+            return int(homes[away.argmin()])
+        planned = self.candidates.units_of(seen.planned)
         gap = distances(self.candidates.unit[homes], planned).min(1)
         return int(homes[gap.argmax()])

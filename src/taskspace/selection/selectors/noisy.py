@@ -16,17 +16,20 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.ledger import REGION, Ledger, TrainedBlock
-from taskspace.policies import Policy
+from taskspace.performance.ledger import REGION, Ledger
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Array, Known, Offer, Selector
+from taskspace.selection.selectors.base import (
+    Array,
+    Known,
+    RegionPlan,
+    Selector,
+    distances,
+)
 from taskspace.selection.selectors.farthest import Farthest
 from taskspace.spaces import Space
-from taskspace.trainers.region import Region, RegionTrainer
-from taskspace.trainers.short import shortened
+from taskspace.trainers.region import RegionTrainer
 
 __all__ = [
     "FIRST_SLICE",
@@ -36,6 +39,7 @@ __all__ = [
     "Regions",
     "Trial",
     "choose_kind",
+    "past_trials",
     "slice_steps",
 ]
 
@@ -141,7 +145,7 @@ class Noisy(Selector):
     """
 
     name: ClassVar[str] = "noisy"
-    offers_trainings: ClassVar[bool] = True
+    needs_regions: ClassVar[bool] = True
 
     def __init__(self, space: Space, seed: int = 0, *, price: float = 0.0):
         super().__init__(space, seed)
@@ -168,69 +172,53 @@ class Noisy(Selector):
         )
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Return a context where that is what to train next; else see `offer`.
+        """Return a context where that is what to train next; else `propose_region`.
 
         Args:
             ledger: what is trained and evaluated so far.
             question: what shall be covered.
-            n: how many contexts, at most; what one gives decides about the next.
+            n: how many contexts, at most; one at a time, what runs is heeded.
         """
         seen = self.look(ledger, question)
-        none = np.empty((0, seen.planned.shape[1]))
-        if ledger.pending.any() or n < 1:
-            return none
-        trials = [trial for trial, _, _ in _past(ledger, seen)]
-        if self.kind(ledger, seen, trials) != "point":
-            return none
+        if n < 1 or self.kind(ledger, seen, past_trials(ledger, seen)) != "point":
+            return np.empty((0, seen.planned.shape[1]))
         return self._points.propose(ledger, question, 1)
 
-    def offer(self, ledger: Ledger, question: Question) -> Offer | None:
-        """Train one policy for a region.
+    def propose_region(self, ledger: Ledger, question: Question) -> RegionPlan | None:
+        """Return what is uncovered, or what the last policy of a region was for.
 
         Args:
             ledger: what is trained and evaluated so far.
             question: what shall be covered.
         """
-        seen = self.look(ledger, question)
-        past = _past(ledger, seen)
-        trials = [trial for trial, _, _ in past]
-        kind = self.kind(ledger, seen, trials)
-        uncovered = (
-            ~seen.covered
-            if len(seen.losses)
-            else np.ones(len(ledger.task.targets), bool)
-        )
-        trainer, start = ledger.task.trainer, None
+        trainer = ledger.task.trainer
         if not isinstance(trainer, RegionTrainer):
             raise InvalidInputError(
                 f"The selector {self.name!r} needs a trainer that makes one policy for "
                 f"a set of contexts (RegionTrainer), but got {trainer.id!r}. Take "
                 "another selector."
             )
+        seen = self.look(ledger, question)
+        trials = past_trials(ledger, seen)
+        kind = self.kind(ledger, seen, trials)
+        targets = np.arange(len(ledger.task.targets))
+        if len(seen.losses):
+            targets = np.flatnonzero(~seen.covered)
+        if kind == "point" or not len(targets):
+            return None
+        start = None
+        steps: int | None = slice_steps(trials, _budget(ledger)) // trainer.n_policies
         if kind == "retry":
-            numbers = np.flatnonzero(uncovered)
-            uncovered = np.zeros_like(uncovered)
-            uncovered[numbers[len(past) % len(numbers)]] = True
-        else:
-            steps = slice_steps(trials, _budget(ledger)) // trainer.n_policies
-            trainer = shortened(trainer, {"total_steps": steps})
-            assert isinstance(trainer, RegionTrainer)
-        if kind == "continue":
-            uncovered, start = next(
-                (aim, policy)
-                for trial, aim, policy in reversed(past)
-                if SIDES[trial.kind] == "regions"
-            )
-        region = Region(ledger.task.targets[uncovered])
+            targets, steps = targets[[len(trials) % len(targets)]], None
+        elif kind == "continue":
+            start = max(n for n, k in enumerate(ledger.kinds) if k == REGION)
+            weights = ledger.store.sources[start].weights_at(ledger.task.targets)
+            targets = np.flatnonzero(weights)
+        points = ledger.target_space.points[targets]
+        units = self.candidates.units_of(points)
+        middle = distances(units, units.mean(0, keepdims=True))[:, 0].argmin()
         seed = ledger.task.seed + ledger.n_sources
-        trained = trainer.train_region(
-            ledger.task.system, region, seed=seed, start=start
-        )
-        scores = ledger.task.system.performance(trained.policies, region.contexts)
-        block = TrainedBlock(trained, scores @ region.weights)
-        units = self.candidates.units_of(ledger.target_space.points[uncovered])
-        place = self.candidates.nearest(units.mean(0, keepdims=True))
-        return Offer(REGION, self.candidates.points[place], block, (), seed)
+        return RegionPlan(targets, points[middle], seed, steps, start)
 
 
 class Regions(Noisy):
@@ -258,26 +246,29 @@ def _budget(ledger: Ledger) -> int:
     return steps or getattr(trainer, "total_steps", 1) * trainer.n_policies
 
 
-def _past(ledger: Ledger, seen: Known) -> list[tuple[Trial, NDArray[np.bool_], Policy]]:
-    """Return each training done, what it aimed at, and its best policy."""
-    past: list[tuple[Trial, NDArray[np.bool_], Policy]] = []
+def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
+    """Return what each training gave; one under way or failed has given nothing.
+
+    Args:
+        ledger: what is trained so far.
+        seen: what it says.
+    """
+    trials: list[Trial] = []
     covered = np.zeros(len(ledger.task.targets), bool)
-    numbers = np.flatnonzero(ledger.evaluated)
-    for number, served in zip(numbers, seen.served, strict=True):
-        block = ledger.store.read([ledger.store.sources[number]])
-        steps = int(block.trained.environment_steps.sum())
-        aim, trials = ~covered, [trial for trial, _, _ in past]
-        is_region = ledger.kinds[number] == REGION
-        spent_all = steps >= slice_steps(trials, _budget(ledger))
-        rose = not block.trained.log.get("since_best", np.ones(1)).any()
-        trial = Trial(
-            "region" if is_region else "point",
-            max(1, int(aim.sum())),
-            int((served & aim).sum()),
-            steps,
-            goes_on=is_region and spent_all and rose,
+    rows = iter(seen.served)
+    for number, kind in enumerate(ledger.kinds):
+        is_region = kind == REGION
+        most = slice_steps(trials, _budget(ledger)) if is_region else _budget(ledger)
+        aimed, new, steps, rose = max(1, int((~covered).sum())), 0, most, False
+        if ledger.evaluated[number]:
+            trained = ledger.store.read([ledger.store.sources[number]]).trained
+            steps = int(trained.environment_steps.sum())
+            rose = not trained.log.get("since_best", np.ones(1)).any()
+            served = next(rows)
+            new = int((served & ~covered).sum())
+            covered |= served
+        goes_on = is_region and rose and steps >= most
+        trials.append(
+            Trial("region" if is_region else "point", aimed, new, steps, goes_on)
         )
-        best = block.trained.policies[0, int(block.home[0].argmax())]
-        past.append((trial, aim, best))
-        covered |= served
-    return past
+    return trials

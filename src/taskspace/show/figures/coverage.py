@@ -23,7 +23,12 @@ from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.results import Results
-from taskspace.show.figures.map import context_map, draw_context_map, map_title
+from taskspace.show.figures.map import (
+    context_map,
+    draw_context_map,
+    map_title,
+    regions_of,
+)
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 from taskspace.spaces import Points, Space
 
@@ -257,6 +262,7 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
             best.cover,
             title=map_title(best.cover),
             labels=study.labels,
+            trained_on=regions_of(study.table),
         )
         name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
         files.append(save(draw_context_map(record), folder / name, asdict(record))[0])

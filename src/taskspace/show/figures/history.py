@@ -88,6 +88,8 @@ class SelectedSource:
         state: `"done"`, `"failed"` or `"under way"`.
         reason: why it failed.
         made_from: numbers of the sources it was made from, if it was not trained.
+        region: the targets it was trained for, as pairs `[first, stop)`; empty where it
+            was trained at `context` alone.
     """
 
     context: tuple[float, ...]
@@ -96,6 +98,7 @@ class SelectedSource:
     state: str
     reason: str = ""
     made_from: tuple[int, ...] = ()
+    region: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,7 @@ def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSourc
                 state,
                 reason,
                 line.made_from,
+                line.region,
             )
         )
         place += int(is_done)

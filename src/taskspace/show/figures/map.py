@@ -40,6 +40,8 @@ __all__ = [
     "context_map",
     "draw_context_map",
     "map",
+    "map_title",
+    "regions_of",
 ]
 
 MAX_SLICES = 9
@@ -73,8 +75,18 @@ def map(study: Study | xr.Dataset, cover: Cover) -> Figure:
         title=map_title(cover),
         labels=study.labels,
         names=source_names(study.table),
+        trained_on=regions_of(study.table),
     )
     return draw_context_map(record)
+
+
+def regions_of(table: xr.Dataset) -> NDArray[np.float64] | None:
+    """Return what the sources of a table were trained on, None where that is points.
+
+    Args:
+        table: a performance table.
+    """
+    return table["trained_on"].values if "trained_on" in table else None
 
 
 def map_title(cover: Cover) -> str:
@@ -162,6 +174,8 @@ class ContextMap:
             None where a source has no such context.
         names: names of the sources, None where they have none.
         colours: number of each source's colour; regions that touch differ.
+        trained_on: numbers of the targets that each source was trained for, where it
+            was more than one; None where no source was trained on a region.
     """
 
     title: str
@@ -172,6 +186,7 @@ class ContextMap:
     sources: list[list[float]] | None
     names: list[str] | None
     colours: list[int]
+    trained_on: list[list[int]] | None = None
 
 
 def context_map(
@@ -182,6 +197,7 @@ def context_map(
     title: str | None = None,
     labels: Mapping[str, str] | None = None,
     names: list[str] | None = None,
+    trained_on: NDArray[np.float64] | None = None,
 ) -> ContextMap:
     """Return the map of one cover.
 
@@ -192,6 +208,8 @@ def context_map(
         title: what it is called; what the cover says of itself by default.
         labels: axis labels by name.
         names: names of all sources.
+        trained_on: weights of the targets in the training of each source, dims
+            `(source, target)`, where some were trained on regions.
     """
     axes = axes_of(targets, labels)
     shape = None
@@ -210,8 +228,12 @@ def context_map(
         columns = [sources.names.index(name) for name in targets.names]
         at = sources.points[chosen][:, columns].tolist()
     size = f"{cover.size} source{'s' if cover.size != 1 else ''}"
+    title = title or f"{size} ({cover.method}), {100 * cover.coverage:.4g} % covered"
+    regions = None if trained_on is None else _regions(trained_on[chosen])
+    if any(regions or []):
+        title += "\ndashed: what a source was trained on"
     return ContextMap(
-        title=title or f"{size} ({cover.method}), {100 * cover.coverage:.4g} % covered",
+        title=title,
         axes=axes,
         shape=shape,
         targets=targets.points.tolist(),
@@ -219,7 +241,14 @@ def context_map(
         sources=at,
         names=None if names is None else [names[s] for s in chosen],
         colours=colours,
+        trained_on=regions,
     )
+
+
+def _regions(weights: NDArray[np.float64]) -> list[list[int]]:
+    """Return the targets with weight, of rows that have more than one."""
+    rows = [np.flatnonzero(row).tolist() for row in weights]
+    return [row if len(row) > 1 else [] for row in rows]
 
 
 def draw_context_map(record: ContextMap) -> Figure:
@@ -293,6 +322,11 @@ def _draw_plane(
         for axis, at in fixed:
             place[axis] = at
         _draw_cells(axes, region[tuple(place)], x_axis, y_axis, shades)
+        for number, members in enumerate(record.trained_on or []):
+            mask = np.zeros(region.size, bool)
+            mask[members] = True
+            part = mask.reshape(region.shape)[tuple(place)]
+            _outline(axes, part, x_axis, y_axis, shades[number])
     else:
         targets = np.array(record.targets)
         height = targets[:, shown[1]] if two else np.zeros(len(targets))
@@ -355,6 +389,32 @@ def _draw_cells(
         [(x[a], y[b + 1]), (x[a + 1], y[b + 1])] for a, b in zip(i, j, strict=True)
     ]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=0.8))
+
+
+def _outline(
+    axes: Axes,
+    mask: NDArray[np.bool_],
+    x_axis: AxisRecord,
+    y_axis: AxisRecord | None,
+    shade: str,
+) -> None:
+    """Draw the border of what a source was trained on, dashed."""
+    if mask.ndim == 1:
+        mask = mask[:, None]
+    x = _edges(x_axis)
+    y = _edges(y_axis) if y_axis is not None else np.array([-0.5, 0.5])
+    wide = np.pad(mask, 1)
+    lines = []
+    i, j = np.nonzero(wide[1:, 1:-1] != wide[:-1, 1:-1])
+    lines += [[(x[a], y[b]), (x[a], y[b + 1])] for a, b in zip(i, j, strict=True)]
+    i, j = np.nonzero(wide[1:-1, 1:] != wide[1:-1, :-1])
+    lines += [[(x[a], y[b]), (x[a + 1], y[b])] for a, b in zip(i, j, strict=True)]
+    for colour_, width, style in (("black", 2.6, "solid"), (shade, 1.6, "dashed")):
+        axes.add_collection(
+            LineCollection(
+                lines, colors=colour_, linewidths=width, linestyles=style, clip_on=False
+            )
+        )
 
 
 def _edges(axis: AxisRecord) -> NDArray[np.float64]:

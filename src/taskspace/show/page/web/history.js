@@ -74,10 +74,11 @@ function trainedTable(page) {
   /** @type {any[]} */
   const all = selection.sources;
   const failed = all.filter((s) => s.state === "failed").length;
-  const made = all.filter((s) => s.kind !== "trained").length;
+  const made = all.filter((s) => s.made_from.length).length;
   const rows = all.map((s, i) => [String(i + 1), s.kind,
     s.context.map((/** @type {number} */ v, /** @type {number} */ a) => `${names[a] ?? ""} ${number(v)}`).join(", "),
     s.state === "failed" ? `failed: ${s.reason}`
+      : s.region.length ? `${s.state}, for ${count(s.region.reduce((/** @type {number} */ n, /** @type {number[]} */ [a, b]) => n + b - a, 0))} targets`
       : s.made_from.length ? `from ${s.made_from.map((/** @type {number} */ n) => n + 1).join(", ")}` : s.state]);
   return [grid(["", "kind", "at", ""], rows, "Sources in the order of their proposal"),
     h("p", { class: "hint" }, "In the order of their proposal.",

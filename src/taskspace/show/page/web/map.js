@@ -4,7 +4,7 @@ import { drawBoxes, pixel } from "./boxmap.js";
 import { boxWords } from "./boxes.js";
 import { colour, colourSources, neighbours, ramp, rgb } from "./colours.js";
 import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
-import { axisMarks, boxMark, hasDots, pickMark, sourceMarks, trainedMarks } from "./marks.js";
+import { axisMarks, boxMark, hasDots, pickMark, regionMarks, sourceMarks, trainedMarks } from "./marks.js";
 import { cellOfPixel, number, scale } from "./numbers.js";
 
 /** @typedef {import("./data.js").Page} Page */
@@ -444,7 +444,7 @@ export class ContextMap {
     const { margin, w, height } = /** @type {any} */ (this.size);
     this.overlay.setAttribute("viewBox",
       `0 0 ${w + margin.left + margin.right} ${height + margin.top + margin.bottom}`);
-    show(this.overlay, axisMarks(this), trainedMarks(this), sourceMarks(this), boxMark(this),
+    show(this.overlay, axisMarks(this), regionMarks(this), trainedMarks(this), sourceMarks(this), boxMark(this),
       pickMark(this));
   }
 
@@ -466,8 +466,11 @@ export class ContextMap {
     if (this.axes.length > 2) parts.push(h("span", {}, "Dashed circles lie in other slices."));
     if (hasDots(this.page)) {
       parts.push(h("span", {}, "A dot where a policy was trained."));
-      if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.kind !== "trained")) {
+      if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.made_from.length)) {
         parts.push(h("span", {}, "A diamond where one was made from others."));
+      }
+      if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.region.length)) {
+        parts.push(h("span", {}, "Dashed borders: what a source was trained on, where that is a region."));
       }
     }
     if (mode === "boxes") {

@@ -50,11 +50,54 @@ export function trainedMarks(map) {
     const [x, y] = map.positionOf(s, "source");
     if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
     const [cx, cy] = [size.margin.left + x, size.margin.top + y];
-    if ((kinds.get(s) ?? "trained") !== "trained") {
+    if (!["trained", "region"].includes(kinds.get(s) ?? "trained")) {
       return svg("path", { d: `M${cx},${cy - 5}l5,5l-5,5l-5,-5Z`, class: "trained made" });
     }
     return svg("circle", { cx, cy, r: 2, class: "trained" });
   });
+}
+
+/** @param {any} map the border of what each selected source was trained on, where that is a region. */
+export function regionMarks(map) {
+  const { page, size } = map;
+  if (!map.isGrid || map.y < 0) return [];
+  const trained = new Map((page.header.selection?.sources ?? [])
+    .filter((/** @type {any} */ s) => s.region.length).map((/** @type {any} */ s) => [s.place, s.region]));
+  const xs = cellEdges(map.axes[map.x].values, map.xScale);
+  const ys = cellEdges(map.axes[map.y].values, map.yScale);
+  const at = (/** @type {number} */ i, /** @type {number} */ j) =>
+    `${size.margin.left + xs[i] * size.w},${size.margin.top + (1 - ys[j]) * size.height}`;
+  return map.now.answer.sources.map((/** @type {number} */ source, /** @type {number} */ place) => {
+    if (!trained.has(source)) return null;
+    const members = new Set();
+    for (const [first, stop] of trained.get(source)) {
+      for (let t = first; t < stop; t++) {
+        if (!isInSlice(map, t, "target")) continue;
+        const own = page.valuesOf(t);
+        members.add([map.x, map.y].map((a) => map.axes[a].values.indexOf(own.get(map.axes[a].name))).join());
+      }
+    }
+    let d = "";
+    for (const cell of members) {
+      const [i, j] = cell.split(",").map(Number);
+      if (!members.has(`${i - 1},${j}`)) d += `M${at(i, j)}L${at(i, j + 1)}`;
+      if (!members.has(`${i + 1},${j}`)) d += `M${at(i + 1, j)}L${at(i + 1, j + 1)}`;
+      if (!members.has(`${i},${j - 1}`)) d += `M${at(i, j)}L${at(i + 1, j)}`;
+      if (!members.has(`${i},${j + 1}`)) d += `M${at(i, j + 1)}L${at(i + 1, j + 1)}`;
+    }
+    return [svg("path", { d, class: "region under" }),
+      svg("path", { d, class: "region", stroke: colour(map.colours[place]) })];
+  });
+}
+
+/**
+ * Where cells meet, as parts of the axis.
+ * @param {number[]} values
+ * @param {any} along
+ */
+function cellEdges(values, along) {
+  const places = values.map((v) => along.at(v));
+  return [places[0], ...places.slice(1).map((p, i) => (p + places[i]) / 2), places[places.length - 1]];
 }
 
 /** @param {any} map the sources, each in the colour of its region and with its number. */
