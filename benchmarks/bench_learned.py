@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 import taskspace as ts
 from taskspace.cover.methods.catalogue import find_cover
-from taskspace.performance.ledger import REGION
+from taskspace.performance.ledger import REGION, TRAINED
 from taskspace.selection import Budget
 from taskspace.selection.statistics import probability_of_improvement, summarise
 from taskspace.sets import pack
@@ -181,7 +181,8 @@ def run(name: str, method: str, seed: int, at_least: int) -> Record:
         assert result.table is not None
         scores = result.table["performance"].values[:, 0]
         steps = [entry["environment_steps"] for entry in result.history]
-        regions = [kind == REGION for kind in result.table["source_kind"].values]
+        kinds = result.table.get("source_kind", np.full(len(scores), TRAINED))
+        regions = [kind == REGION for kind in np.asarray(kinds)]
         reason = result.stop_reason
     served = [bits.tobytes().hex() for bits in np.packbits(scores >= row.level, axis=1)]
     seconds = time.process_time() - began
