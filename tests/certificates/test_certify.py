@@ -413,3 +413,29 @@ def test_an_enclosure_of_ones_own_is_used():
             ts.Question("signed", epsilon=0.5),
             bounds=LossBounds(enclosure=own),
         )
+
+
+@pytest.mark.parametrize("criterion", ["regret", "ratio"])
+def test_policies_without_a_context_of_their_own_are_proven_alike(criterion):
+    """Gains by hand come with no context; only `signed` would need one."""
+    space, question = (
+        ts.Grid(k=(1.0, 4.0, 4), c=(1.0, 4.0, 4)),
+        ts.Question(criterion, epsilon=0.25),
+    )
+    gains = ts.evaluate(
+        MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0
+    ).policies.gain
+    gains = list(gains.reshape(-1, *gains.shape[-2:]))
+    study = ts.evaluate_policies(MSD, gains, space)
+    with_homes = ts.evaluate_policies(MSD, gains, space, sources=space)
+    assert study.sources is None
+    ours, theirs = (
+        certify(one, question, time_limit=10)["continuum cover"]
+        for one in (study, with_homes)
+    )
+    assert ours.kind == "proof"
+    assert ours.holds
+    assert (ours.why, ours.values["size"]) == (theirs.why, theirs.values["size"])
+    # The first gain alone is not enough, and is not called so.
+    first = certify(study, question, selection=[0], time_limit=5)["continuum cover"]
+    assert not first.holds

@@ -149,11 +149,10 @@ class Case:
         question, study = self.question, self.study
         given = self.options.bounds.enclosure
         if given is None:
-            if study.system is None or study.sources is None:
+            if study.system is None or study.targets is None:
                 return None, ""
-            contexts = study.system.contexts(study.sources)
             exact = question.measured_with(None)
-            return find_enclosure(study.system, self.policies, contexts, exact)
+            return find_enclosure(study.system, self.policies, self._homes, exact)
         if given.question.key != question.key:
             raise InvalidInputError(
                 f"The enclosure must be for {question.key!r} (criterion and policy), "
@@ -165,6 +164,20 @@ class Case:
                 f"table, in their order, but has {given.n_sources}."
             )
         return given, ""
+
+    @property
+    def _homes(self) -> NDArray[np.float64]:
+        """Full context rows of the sources; any of the range where they have none.
+
+        Only `signed` compares with them, and it has no losses without them.
+        """
+        study = self.study
+        assert study.system is not None
+        assert study.targets is not None
+        if study.sources is not None:
+            return study.system.contexts(study.sources)
+        rows = study.system.contexts(study.targets)
+        return np.repeat(rows[:1], study.n_sources, axis=0)
 
     @cached_property
     def rates(self) -> NDArray[np.float64] | None:
