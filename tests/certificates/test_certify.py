@@ -415,7 +415,7 @@ def test_an_enclosure_of_ones_own_is_used():
         )
 
 
-@pytest.mark.parametrize(("criterion", "epsilon"), [("regret", 0.25), ("ratio", 0.05)])
+@pytest.mark.parametrize(("criterion", "epsilon"), [("regret", 0.25), ("ratio", 0.01)])
 def test_policies_without_a_context_of_their_own_are_proven_alike(criterion, epsilon):
     """Gains by hand come with no context; only `signed` would need one."""
     space, question = (
