@@ -112,7 +112,7 @@ def speed() -> None:
     region = GainRegion.of(system, contexts, best, best)
     start = system.optimal_gain(contexts)[0][85:86]
     mask = gain_mask(system, None)
-    design_gains(region[np.arange(8)], start, mask)
+    design_gains(region.at(np.arange(8)), start, mask)
     began = time.process_time()
     found = design_gains(region, start, mask)
     spent = time.process_time() - began

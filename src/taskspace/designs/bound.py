@@ -24,6 +24,7 @@ from taskspace.designs.tasks import Tasks, linear_system, make_tasks
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import TargetSets, pack
+from taskspace.sets.erosion import Windows, windows_of
 from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import gain_mask
@@ -115,7 +116,11 @@ def bound_all_gains(
         )
         return GainBound(1, "none", why, 0, 0, clock.seconds)
     tasks, bodies = tasks[known], bodies[known]
-    search = _Search(tasks, bodies, np.argwhere(free))
+    windows = None
+    if question.error is not None:
+        nodes = Points(some.names, some.points[known])
+        windows = windows_of(question.error, nodes)
+    search = _Search(tasks, bodies, np.argwhere(free), windows)
     if search.n_entries <= MOST_ENTRIES:
         value = search.run(clock, goal, progress)
         argument, n_boxes = "boxes", len(search.boxes)
@@ -157,10 +162,19 @@ class _Search:
         tasks: plants and limits, with bounded bodies.
         bodies: where gains that serve are.
         where: input and state of each free entry.
+        windows: the contexts that each may stand for, where they are measured with an
+            error. A gain that serves a measured context serves its whole window, so
+            what a box may serve is eroded.
     """
 
-    def __init__(self, tasks: Tasks, bodies: Bodies, where: NDArray[np.int64]):
-        self.tasks, self.bodies = tasks, bodies
+    def __init__(
+        self,
+        tasks: Tasks,
+        bodies: Bodies,
+        where: NDArray[np.int64],
+        windows: Windows | None,
+    ):
+        self.tasks, self.bodies, self.windows = tasks, bodies, windows
         self.where = np.ascontiguousarray(where)
         low, high = bodies.ranges()
         at = self.where[:, 0], self.where[:, 1]
@@ -194,18 +208,20 @@ class _Search:
             if progress is not None:
                 top = len(self.tasks) if enough is None else enough
                 progress("bound", 0, top, f"{len(self.boxes):,} boxes of gains")
-        cover = minimum_cover(pack(self.boxes.may), time_limit=max(2.0, clock.left))
+        cover = minimum_cover(
+            pack(self._eroded(self.boxes.may)), time_limit=max(2.0, clock.left)
+        )
         bound = int(cover.lower_bound)
         return max(1, bound if enough is None else min(bound, enough))
 
     def _enough(self) -> int | None:
         """Return how many middles of boxes serve all contexts, None if they do not."""
-        cover = greedy_cover(pack(self.boxes.serves))
+        cover = greedy_cover(pack(self._eroded(self.boxes.serves)))
         return cover.size if cover.is_full else None
 
     def _marked(self, enough: int | None, clock: Clock) -> NDArray[np.bool_]:
         """Return the boxes to cut: those of small covers, and those around them."""
-        boxes, sets = self.boxes, self.boxes.may.copy()
+        boxes, sets = self.boxes, self._eroded(self.boxes.may)
         marked = np.zeros(len(boxes), bool)
         sides = boxes.high - boxes.low
         while clock.left > 0:
@@ -224,8 +240,12 @@ class _Search:
             new &= ~marked
             marked |= new
             # From here on they count for no more than what they surely serve.
-            sets[new] = boxes.serves[new]
+            sets[new] = self._eroded(boxes.serves[new])
         return marked
+
+    def _eroded(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the measured contexts all of whose window is in each set."""
+        return sets.copy() if self.windows is None else self.windows.erode(sets)
 
     def _gains(self, entries: NDArray[np.float64]) -> NDArray[np.float64]:
         gains = np.zeros((len(entries), *self.bodies.centre.shape[1:]))
@@ -311,6 +331,8 @@ def _statement(
         )
     fewer = "No single gain serves" if value == 2 else f"No {value - 1} gains serve"
     tail = f", {assumption}" if assumption else ""
+    if question.error is not None:
+        tail = f", where contexts are measured with {question.error.words}{tail}"
     return (
         f"{fewer} these {n_contexts:,} contexts, whatever they are: proven over all "
         f"{kind}, by {how}, for {question.rule.sentence(question.epsilon)}{tail}."

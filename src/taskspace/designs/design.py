@@ -10,38 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.files import plain, read_sealed, write_sealed
-from taskspace.cover import Cover, minimum_cover, smallest_epsilon
+from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.designs.bound import (
-    MOST_CONTEXTS,
-    GainBound,
-    bound_all_gains,
-    fewer_contexts,
-)
+from taskspace.designs.bound import GainBound, bound_all_gains
+from taskspace.designs.case import DesignCase
 from taskspace.designs.search import DesignSearch
-from taskspace.designs.tasks import check_question, linear_system
 from taskspace.errors import InvalidInputError
-from taskspace.performance import evaluate_policies
-from taskspace.performance.ledger import TRAINED
 from taskspace.performance.study import Study
-from taskspace.policies import LinearGain
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.spaces import Grid, Points, Space
+from taskspace.spaces import Space
 from taskspace.systems.base import System
-from taskspace.systems.linear import LinearSystem
-from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains, gain_mask
+from taskspace.trainers.minimax import GainRegion, RegionGains
 
-__all__ = ["DESIGNED", "Design", "design"]
+__all__ = ["Design", "design"]
 
-DESIGNED = "designed"
-"""What `source_kind` says of a designed gain."""
 # Of the time that is left: for the cover of the candidates, for contexts between the
 # targets, and for the bound over all gains.
 COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5
-MOST_CANDIDATES = 10_000
-MOST_BETWEEN = 500_000
-"""Numbers in A at contexts between the targets, where gains are tried too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,39 +157,39 @@ def design(
     """
     clock = Clock(time_limit)
     report = progress or silent
-    system, targets, asked = _subject(known, space, question, k)
-    free = gain_mask(system, mask)
-    region, nodes = _region(system, fewer_contexts(targets, MOST_CONTEXTS), asked)
-    pool = _candidates(known, system, targets, free)
-    kept = _Kept(keep, system, targets, asked, k, free)
-    report("design", 0, 1, f"{len(pool):,} candidates")
-    start, size_candidates = _start(
-        system, region, nodes, pool, asked, k, free, COVER_SHARE * clock.left, seed
-    )
+    case = DesignCase.of(known, space, question, mask)
+    asked = case.question
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        raise InvalidInputError(
+            f"k >= 1 must hold for a number of gains, but got {k!r}."
+        )
+    kept = _Kept(keep, case, k)
+    report("design", 0, 1, f"{len(case.pool):,} candidates")
+    start, size_candidates = case.start(k, COVER_SHARE * clock.left, seed)
     if kept.gains is not None:
-        start = _better(region, start, kept.gains, asked.epsilon, k)
+        start = _better(case.region, start, kept.gains, asked.epsilon, k)
     search = DesignSearch(
-        region,
-        pool,
-        free,
+        case.region,
+        case.pool,
+        case.mask,
         Clock((1 - BOUND_SHARE) * clock.left),
         seed,
         kept.keep,
         report,
     )
     found = search.fewest(start, asked.epsilon) if k is None else search.least(start)
-    finer = _finer(targets, len(system.states))
+    finer = case.finer()
     if finer is not None:
         search.clock = Clock(BETWEEN_SHARE * clock.left)
-        found = _settle(search, found, _region(system, finer, asked)[0], asked, k)
+        found = _settle(search, found, finer, asked, k)
     is_anew = k is not None
     while True:
-        study = _study(system, targets, found.gains, start, asked)
+        study = case.study(found.gains, start)
         losses = asked.losses(study).values[: len(found.gains)]
         epsilon = asked.epsilon if k is None else float(losses.min(0).max())
         bound = bound_all_gains(
-            system,
-            targets,
+            case.system,
+            case.targets,
             asked.at(epsilon),
             mask=mask,
             goal=len(found.gains),
@@ -217,9 +203,7 @@ def design(
             found = search.fewest(bound.smaller, asked.epsilon)
             if finer is not None:
                 search.clock = Clock(BETWEEN_SHARE * clock.left)
-                found = _settle(
-                    search, found, _region(system, finer, asked)[0], asked, k
-                )
+                found = _settle(search, found, finer, asked, k)
         elif not is_anew and bound.value < n and clock.left > 0:
             is_anew = True
             found = search.fewest(found.gains, asked.epsilon, anew=True)
@@ -240,135 +224,10 @@ def design(
         study,
         asked,
         k,
-        len(pool),
+        len(case.pool),
         size_candidates,
         reason,
         clock.seconds,
-    )
-
-
-def _subject(
-    known: Study | System, space: Space | None, question: Question | None, k: int | None
-) -> tuple[LinearSystem, Space, Question]:
-    """The family, the contexts to serve and the question."""
-    if question is None:
-        raise InvalidInputError("A design needs a question: ts.Question(epsilon=...).")
-    check_question(question)
-    system = known if isinstance(known, System) else known.require_system()
-    targets = space
-    if targets is None and isinstance(known, Study):
-        targets = known.targets
-    if targets is None:
-        raise InvalidInputError(
-            "A design needs contexts to serve, but got none. Give a space: "
-            "ts.design(system, space, question)."
-        )
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise InvalidInputError(
-            f"k >= 1 must hold for a number of gains, but got {k!r}."
-        )
-    return linear_system(system), targets, question
-
-
-def _region(
-    system: LinearSystem, space: Space, question: Question
-) -> tuple[GainRegion, NDArray[np.float64]]:
-    """The contexts and the losses of gains there, where some gain stabilises."""
-    contexts = system.contexts(space)
-    if question.criterion == "floor":
-        return GainRegion.of(system, contexts), contexts
-    optimum = system.optimum(contexts)
-    assert optimum is not None
-    lost = np.flatnonzero(~np.isfinite(optimum))
-    if len(lost):
-        names = ", ".join(axis.name for axis in system.axes)
-        row = ", ".join(f"{x:g}" for x in contexts[lost[0]])
-        raise InvalidInputError(
-            f"{question.criterion} compares with the optimum, which is not known at "
-            f"{len(lost):,} of {len(contexts):,} contexts, the first of them {names} = "
-            f"{row}: no gain stabilises it, or the best loop is on the boundary of "
-            "stability. Leave these contexts out, or use the criterion floor."
-        )
-    scale = -optimum if question.criterion == "ratio" else 1.0
-    return GainRegion.of(system, contexts, -optimum, scale), contexts
-
-
-def _candidates(
-    known: Study | System, system: LinearSystem, targets: Space, mask: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """The gains to begin with: those of a study, and the optimal ones of contexts."""
-    some = fewer_contexts(targets, MOST_CONTEXTS)
-    gains = [system.optimal_gain(system.contexts(some))[0]]
-    if isinstance(known, Study) and isinstance(known.all_policies, LinearGain):
-        stack = known.all_policies.gain
-        if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
-            gains.insert(0, stack[:, 0])
-    pool = np.where(mask, np.concatenate(gains), 0.0)
-    return np.unique(pool, axis=0)
-
-
-def _start(
-    system: LinearSystem,
-    region: GainRegion,
-    nodes: NDArray[np.float64],
-    pool: NDArray[np.float64],
-    question: Question,
-    k: int | None,
-    mask: NDArray[np.bool_],
-    seconds: float,
-    seed: int,
-) -> tuple[NDArray[np.float64], int | None]:
-    """The candidates' best selection, and how many of them the tolerance needs."""
-    from taskspace.sets import pack
-
-    losses, _ = region.losses(pool)
-    alone = losses.min(0)
-    limit = np.inf if k is not None else question.epsilon
-    for node in np.flatnonzero(~(alone <= limit)):
-        # A gain of this structure for this context alone, from the next best one.
-        best = pool[losses[:, node].argmin()]
-        own = design_gains(region[np.array([node])], best[None], mask)
-        if own.worst <= limit and own.worst < np.inf:
-            pool = np.concatenate([pool, own.gains])
-            losses = np.concatenate([losses, region.losses(own.gains)[0]])
-    bad = np.flatnonzero(~(losses.min(0) <= limit))
-    if len(bad):
-        row = ", ".join(
-            f"{axis.name} = {x:g}"
-            for axis, x in zip(system.axes, nodes[bad[0]], strict=True)
-        )
-        wanted = "stabilises" if k is not None else "serves"
-        raise InvalidInputError(
-            f"No gain of this structure was found that {wanted} {len(bad):,} of "
-            f"{len(nodes):,} contexts, the first of them {row}. Use a larger "
-            "tolerance, free more entries of the gain, or leave these contexts out."
-        )
-    if k is None:
-        cover = minimum_cover(pack(losses <= limit), time_limit=seconds, seed=seed)
-        return pool[cover.sources], cover.size
-    found = smallest_epsilon(losses, k, time_limit=seconds, seed=seed)
-    if found.sources:
-        return pool[list(found.sources)], None
-    raise InvalidInputError(
-        f"No {k} gains were found that stabilise all {len(nodes):,} contexts. Ask for "
-        "more gains, or for a tolerance instead of a number."
-    )
-
-
-def _finer(space: Space, n_states: int) -> Space | None:
-    """Return a grid between the nodes of a grid, None for other contexts."""
-    if not isinstance(space, Grid):
-        return None
-    values = [axis.values for axis in space.axes]
-    for _ in range(3):
-        halved = [
-            np.unique(np.concatenate([v, v[1:] / 2 + v[:-1] / 2])) for v in values
-        ]
-        if np.prod([len(v) for v in halved]) * n_states**2 > MOST_BETWEEN:
-            break
-        values = halved
-    return Grid(
-        **{axis.name: v.tolist() for axis, v in zip(space.axes, values, strict=True)}
     )
 
 
@@ -396,57 +255,29 @@ def _better(
     epsilon: float,
     k: int | None,
 ) -> NDArray[np.float64]:
-    """Of two selections the one that is kept on: fewer gains, or a smaller loss."""
-    worst = [float(region.losses(gains)[0].min(0).max()) for gains in (start, kept)]
+    """Return the better of two selections: fewer gains, or a smaller loss."""
+    worst = [float(region.judged(gains).min(0).max()) for gains in (start, kept)]
     if k is not None:
         return kept if worst[1] < worst[0] else start
     return kept if worst[1] <= epsilon and len(kept) <= len(start) else start
 
 
-def _study(
-    system: LinearSystem,
-    targets: Space,
-    designed: NDArray[np.float64],
-    candidates: NDArray[np.float64],
-    question: Question,
-) -> Study:
-    """A study of the designed gains and of the candidates that they replace.
-
-    The source of a gain is the target at which it loses least.
-    """
-    gains = system.gains(np.concatenate([designed, candidates]))
-    bare = evaluate_policies(system, gains, targets)
-    home = question.losses(bare).values.argmin(1)
-    sources = Points(targets.names, targets.points[home])
-    study = evaluate_policies(system, gains, targets, sources=sources)
-    kinds = np.repeat([DESIGNED, TRAINED], [len(designed), len(candidates)])
-    return study.with_table(study.table.assign_coords(source_kind=("source", kinds)))
-
-
 class _Kept:
     """The best gains so far in a file, under what they were designed for."""
 
-    def __init__(
-        self,
-        path: str | Path | None,
-        system: LinearSystem,
-        targets: Space,
-        question: Question,
-        k: int | None,
-        mask: NDArray[np.bool_],
-    ):
+    def __init__(self, path: str | Path | None, case: DesignCase, k: int | None):
         self.path = None if path is None else Path(path)
-        contexts = system.contexts(targets)
+        contexts = case.system.contexts(case.targets)
         digest = hashlib.sha256(np.ascontiguousarray(contexts).tobytes())
-        for matrix in system.matrices(contexts):
+        for matrix in case.system.matrices(contexts):
             digest.update(np.ascontiguousarray(matrix).tobytes())
-        digest.update(system.initial_covariance.tobytes())
+        digest.update(case.system.initial_covariance.tobytes())
+        asked = case.question if k is None else case.question.at(0.0)
         subject = {
             "tasks": digest.hexdigest(),
-            "criterion": question.criterion,
-            "epsilon": question.epsilon if k is None else None,
+            "question": asked.to_dict(),
             "k": k,
-            "mask": mask.tolist(),
+            "mask": case.mask.tolist(),
         }
         self.subject = json.loads(json.dumps(plain(subject)))
         self.gains: NDArray[np.float64] | None = None

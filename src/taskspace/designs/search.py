@@ -59,8 +59,7 @@ class DesignSearch:
         """
         best = self._descend(start)
         if best.worst > epsilon:
-            losses, _ = self.region.losses(start)
-            best = RegionGains(start, float(losses.min(0).max()))
+            best = RegionGains(start, float(self.region.judged(start).min(0).max()))
         self.keep(best)
         while len(best.gains) > 1 and self.clock.left > 0:
             n = len(best.gains) - 1
@@ -72,15 +71,18 @@ class DesignSearch:
             self.keep(best)
         return self._polish(best)
 
-    def least(self, start: NDArray[np.float64]) -> RegionGains:
+    def least(
+        self, start: NDArray[np.float64], n_restarts: int = MOST_RESTARTS
+    ) -> RegionGains:
         """Return as many gains as in `start` with the least worst loss found.
 
         Args:
             start: gains of which one at least stabilises each context.
+            n_restarts: from other gains of the pool, at most.
         """
         best = self._descend(start)
         self.keep(best)
-        for restart in self._restarts(len(start)):
+        for restart in self._restarts(len(start), n_restarts):
             if self.clock.left <= 0:
                 break
             found = self._descend(restart)
@@ -103,8 +105,8 @@ class DesignSearch:
         best, start, nodes = found, found, len(self.region)
         worst = np.inf
         for _ in range(MOST_EXCHANGES):
-            losses = finer.losses(start.gains)[0].min(0)
-            own = self.region.losses(start.gains)[0].min(0)[:nodes].max()
+            losses = finer.judged(start.gains).min(0)
+            own = self.region.judged(start.gains).min(0)[:nodes].max()
             top = max(float(losses.max()), float(own))
             if top < worst:
                 worst, best = top, RegionGains(start.gains, float(own))
@@ -112,7 +114,7 @@ class DesignSearch:
             bad = bad[losses[bad] > own]
             if not len(bad) or self.clock.left <= 0:
                 break
-            self.region = GainRegion.concatenate([self.region, finer[bad]])
+            self.region = GainRegion.concatenate([self.region, finer.take(bad)])
             start = self._descend(start.gains)
         return best
 
@@ -132,18 +134,22 @@ class DesignSearch:
         return None
 
     def _without_one(self, gains: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-        """Some gains without one of them, first the one that is missed least."""
-        losses, _ = self.region.losses(gains)
+        """Yield the gains without one of them, first the one that is missed least."""
+        losses = self.region.judged(gains)
         rest = [np.delete(losses, i, 0).min(0) for i in range(len(gains))]
         order = sorted(range(len(gains)), key=lambda i: (rest[i].max(), rest[i].sum()))
         for i in order:
             yield np.delete(gains, i, 0)
 
-    def _restarts(self, n: int) -> Iterator[NDArray[np.float64]]:
-        """Gains of the pool far from each other in what they lose, seeded."""
+    def _restarts(
+        self, n: int, n_restarts: int = MOST_RESTARTS
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield gains of the pool far from each other in what they lose, seeded."""
+        if n_restarts == 0:
+            return
         rng = np.random.default_rng(self.seed)
-        losses, _ = self.region.losses(self.pool)
-        for _ in range(MOST_RESTARTS):
+        losses = self.region.judged(self.pool)
+        for _ in range(n_restarts):
             chosen = [int(rng.integers(len(self.pool)))]
             while len(chosen) < n:
                 left = losses[chosen].min(0)

@@ -24,10 +24,22 @@ from taskspace.systems.linear.tracing.traced import (
     trace_matrices,
 )
 
-__all__ = ["CRITERIA", "Tasks", "check_question", "linear_system", "make_tasks"]
+__all__ = [
+    "CRITERIA",
+    "Tasks",
+    "can_design",
+    "check_question",
+    "linear_system",
+    "make_tasks",
+]
 
 CRITERIA = ("regret", "ratio", "floor")
 """Criteria by which a gain serves alone, whatever its source is."""
+REFUSED = {
+    "signed": "it compares with the score at the source, and a designed gain has none",
+    "every_start": "the worst initial state changes from gain to gain, while slopes "
+    "and bounds here are those of a mean over initial states",
+}
 UNIT = 2.0**-53
 
 
@@ -94,18 +106,39 @@ def linear_system(system: System) -> LinearSystem:
 
 
 def check_question(question: Question) -> None:
-    """Refuse criteria that ask for more than the cost of a gain at a context.
+    """Refuse questions that ask for more than the mean cost of a gain at a context.
 
     Args:
         question: what is asked.
     """
-    question.check_exact("A design")
-    if question.criterion not in CRITERIA:
+    question.check_single("A design lessens one loss, so it")
+    if question.criterion in REFUSED or question.criterion not in CRITERIA:
+        why = REFUSED.get(question.criterion, "it knows the slope of no other loss")
         raise InvalidInputError(
-            f"A designed gain is judged by one of {', '.join(CRITERIA)}, but got "
-            f"{question.criterion!r}: it has no source to compare with, and its cost "
-            "is a mean over initial states."
+            f"A gain is designed for one of {', '.join(CRITERIA)}, but got "
+            f"{question.criterion!r}: {why}."
         )
+    if question.measure != "performance":
+        raise InvalidInputError(
+            "A gain is designed for its cost, whose slope and bounds over boxes of "
+            f"gains are known, but the question is about {question.measure}. Leave "
+            "the measure out, and check it of the designed gains: ts.certify."
+        )
+
+
+def can_design(system: System, question: Question) -> bool:
+    """Return whether gains can be designed for a question about a system.
+
+    Args:
+        system: the tasks.
+        question: what is asked.
+    """
+    try:
+        linear_system(system)
+        check_question(question)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def make_tasks(

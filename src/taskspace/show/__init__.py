@@ -1,13 +1,15 @@
 """Pictures: small records of what to draw, and the renderers that draw them.
 
-`map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes` and `history` return
-matplotlib figures, one for each kind of `taskspace plot`, from the file of that name in
-`figures`; `page` makes the HTML explorer.
+`map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes`, `gains` and `history`
+return matplotlib figures, one for each kind of `taskspace plot`, from the file of that
+name in `figures`; `page` makes the HTML explorer.
 """
 
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-KINDS = ("map", "coverage", "profile", "transfer", "tolerance", "boxes", "history")
+KINDS = (
+    "map", "coverage", "profile", "transfer", "tolerance", "boxes", "gains", "history"
+)  # fmt: skip
 """What `taskspace plot` draws."""

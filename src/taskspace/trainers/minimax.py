@@ -11,7 +11,7 @@ do not matter; its line search takes a context that no gain stabilises for a wal
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from taskspace.systems.linear.kernels.lyapunov import gramian
 
 __all__ = ["GainRegion", "RegionGains", "design_gains", "gain_mask"]
 
+OF_CONTEXTS = ("A", "B", "Q", "R", "offset", "scale")
 # Of the first spread of the losses; the last leaves the worst loss a trifle too high.
 TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
 MOST_STEPS = 60  # at one temperature
@@ -58,6 +59,9 @@ class GainRegion:
         continuous: kind of time.
         offset: a, one per context.
         scale: b > 0, one per context.
+        windows: where contexts are measured with an error: where the contexts that
+            each may stand for begin in a list, one place more than there are measured
+            contexts; and the list. A gain must serve all of them at once.
     """
 
     A: NDArray[np.float64]
@@ -68,6 +72,7 @@ class GainRegion:
     continuous: bool
     offset: NDArray[np.float64]
     scale: NDArray[np.float64]
+    windows: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
 
     @classmethod
     def of(
@@ -76,6 +81,8 @@ class GainRegion:
         contexts: NDArray[np.float64],
         offset: ArrayLike = 0.0,
         scale: ArrayLike = 1.0,
+        *,
+        windows: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None,
     ) -> "GainRegion":
         """Return the region of some contexts of a family.
 
@@ -84,6 +91,7 @@ class GainRegion:
             contexts: full context rows.
             offset: what is subtracted from the cost.
             scale: what the difference is divided by.
+            windows: of measured contexts, see the class.
         """
         n = len(contexts)
         return cls(
@@ -92,25 +100,74 @@ class GainRegion:
             continuous=system.is_continuous,
             offset=np.broadcast_to(np.asarray(offset, np.float64), n),
             scale=np.broadcast_to(np.asarray(scale, np.float64), n),
+            windows=windows,
         )
 
     def __len__(self) -> int:
         return len(self.A)
 
-    def __getitem__(self, rows: NDArray) -> "GainRegion":
-        names = ("A", "B", "Q", "R", "offset", "scale")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+    def at(self, contexts: NDArray) -> "GainRegion":
+        """Return some contexts, each for itself.
+
+        Args:
+            contexts: their numbers.
+        """
+        parts = {name: getattr(self, name)[contexts] for name in OF_CONTEXTS}
+        return replace(self, windows=None, **parts)
+
+    def take(self, measured: NDArray[np.integer]) -> "GainRegion":
+        """Return some measured contexts with all that they may stand for.
+
+        Args:
+            measured: their numbers.
+        """
+        if self.windows is None:
+            return self.at(measured)
+        offsets, members = self.windows
+        lists = [members[offsets[m] : offsets[m + 1]] for m in measured]
+        contexts, places = np.unique(np.concatenate(lists), return_inverse=True)
+        ends = np.cumsum([0, *map(len, lists)])
+        return replace(self.at(contexts), windows=(ends, places))
 
     @staticmethod
     def concatenate(parts: "list[GainRegion]") -> "GainRegion":
         """Return all contexts of some regions of one family.
 
         Args:
-            parts: at least one.
+            parts: at least one; all with windows, or none.
         """
-        names = ("A", "B", "Q", "R", "offset", "scale")
-        joined = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(p, name) for p in parts])
+            for name in OF_CONTEXTS
+        }
+        if parts[0].windows is not None:
+            offsets, members, n = [np.zeros(1, np.int64)], [], 0
+            for part in parts:
+                assert part.windows is not None
+                offsets.append(part.windows[0][1:] + offsets[-1][-1])
+                members.append(part.windows[1] + n)
+                n += len(part)
+            joined["windows"] = np.concatenate(offsets), np.concatenate(members)
         return replace(parts[0], **joined)
+
+    def judged(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the loss that counts, the largest of each window, `(gain, measured)`.
+
+        Args:
+            gains: shape `(gain, n_inputs, n_states)`.
+        """
+        return self.widen(self.losses(gains)[0])
+
+    def widen(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest loss of each window; the losses where nothing errs.
+
+        Args:
+            losses: `(gain, context)`.
+        """
+        if self.windows is None:
+            return losses
+        offsets, members = self.windows
+        return np.maximum.reduceat(losses[:, members], offsets[:-1], axis=1)
 
     def losses(
         self, gains: NDArray[np.float64]
@@ -220,7 +277,7 @@ class _Descent:
     ):
         self.region, self.mask = region, mask
         self.free = np.broadcast_to(mask, gains.shape)
-        self.losses, _ = region.losses(gains)
+        self.losses = region.judged(gains)
         self.best = RegionGains(gains, float(self.losses.min(0).max()))
 
     def run(
@@ -249,13 +306,14 @@ class _Descent:
         """Return the soft maximum over contexts of the soft minimum over gains."""
         gains = np.zeros(self.free.shape)
         gains[self.free] = x
-        losses, X = self.region.losses(gains)
-        least = losses.min(0)
-        worst = float(least.max())
+        each, X = self.region.losses(gains)
+        worst = float(self.region.widen(each).min(0).max())
         if not np.isfinite(worst):
-            return _Look(np.inf, gains, X, losses)
+            return _Look(np.inf, gains, X, each)
         if worst < self.best.worst:
             self.best = RegionGains(gains, worst)
+        losses, of_windows = _soft_windows(self.region, each, temperature)
+        least = losses.min(0)
         of_gains = np.exp((least - losses) / temperature)
         totals = of_gains.sum(0)
         soft = least - temperature * np.log(totals)
@@ -263,12 +321,12 @@ class _Descent:
         of_contexts = np.exp((soft - top) / temperature)
         value = top + temperature * np.log(of_contexts.sum())
         shares = of_gains / totals * (of_contexts / of_contexts.sum())
-        return _Look(float(value), gains, X, shares)
+        return _Look(float(value), gains, X, of_windows(shares))
 
     def slope(self, here: _Look) -> NDArray[np.float64]:
         """Return the slope of the soft maximum along the free entries."""
         which, contexts = np.nonzero(here.shares > NO_WEIGHT)
-        slopes = self.region[contexts].slopes(
+        slopes = self.region.at(contexts).slopes(
             here.gains[which], here.X[which, contexts]
         )
         slopes *= here.shares[which, contexts][:, None, None]
@@ -320,13 +378,39 @@ class _Descent:
         return None
 
 
+def _soft_windows(
+    region: GainRegion, losses: NDArray[np.float64], temperature: float
+) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
+    """Return the soft maximum of each window, and how its shares go to contexts."""
+    if region.windows is None:
+        return losses, lambda shares: shares
+    offsets, members = region.windows
+    sizes = np.diff(offsets)
+    top = region.widen(losses)
+    with np.errstate(invalid="ignore"):
+        within = np.exp((losses[:, members] - np.repeat(top, sizes, 1)) / temperature)
+    within = np.nan_to_num(within, nan=0.0)  # a gain that is not stable somewhere
+    totals = np.add.reduceat(within, offsets[:-1], axis=1)
+    stable = totals > 0
+    soft = top + temperature * np.log(np.where(stable, totals, 1.0))
+    within /= np.repeat(np.where(stable, totals, 1.0), sizes, 1)
+
+    def of_contexts(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.zeros_like(losses)
+        pairs = within * np.repeat(shares, sizes, 1)
+        np.add.at(out, (slice(None), members), pairs)
+        return out
+
+    return soft, of_contexts
+
+
 def _updated(
     inverse: NDArray[np.float64],
     s: NDArray[np.float64],
     y: NDArray[np.float64],
     curve: float,
 ) -> NDArray[np.float64]:
-    """The BFGS update of an inverse Hessian."""
+    """Return the inverse Hessian after one update of BFGS."""
     ys = inverse @ y
     outer = np.outer(s, ys)
     factor = 1 + float(y @ ys) / curve

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 import xarray as xr
 from rich.table import Table
@@ -313,14 +312,11 @@ def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
 
 def _hint(result: CertifyResult, study: Study) -> None:
     """Say that other gains than these candidates may need fewer, where that is so."""
-    question, system = result.question, study.system
-    from taskspace.designs.tasks import CRITERIA  # loads slowly, as this does:
-    from taskspace.systems.linear import LinearSystem
+    from taskspace.designs.tasks import can_design  # loads slowly
 
-    asks = question.criterion in CRITERIA and question.error is None
-    if not isinstance(system, LinearSystem) or not asks or np.isfinite(system.horizon):
+    if study.system is None or not can_design(study.system, result.question):
         return
-    words = f"taskspace design {study.origin} {question_options(question)}"
+    words = f"taskspace design {study.origin} {question_options(result.question)}"
     console.print(
         f"All counts are of these {study.n_sources:,} candidates; other gains may need "
         f"fewer. The number over all gains: {shown(words)}",

@@ -1,5 +1,6 @@
 """`taskspace design`: the fewest gains of any design, with a bound over all of them."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from taskspace.cli.options import (
     TrustOption,
     grouped,
     option,
+    question_options,
 )
 from taskspace.cli.output import (
     Format,
@@ -29,15 +31,18 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
+from taskspace.cli.reading import read_demand
 from taskspace.deploy import library
-from taskspace.designs import Design
+from taskspace.designs import Design, design_curve
 from taskspace.designs import design as design_gains
 from taskspace.designs.tasks import CRITERIA
 from taskspace.errors import InvalidInputError
+from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.runs.opening import open_study
+from taskspace.show.page import explore
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
@@ -63,6 +68,14 @@ class Options:
         int | None,
         option("So many gains, with the least tolerance that they reach."),
     ] = None
+    curve: Annotated[
+        int | None,
+        option(
+            "Loss against the number of gains, up to so many: of candidates, designed, "
+            "and below which no design gets.",
+            metavar="K",
+        ),
+    ] = None
     mask: Annotated[
         str | None,
         option(
@@ -79,6 +92,9 @@ class Options:
     ] = False
     library: Annotated[
         Path | None, option("Write the designed gains as a policy library.")
+    ] = None
+    page: Annotated[
+        Path | None, option("Write the page of the designed gains, one HTML file.")
     ] = None
     out: Annotated[
         Path | None,
@@ -122,6 +138,9 @@ def design(
     """
     free = options.free_entries()
     known, space, question, folder = _subject(options, asking)
+    if options.curve is not None:
+        _curve(options, known, space, question, folder, output)
+        return
     what = f"k{options.k}" if options.k else f"{question.epsilon:g}"
     keep = folder / f"design-{question.criterion}-{what}.json"
     with stage_progress() as report:
@@ -141,6 +160,8 @@ def design(
         chosen = made.study.cover(made.question)
         library(made.study, chosen).save(options.library)
     figure = _draw(made, keep)
+    if options.page is not None:
+        explore(made.study, options.page, [made.question])
     if output == Format.JSON:
         record = made.to_dict() | {"kept": str(keep)}
         record["figures"] = [] if figure is None else [str(figure)]
@@ -151,6 +172,50 @@ def design(
     _show(made, proof, keep, options)
     if figure is not None:
         progress_console.print(f"Figure {shown(figure)}")
+
+
+def _curve(
+    options: Options,
+    known: Study | System,
+    space: Space | None,
+    question: Question,
+    folder: Path,
+    output: Format,
+) -> None:
+    """Find loss against the number of gains; show table, figure and page."""
+    for name in ("epsilon", "k", "certify", "library"):
+        if getattr(options, name):
+            raise InvalidInputError(
+                "--curve finds the least tolerance of each number of gains, but got "
+                f"--{name} too. Leave one of them out."
+            )
+    with stage_progress() as report:
+        curve = design_curve(
+            known,
+            space,
+            question,
+            most=options.curve or 0,
+            mask=options.free_entries(),
+            time_limit=options.time_limit,
+            seed=options.seed,
+            progress=search_progress(report, options.time_limit, ""),
+        )
+    from taskspace.show.figures.gains import save_curve  # matplotlib loads slowly
+
+    file = save_curve(curve, folder / f"design-{question.criterion}-curve")
+    if options.page is not None:
+        explore(curve.study, options.page, [question])
+    if output == Format.JSON:
+        print_json(curve.to_dict() | {"figures": [str(file)]})
+        return
+    table = Table("gains", "candidates lose", "designed lose", "any lose at least")
+    for point in curve.points:
+        losses = (point.candidates, point.designed, point.lower)
+        table.add_row(str(point.k), *map(number, losses))
+    console.print(table)
+    for sentence in curve.sentences:
+        console.print(shown(sentence))
+    progress_console.print(f"Figure {shown(file)}")
 
 
 def _draw(made: Design, keep: Path) -> Path | None:
@@ -174,7 +239,8 @@ def _subject(
         if options.overrides:
             raise InvalidInputError("--set is for an experiment, but this is a run.")
         tolerance = options.epsilon
-        question = asking.question(path, tolerance, any_epsilon=options.k is not None)
+        finds = options.k is not None or options.curve is not None
+        question = asking.question(path, tolerance, any_epsilon=finds)
         study = open_study(path, trust=options.trust)
         inner = inside(path, path / "designs") if path.is_dir() else Path("designs")
         return study, None, question, options.out or inner
@@ -184,6 +250,9 @@ def _subject(
     question = Question(
         asking.criterion or own.criterion,
         epsilon=own.epsilon if options.epsilon is None else options.epsilon,
+        error=None if asking.error is None else ErrorBounds.parse(asking.error),
+        measure=asking.measure or "",
+        also=tuple(map(read_demand, asking.also or ())),
     )
     folder = options.out or Path("runs") / f"{loaded.name}-design"
     return loaded.built_system, loaded.target_space, question, folder
@@ -227,5 +296,7 @@ def _show(
     console.print(f"Stopped: {made.stop_reason} ({made.seconds:.1f} s).")
     progress_console.print(f"Gains in {shown(keep)}")
     if proof is None:
-        again = f"taskspace design {options.path} --epsilon {made.epsilon:g} --certify"
+        words = [shlex.quote(options.path), question_options(made.question)]
+        words += [f"--set {shlex.quote(value)}" for value in options.overrides or ()]
+        again = f"taskspace design {' '.join(words)} --certify"
         console.print(f"Next: {shown(again)}", soft_wrap=True)

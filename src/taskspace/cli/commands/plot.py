@@ -66,7 +66,8 @@ def plot(
     map: who serves whom; coverage: against the number of sources; profile: sources
     against the tolerance; transfer: losses of sources at targets, like beside like;
     tolerance: the set that one source serves, with its balls (criterion signed);
-    boxes: what is certified between the targets; history: of a selection.
+    boxes: what is certified between the targets; gains: loss against the number of
+    designed gains; history: of a selection.
     """
     path, kind = options.path, options.kind
     if kind not in KINDS:
@@ -81,7 +82,7 @@ def plot(
             figure = show.history(path)
         else:
             study = reading.study(path)
-            finds = kind == "profile"
+            finds = kind in ("profile", "gains")
             question = asking.question(path, options.epsilon, any_epsilon=finds)
             status.update(f"draw {kind}")
             figure = _draw(options, study, question)
@@ -110,8 +111,8 @@ def _draw(options: Options, study: Study, question: Question) -> "Figure":
             ("greedy", "uniform", "random") if study.shape else ("greedy", "random")
         )
         return show.coverage(study, question, methods=methods, seed=options.seed)
-    if kind == "profile":
-        return show.profile(study, question, **effort)
+    if kind in ("profile", "gains"):
+        return getattr(show, kind)(study, question, **effort)
     cover = find_cover(study, question, method=options.method, **effort)
     if kind == "transfer":
         return show.transfer(study, question, cover=cover)

@@ -13,6 +13,7 @@ from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
+from taskspace.performance.ledger import TRAINED
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -141,7 +142,16 @@ def _side(
         "axes": [asdict(axis) for axis in axes],
         "is_grid": bool(axes) and all(axis.values is not None for axis in axes),
         "contexts": blobs.add(space.points) if space is not None else None,
+        "kinds": _kinds(table) if side == "source" else None,
     }
+
+
+def _kinds(table: xr.Dataset) -> list[str] | None:
+    """Return how the policies of each source were made, None if all are trained."""
+    if "source_kind" not in table.coords:
+        return None
+    kinds = table.coords["source_kind"].values.tolist()
+    return kinds if set(kinds) != {TRAINED} else None
 
 
 def _layer(

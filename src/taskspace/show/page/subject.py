@@ -25,6 +25,7 @@ from taskspace.show.figures.history import COSTS, SelectionPlot, stored_selectio
 from taskspace.show.page.build import collect
 from taskspace.show.page.certified import add_certificates, certified_covers
 from taskspace.show.page.data import PageData
+from taskspace.show.page.designed import add_design
 from taskspace.show.page.html import render
 from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
@@ -261,6 +262,7 @@ class Subject:
             _add_curves(page, self.results)
         if self.selection is not None:
             add_selection(page, self.selection)
+        add_design(page, self.table)
         if self.certified:
             add_certificates(page, self.certified, self.study)
         if isinstance(self.stage, Stage):

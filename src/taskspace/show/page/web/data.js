@@ -199,7 +199,8 @@ export class Page {
     const known = this.header[`${side}s`];
     if (known.names) return known.names[index];
     const context = this.context(side, index);
-    return context ? context.map(([n, v]) => `${n} ${v}`).join(", ") : `${side} ${index}`;
+    const kind = known.kinds && known.kinds[index] !== "trained" ? ` (${known.kinds[index]})` : "";
+    return (context ? context.map(([n, v]) => `${n} ${v}`).join(", ") : `${side} ${index}`) + kind;
   }
 
   /**

@@ -15,6 +15,9 @@ from taskspace.systems.linear.matrices import Loop
 
 __all__ = ["closed_loop_cost", "gramian"]
 
+MIN_THREADED_WORK = 20_000
+"""Loops times states³ from which on a thread costs less than it saves."""
+
 
 def closed_loop_cost(
     gains: NDArray[np.float64],
@@ -59,7 +62,8 @@ def closed_loop_cost(
         rest = (x0[None], continuous, horizon, costs, none)
         some_policies(some, a, b, q, r, outputs, *rest)
 
-    over_rows(kernel, len(gains))
+    work = len(gains) * len(a) * a.shape[-1] ** 3
+    over_rows(kernel, len(gains), in_threads=work >= MIN_THREADED_WORK)
     for p, t in np.argwhere(np.isnan(cost)):
         gain = gains[p] if c is None else gains[p] @ outputs[t]
         pair = Loop(a[t], b[t], q[t], r[t], gain)
@@ -143,7 +147,7 @@ def gramian(
             out[some],
         )
 
-    over_rows(kernel, n_loops)
+    over_rows(kernel, n_loops, in_threads=n_loops * n**3 >= MIN_THREADED_WORK)
     out[np.isinf(cost)] = np.inf
     for i in np.flatnonzero(np.isnan(cost)):
         one = Loop(loops[i], b[i], q[i], r[i], gain[0])

@@ -1,0 +1,223 @@
+"""What is designed: a family, contexts to serve, a question, gains to begin with."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover import minimum_cover, smallest_epsilon
+from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
+from taskspace.designs.tasks import check_question, linear_system
+from taskspace.errors import InvalidInputError
+from taskspace.performance import evaluate_policies
+from taskspace.performance.ledger import TRAINED
+from taskspace.performance.study import Study
+from taskspace.policies import LinearGain
+from taskspace.questions import Question
+from taskspace.sets import pack
+from taskspace.sets.erosion import windows_of
+from taskspace.spaces import Grid, Points, Space
+from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
+from taskspace.trainers.minimax import GainRegion, design_gains, gain_mask
+
+__all__ = ["DESIGNED", "DesignCase"]
+
+DESIGNED = "designed"
+"""What `source_kind` says of a designed gain."""
+MOST_CANDIDATES = 10_000
+MOST_BETWEEN, MOST_MEASURED = 500_000, 4 * MOST_CONTEXTS
+"""Numbers in A at contexts between the targets, where gains are tried too; contexts
+there where each stands for those within an error of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class DesignCase:
+    """A family, the contexts to serve, a question, and which entries are free.
+
+    Args:
+        system: a linear family with the infinite horizon.
+        targets: the contexts to serve.
+        question: what it means to serve.
+        mask: which entries of a gain are free; the others are zero.
+        known: gains to begin with, beside the optimal ones of the contexts.
+    """
+
+    system: LinearSystem
+    targets: Space
+    question: Question
+    mask: NDArray[np.bool_]
+    known: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        known: Study | System,
+        space: Space | None,
+        question: Question | None,
+        mask: ArrayLike | None,
+    ) -> "DesignCase":
+        """Return what is designed, or say in words what is missing.
+
+        Args:
+            known: a study of a linear family, or the family itself.
+            space: the contexts to serve; the study's targets where None.
+            question: what it means to serve.
+            mask: which entries of a gain are free; all where None.
+        """
+        if question is None:
+            raise InvalidInputError(
+                "A design needs a question: ts.Question(epsilon=...)."
+            )
+        check_question(question)
+        system = linear_system(
+            known if isinstance(known, System) else known.require_system()
+        )
+        gains = None
+        if isinstance(known, Study):
+            space = known.targets if space is None else space
+            if isinstance(known.all_policies, LinearGain):
+                stack = known.all_policies.gain
+                if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
+                    gains = stack[:, 0]
+        if space is None:
+            raise InvalidInputError(
+                "A design needs contexts to serve, but got none. Give a space: "
+                "ts.design(system, space, question)."
+            )
+        return cls(system, space, question, gain_mask(system, mask), gains)
+
+    @cached_property
+    def nodes(self) -> Space:
+        """The targets, or so many of them as a design looks at."""
+        return fewer_contexts(self.targets, MOST_CONTEXTS)
+
+    @cached_property
+    def region(self) -> GainRegion:
+        """The nodes with their plants."""
+        return self.region_of(self.nodes)
+
+    @cached_property
+    def pool(self) -> NDArray[np.float64]:
+        """The candidates: known gains, and the optimal ones of the nodes."""
+        optimal, _ = self.system.optimal_gain(self.system.contexts(self.nodes))
+        gains = [optimal] if self.known is None else [self.known, optimal]
+        return np.unique(np.where(self.mask, np.concatenate(gains), 0.0), axis=0)
+
+    def region_of(self, space: Space) -> GainRegion:
+        """Return contexts with their plants, losses and windows of errors.
+
+        Args:
+            space: the contexts; some gain must stabilise each of them.
+        """
+        contexts, question = self.system.contexts(space), self.question
+        windows = None
+        if question.error is not None:
+            lists = windows_of(question.error, Points(space.names, space.points))
+            assert lists.offsets is not None
+            assert lists.members is not None
+            windows = lists.offsets, lists.members
+        if question.criterion == "floor":
+            return GainRegion.of(self.system, contexts, windows=windows)
+        optimum = self.system.optimum(contexts)
+        assert optimum is not None
+        lost = np.flatnonzero(~np.isfinite(optimum))
+        if len(lost):
+            raise InvalidInputError(
+                f"{question.criterion} compares with the optimum, which is not known "
+                f"at {len(lost):,} of {len(contexts):,} contexts, the first of them "
+                f"{self._words(contexts[lost[0]])}: no gain stabilises it, or the best "
+                "loop is on the boundary of stability. Leave these contexts out, or "
+                "use the criterion floor."
+            )
+        scale = -optimum if question.criterion == "ratio" else 1.0
+        return GainRegion.of(self.system, contexts, -optimum, scale, windows=windows)
+
+    def finer(self) -> GainRegion | None:
+        """Return the region between the nodes of a grid, None for other contexts."""
+        if not isinstance(self.targets, Grid):
+            return None
+        values = [axis.values for axis in self.targets.axes]
+        for _ in range(3):
+            halved = [
+                np.unique(np.concatenate([v, v[1:] / 2 + v[:-1] / 2])) for v in values
+            ]
+            n = np.prod([len(v) for v in halved])
+            too_many = self.question.error is not None and n > MOST_MEASURED
+            if too_many or n * len(self.system.states) ** 2 > MOST_BETWEEN:
+                break
+            values = halved
+        names = [axis.name for axis in self.targets.axes]
+        lists = [v.tolist() for v in values]
+        return self.region_of(Grid(**dict(zip(names, lists, strict=True))))
+
+    def start(
+        self, k: int | None, seconds: float, seed: int
+    ) -> tuple[NDArray[np.float64], int | None]:
+        """Return the candidates' best selection, and how many the tolerance needs.
+
+        Args:
+            k: how many gains; None for as many as the tolerance needs.
+            seconds: for the cover.
+            seed: of its search.
+        """
+        limit = np.inf if k is not None else self.question.epsilon
+        pool, losses = self._served(limit)
+        if k is None:
+            cover = minimum_cover(pack(losses <= limit), time_limit=seconds, seed=seed)
+            return pool[cover.sources], cover.size
+        least = smallest_epsilon(losses, k, time_limit=seconds, seed=seed)
+        if least.sources:
+            return pool[list(least.sources)], None
+        raise InvalidInputError(
+            f"No {k} gains were found that stabilise all {len(self.region):,} "
+            "contexts. Ask for more gains, or for a tolerance instead of a number."
+        )
+
+    def _served(self, limit: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return candidates that serve all nodes, some designed for one, and losses."""
+        region, pool = self.region, self.pool
+        losses = region.judged(pool)
+        for node in np.flatnonzero(~(losses.min(0) <= limit)):
+            # A gain of this structure for this context alone, from the next best one.
+            best = pool[losses[:, node].argmin()]
+            own = design_gains(region.take(np.array([node])), best[None], self.mask)
+            if own.worst <= limit and own.worst < np.inf:
+                pool = np.concatenate([pool, own.gains])
+                losses = np.concatenate([losses, region.judged(own.gains)])
+        bad = np.flatnonzero(~(losses.min(0) <= limit))
+        if len(bad):
+            wanted = "stabilises" if limit == np.inf else "serves"
+            row = self._words(self.system.contexts(self.nodes)[bad[0]])
+            raise InvalidInputError(
+                f"No gain of this structure was found that {wanted} {len(bad):,} of "
+                f"{len(region):,} contexts, the first of them {row}. Use a larger "
+                "tolerance, free more entries of the gain, or leave these contexts out."
+            )
+        return pool, losses
+
+    def study(
+        self, designed: NDArray[np.float64], candidates: NDArray[np.float64]
+    ) -> Study:
+        """Return a study of the designed gains and of the candidates they replace.
+
+        The source of a gain is the target at which it loses least.
+
+        Args:
+            designed: gains, shape `(gain, n_inputs, n_states)`.
+            candidates: likewise.
+        """
+        targets = self.targets
+        gains = self.system.gains(np.concatenate([designed, candidates]))
+        bare = evaluate_policies(self.system, gains, targets)
+        home = self.question.losses(bare).values.argmin(1)
+        sources = Points(targets.names, targets.points[home])
+        study = evaluate_policies(self.system, gains, targets, sources=sources)
+        kinds = np.repeat([DESIGNED, TRAINED], [len(designed), len(candidates)])
+        table = study.table.assign_coords(source_kind=("source", kinds))
+        return study.with_table(table)
+
+    def _words(self, context: NDArray[np.float64]) -> str:
+        pairs = zip(self.system.axes, context, strict=True)
+        return ", ".join(f"{axis.name} = {x:g}" for axis, x in pairs)
