@@ -6,7 +6,7 @@ import pytest
 
 from ..helpers import taskspace
 
-SMALL = ("--set", "space.n=6", "--time-limit", 10)
+SMALL = ("--set", "space.n=4", "--time-limit", 5)
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,26 @@ def test_people_read_what_is_proven_and_the_next_command(done):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     words = " ".join(result.stdout.split())
-    assert "designed gains serve all 36 targets" in words
+    assert "designed gains serve all 16 targets" in words
     assert "over all static gains with 2 free entries" in words
-    assert "--certify" in words
+    assert "--set space.n=4 --certify" in words
     assert (out / "library").is_dir()
+
+
+def test_the_curve_is_printed_drawn_and_on_a_page(tmp_path):
+    page = tmp_path / "page.html"
+    result = taskspace(
+        "design", "msd-lqr", "--set", "space.n=4", "--time-limit", 4, "--curve", 2, "--out", tmp_path, "--page", page,
+        "--format", "json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    record = json.loads(result.stdout)
+    one, two = record["points"]
+    assert one["designed"] >= two["designed"] >= two["lower"] > 0
+    kept = json.loads((tmp_path / "design-regret-curve.json").read_text())
+    assert kept["points"] == record["points"]
+    assert (tmp_path / "design-regret-curve.png").stat().st_size > 1000
+    assert record["sentences"][1] in page.read_text()
 
 
 def test_bad_requests_are_one_sentence():
@@ -48,6 +64,9 @@ def test_bad_requests_are_one_sentence():
         (("--mask", "1,10"), "same length"),
         (("--k", 0), "k >= 1"),
         (("--criterion", "signed"), "regret, ratio, floor"),
+        (("--measure", "decay_rate", "--criterion", "floor"), "about decay_rate"),
+        (("--and", "floor(disk_margin) <= -0.5"), "one demand"),
+        (("--curve", 2), "--epsilon too"),
     ):
         result = taskspace("design", "msd-lqr", "--epsilon", 0.5, *options)
         assert result.returncode == 2
@@ -57,6 +76,6 @@ def test_bad_requests_are_one_sentence():
 def test_the_picture_shows_every_target_once(done):
     out, _ = done
     plot = json.loads((out / "design-regret-0.5-gains.json").read_text())
-    assert len(plot["optimal"]) == len(plot["served_by"]) == 36
+    assert len(plot["optimal"]) == len(plot["served_by"]) == 16
     assert set(plot["served_by"]) <= set(range(len(plot["designed"])))
     assert (out / "design-regret-0.5-gains.png").stat().st_size > 1000

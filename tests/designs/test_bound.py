@@ -17,14 +17,19 @@ from ..helpers import four_states
 from .plants import LOOSE, discrete_plant, exact_loss, small_space
 
 
-def stabbing_number(b, epsilon) -> int:
+def stabbing_number(b, epsilon, windows=None) -> int:
     """How few gains serve the scalar plants b: points that stab closed intervals.
 
-    (1 + k²) / (2 (bk − 1)) <= limit is a quadratic inequality in k.
+    (1 + k²) / (2 (bk − 1)) <= limit is a quadratic inequality in k. A gain that serves
+    a measured plant is in the intervals of its whole window.
     """
     limit = (1 + epsilon) * (1 + np.sqrt(1 + b**2)) / b**2
     root = np.sqrt((limit * b) ** 2 - 2 * limit - 1)
     low, high = limit * b - root, limit * b + root
+    if windows is not None:
+        low = np.array([low[window].max() for window in windows])
+        high = np.array([high[window].min() for window in windows])
+        assert (low <= high).all()
     n, last = 0, -np.inf
     for right, left in sorted(zip(high, low, strict=True)):
         if left > last:

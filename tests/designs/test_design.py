@@ -21,11 +21,12 @@ from .plants import LOOSE, exact_loss, small_space
 from .test_bound import stabbing_number
 
 MSD = ts.systems.MassSpringDamper()
+GEOMETRIC = np.geomspace(0.1, 1.0, 40)[:, None]
 
 
 @pytest.fixture(scope="module")
 def made() -> Design:
-    return ts.design(MSD, small_space(16), LOOSE.at(0.15), time_limit=20)
+    return ts.design(MSD, small_space(6), LOOSE.at(0.15), time_limit=10)
 
 
 def test_a_design_needs_no_more_than_its_candidates_and_no_less_than_its_bound(made):
@@ -33,7 +34,7 @@ def test_a_design_needs_no_more_than_its_candidates_and_no_less_than_its_bound(m
     assert made.worst <= made.epsilon == 0.15
     assert made.cover.size <= made.size
     assert made.cover.is_full
-    assert "designed gains serve all 256 targets" in made.statement
+    assert "designed gains serve all 36 targets" in made.statement
     keys = ["size", "lower_bound_all", "k", "epsilon", "gains", "cover"]
     record = json.loads(json.dumps(made.to_dict()))
     assert list(record)[:6] == keys
@@ -67,8 +68,8 @@ def test_designed_gains_are_proven_between_the_targets_and_hold_by_50_digits(mad
 
 
 def test_k_gains_reach_less_than_any_k_candidates():
-    space = small_space(8)
-    made = ts.design(MSD, space, LOOSE, k=2, time_limit=4)
+    space = small_space(6)
+    made = ts.design(MSD, space, LOOSE, k=2, time_limit=2)
     study = ts.evaluate(MSD, ts.trainers.Lqr(1, 0.0), space, seed=0)
     candidates = ts.smallest_epsilon(ts.loss(study, LOOSE).values, 2)
     assert made.size == made.k == 2
@@ -88,8 +89,23 @@ def test_the_scalar_family_is_designed_to_its_closed_form():
         assert "least number of any design" in made.statement
 
 
+@pytest.mark.parametrize("error", [0.03, "12%"])
+def test_measured_contexts_are_designed_for_to_their_closed_form(error):
+    question = ts.Question("ratio", epsilon=0.3, error={"b": error})
+    for space in (ts.Grid(b=(0.1, 1.0, 40)), ts.Points(["b"], GEOMETRIC)):
+        b = space.points[:, 0]
+        reach = 0.12 * b if error == "12%" else np.full(len(b), error)
+        windows = np.abs(b - b[:, None]) <= reach[:, None] * (1 + 1e-12)
+        truth = stabbing_number(b, 0.3, windows)
+        assert truth > stabbing_number(b, 0.3)
+        made = ts.design(ts.systems.ScalarLqr(), space, question, time_limit=5)
+        assert made.size == made.lower_bound_all == truth
+        assert made.worst <= 0.3
+        assert "measured with b ±" in made.statement
+
+
 def test_the_same_seed_gives_the_same_gains_from_a_study_or_a_system():
-    space = small_space(4)
+    space = small_space(3)
     one, two = (ts.design(MSD, space, LOOSE, seed=1) for _ in range(2))
     np.testing.assert_array_equal(one.gains, two.gains)
     study = ts.evaluate(MSD, ts.trainers.Lqr(1, 0.0), space, seed=0)
@@ -108,7 +124,10 @@ def test_structured_gains_keep_their_zeros_to_the_bit():
 
 def test_an_interrupted_search_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     kept = tmp_path / "design.json"
-    whole = ts.design(MSD, small_space(5), LOOSE.at(0.1), time_limit=10)
+    system, space = ts.systems.ScalarLqr(), ts.Grid(b=(0.1, 1.0, 12))
+    asked = ts.Question("ratio", epsilon=0.1)
+    whole = ts.design(system, space, asked, time_limit=5)
+    assert whole.size_candidates > whole.size
     original = DesignSearch._of_size
 
     def interrupted(self, n, starts, epsilon):
@@ -117,17 +136,16 @@ def test_an_interrupted_search_goes_on_from_what_it_kept(tmp_path, monkeypatch):
         return original(self, n, starts, epsilon)
 
     monkeypatch.setattr(DesignSearch, "_of_size", interrupted)
-    if whole.size_candidates > whole.size:
-        with pytest.raises(KeyboardInterrupt):
-            ts.design(MSD, small_space(5), LOOSE.at(0.1), keep=kept, time_limit=10)
-        content = read_sealed(kept)
-        assert len(content["gains"]) < whole.size_candidates
+    with pytest.raises(KeyboardInterrupt):
+        ts.design(system, space, asked, keep=kept, time_limit=5)
+    content = read_sealed(kept)
+    assert len(content["gains"]) < whole.size_candidates
     monkeypatch.undo()
-    after = ts.design(MSD, small_space(5), LOOSE.at(0.1), keep=kept, time_limit=10)
+    after = ts.design(system, space, asked, keep=kept, time_limit=5)
     assert after.size == whole.size
     # Another question does not take these gains.
-    other = ts.design(MSD, small_space(5), LOOSE.at(0.5), keep=kept, time_limit=5)
-    assert other.worst <= 0.5
+    other = ts.design(system, space, asked.at(0.01), keep=kept, time_limit=1)
+    assert other.worst <= 0.01
 
 
 @pytest.mark.slow
@@ -164,8 +182,15 @@ def test_what_cannot_be_designed_gets_a_sentence():
     floor = ts.Question("floor", epsilon=5.0)
     with pytest.raises(InvalidInputError, match=r"serves 3 of 5 contexts.*a = 0"):
         ts.design(unstable, space, floor)
-    with pytest.raises(InvalidInputError, match="regret, ratio, floor"):
-        ts.design(MSD, small_space(), ts.Question("signed", epsilon=0.1))
+    margin = ts.Question("floor", measure="disk_margin", epsilon=-0.5)
+    for question, words in (
+        (ts.Question("signed", epsilon=0.1), "score at the source"),
+        (ts.Question("every_start", epsilon=0.1), "initial state changes"),
+        (margin, "about disk_margin"),
+        (ts.Question(all_of=[LOOSE, margin]), "one demand"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            ts.design(MSD, small_space(), question)
     with pytest.raises(InvalidInputError, match="infinite horizon"):
         ts.design(ts.systems.MassSpringDamper(horizon=2.0), small_space(), LOOSE)
     with pytest.raises(InvalidInputError, match="k >= 1"):

@@ -215,7 +215,7 @@ def _lower(
     """Return a loss below which no so many gains get, and the best gains by then."""
     k, some = len(best.gains), fewer_contexts(case.nodes, MOST_BOUNDED)
     low, high = _least_alone(case), best.worst
-    for trial in range(N_TRIALS):
+    for _ in range(N_TRIALS):
         if clock.left <= 0 or high - low <= ENOUGH * abs(high):
             break
         epsilon = low + TRIAL * (high - low)
@@ -225,7 +225,7 @@ def _lower(
             case.question.at(epsilon),
             mask=case.mask,
             goal=k + 1,
-            time_limit=clock.left / (N_TRIALS - trial),
+            time_limit=clock.left / 2,
         )
         if bound.value > k:
             low = epsilon
