@@ -45,8 +45,8 @@ def test_people_read_what_is_proven_and_the_next_command(done):
 def test_the_curve_is_printed_drawn_and_on_a_page(tmp_path):
     page = tmp_path / "page.html"
     result = taskspace(
-        "design", "msd-lqr", "--set", "space.n=4", "--time-limit", 4, "--curve", 2, "--out", tmp_path, "--page", page,
-        "--format", "json",
+        "design", "msd-lqr", "--set", "space.n=4", "--time-limit", 4, "--curve", 2,
+        "--out", tmp_path, "--page", page, "--format", "json",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     record = json.loads(result.stdout)
