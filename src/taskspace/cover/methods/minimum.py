@@ -29,6 +29,7 @@ from taskspace.cover.costs import (
     scale_costs,
     total_cost,
 )
+from taskspace.cover.exact.graph import GraphSearch, is_graph_like
 from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.exact.solver import (
     MAX_EXACT_PAIRS,
@@ -54,6 +55,7 @@ _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
 _FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
 _CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
+_GRAPH_NODES = 20_000  # of a graph, before other searches run beside
 _MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
@@ -343,17 +345,35 @@ class CoreSearch:
         forced = total_cost(rest.costs, problem.forced)
         sets, costs = problem.core.sets, problem.core.costs
         stop, stop_other = StopSignal(), StopSignal()
+        graph = None
+        if (costs == 1).all() and sets.n_targets and is_graph_like(sets):
+            graph = GraphSearch(sets)
 
         def on_bound(bound: Exact) -> bool:
             self._claim(min(bound + forced, incumbent))
             report("exact solver")
             return self.is_solved
 
-        def take(found: ExactResult) -> None:
-            if found.sources is not None:
-                picked = np.append(problem.forced, problem.core.sources[found.sources])
+        def offer(sources: NDArray[np.int64] | None) -> None:
+            if sources is not None and sets.union(sources).all():
+                picked = np.append(problem.forced, problem.core.sources[sources])
                 self._offer(np.searchsorted(self.core.sources, rest.sources[picked]))
+
+        def take(found: ExactResult) -> None:
+            offer(found.sources)
             self._claim(min(found.lower_bound + forced, incumbent))
+
+        def deepen(own: Clock, max_nodes: int | None = None) -> None:
+            assert graph is not None
+            low = max(0, int(self.lower - forced))
+            upper = lambda: int(self.best_cost - forced)  # noqa: E731
+            graph.deepen(low, upper, own, on_depth, max_nodes)
+
+        def on_depth(bound: int) -> None:
+            assert graph is not None
+            offer(graph.best)
+            if on_bound(bound):
+                stop()
 
         def prove(own: Clock) -> None:
             take(
@@ -373,8 +393,17 @@ class CoreSearch:
             self.local.run(own, on_chunk=lambda: stop() if self.is_solved else None)
 
         tiny = sets.n_sources <= _FEW_SOURCES and has_cp_sat() and self.is_whole
-        other = prove if tiny else search
-        with Beside(other, Clock(clock.left), _SECONDS_ALONE, stop_other):
+        other, delay = (prove if tiny else search), _SECONDS_ALONE
+        if graph is not None:
+            before = self.lower
+            deepen(Clock(clock.left), _GRAPH_NODES)
+            if not self.is_solved and self.lower > before:
+                with Beside(search, Clock(clock.left)):
+                    deepen(clock)
+            if self.is_solved or clock.left <= 0:
+                return
+            other, delay = deepen, 0.0
+        with Beside(other, Clock(clock.left), delay, stop_other):
             take(
                 solve_exact(
                     sets,
