@@ -36,8 +36,8 @@ from .performance import study_from as study_from
 from .questions import Question as Question
 from .questions import loss as loss
 from .questions import tolerance_sets as tolerance_sets
+from .runs.execute import run as run
 from .runs.opening import open as open
-from .runs.run import run as run
 from .selection import select as select
 from .show.page import explore as explore
 from .spaces import Axis as Axis

@@ -11,16 +11,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.runs import (
-    RunStore,
-    load_experiment,
-    run_experiment,
-    run_selection,
-    selection,
-)
+from taskspace.runs import RunStore, load_experiment, run_selection
 from taskspace.runs.archive import read_archive
 from taskspace.show.figures.history import stored_selection
-from tests.helpers import taskspace
+from tests.helpers import refused, taskspace
 
 ASSETS = Path(__file__).parents[1] / "assets"
 SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"): 7}
@@ -41,12 +35,17 @@ def test_run_of_format_2():
     assert taskspace("verify", ASSETS / "run-v2").returncode == 0
 
 
-def test_a_run_of_format_2_is_taken_over(tmp_path):
-    """The stored policies and table are used, not made again."""
-    shutil.copytree(ASSETS / "run-v2", tmp_path / "run")
-    options = ["space.n=4", "trainer.n_policies=2", "cover.n_repeats=3"]
-    result = run_experiment(load_experiment("msd", options), tmp_path / "run")
-    assert result.reused
+def test_a_run_of_format_2_is_not_written(tmp_path):
+    """It is refused as it is, by a run and by a selection, and nothing changes."""
+    for name, words in (
+        ("run-v2", ["run", "msd"]),
+        ("selection-v2", ["select", "msd"]),
+    ):
+        shutil.copytree(ASSETS / name, tmp_path / name)
+        before = sorted(p.name for p in (tmp_path / name).iterdir())
+        said = refused(*words, "--out", tmp_path / name)
+        assert "has run format 2" in said
+        assert sorted(p.name for p in (tmp_path / name).iterdir()) == before
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -66,24 +65,17 @@ def test_archives_of_formats_2_and_3(version):
     assert archive.system.axes[0]["unit"] == "N/m"
 
 
-def test_a_selection_of_format_2_opens_and_goes_on(tmp_path, monkeypatch):
-    """What is trained is taken over, and the sequence is that of a new selection."""
-    shutil.copytree(ASSETS / "selection-v2", tmp_path / "old")
-    asked = load_experiment(str(tmp_path / "old" / "selection.toml"))
-    stored = ts.open(tmp_path / "old")
+def test_a_selection_of_format_2_opens(tmp_path):
+    """Its table, its history and its picture are those of a new selection."""
+    old = ASSETS / "selection-v2"
+    stored = ts.open(old)
     kinds = stored.table["source_kind"].values.tolist()
     assert kinds == ["trained"] * 9 + ["interpolated"] * 3
-    performance = stored.table["performance"].values
-    assert not RunStore.open(tmp_path / "old").damages()
-    plot = stored_selection(tmp_path / "old")
+    assert not RunStore.open(old).damages()
+    plot = stored_selection(old)
     assert [one.place for one in plot.sources] == list(range(12))
+    asked = load_experiment(str(old / "selection.toml"))
     new = run_selection(asked, tmp_path / "new").result
-    with monkeypatch.context() as patch:
-        patch.setattr(selection, "do_selected", None)  # would fail if called
-        old = run_selection(asked, tmp_path / "old").result
-    assert old.history == new.history
-    np.testing.assert_array_equal(old.table["performance"], performance)
-    for name in ("results.json", "trainings/manifest.jsonl", "experiment.toml"):
-        there, here = tmp_path / "old" / name, tmp_path / "new" / name
-        assert there.read_bytes() == here.read_bytes(), name
-    assert not (tmp_path / "old" / "selection.json").exists()
+    log = RunStore.open(old).log
+    assert [step.entry for step in log.steps] == new.history
+    np.testing.assert_array_equal(new.table["performance"], stored.table["performance"])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.cover import METHODS
 from taskspace.errors import (
@@ -20,20 +19,17 @@ from taskspace.errors import (
     RunStoreError,
 )
 from taskspace.performance.ledger import Ledger, Task, TrainedBlock, Work
-from taskspace.performance.store.disk import DiskStore
-from taskspace.performance.table import DIMS
+from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.runs.answers import answer, cover_settings
 from taskspace.runs.engines import Engine, engine
-from taskspace.runs.experiment import Experiment
-from taskspace.runs.lock import locked
-from taskspace.runs.manifest import check_ours
+from taskspace.runs.experiment import Experiment, load_experiment
+from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
+from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, Scores
 from taskspace.runs.store import RunStore
-from taskspace.runs.stored import target_rows
-
-__all__ = ["RunResult", "run_experiment", "task_of"]
+from taskspace.runs.takeover import Before
 
 CHECKED = 5.0
 """Seconds without a result after which workers are looked for."""
@@ -189,87 +185,6 @@ def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock |
     return parts
 
 
-class Before:
-    """What stores that were set aside hold of what is asked for now.
-
-    A trainer is a pure function of context and seed, and a cell of the table one of
-    policy and target, so both stay right when other contexts join.
-
-    Args:
-        ledger: what is asked for.
-        earlier: the stores.
-    """
-
-    def __init__(self, ledger: Ledger, earlier: Sequence[DiskStore]):
-        self._ledger, self._earlier, self.n_cells = ledger, earlier, 0
-        places = {row: k for k, row in enumerate(_keys(ledger.task.targets))}
-        self._columns = []
-        for store in earlier:
-            targets = _keys(target_rows(store.header))
-            pairs = [(k, places[row]) for k, row in enumerate(targets) if row in places]
-            self._columns.append(np.array(pairs, np.int64).reshape(-1, 2))
-
-    def policies(self) -> int:
-        """Take over the policies that are there; returns how many these are."""
-        n_sources, store = 0, self._ledger.store
-        for work in self._ledger.ask():
-            if work.stage != "train":
-                continue
-            for old in self._earlier:
-                left = store.missing(store.sources[n] for n in work.numbers)
-                there = [source for source in left if old.has(source)]
-                try:
-                    if there:
-                        store.append(there, old.read(there))
-                        n_sources += len(there)
-                except RunStoreError:
-                    continue  # damaged: trained again
-        return n_sources * self._ledger.task.trainer.n_policies
-
-    def cells(self, work: Work) -> Work:
-        """Return an evaluation with the cells of the table that are known.
-
-        Args:
-            work: an evaluation, or anything else, which stays as it is.
-        """
-        if work.stage != "evaluate" or not self._earlier:
-            return work
-        store, keep = self._ledger.store, self._ledger.task.keep
-        known = np.zeros((len(work.numbers), len(self._ledger.task.targets)), bool)
-        values: dict[str, Any] = {}
-        for old, columns in zip(self._earlier, self._columns, strict=True):
-            names = set(old.header.layout.variables)
-            if not (names >= set(keep) and names & {"performance", "best"}):
-                continue
-            for place, number in enumerate(work.numbers):
-                source = store.sources[number]
-                if known[place].any() or not old.is_evaluated(source):
-                    continue
-                try:
-                    rows = old.variables(keep, np.array([old.number(source)]))
-                    rows = {name: rows[name].values for name in keep}
-                except RunStoreError:
-                    continue  # damaged: evaluated again
-                for name, row in rows.items():
-                    axis = DIMS[name].index("target")
-                    if name not in values:
-                        shape = list(row.shape)
-                        shape[0], shape[axis] = known.shape
-                        values[name] = np.full(shape, np.nan, row.dtype)
-                    here = np.moveaxis(values[name], axis, 1)
-                    there = np.moveaxis(row, axis, 1)
-                    here[place, columns[:, 1]] = there[0, columns[:, 0]]
-                known[place, columns[:, 1]] = True
-        if not values:
-            return work
-        self.n_cells += int(known.sum()) * self._ledger.task.trainer.n_policies
-        return replace(work, values=values, known=known)
-
-
-def _keys(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
-    return [tuple(row) for row in (rows + 0.0).tolist()]
-
-
 def _work_off(
     ledger: Ledger,
     experiment: Experiment,
@@ -387,3 +302,37 @@ def _answers(known: Results, experiment: Experiment) -> bool:
     methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]
     asked = [(q, m) for q in experiment.questions for m in methods]
     return [(a.question, a.cover.method) for a in known.covers] == asked
+
+
+def run(
+    experiment: Experiment | str | Path,
+    out: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    workers: int | None = None,
+    scheduler: str | None = None,
+    trust: bool = False,
+    progress: Progress | None = None,
+) -> Study:
+    """Run an experiment into a directory: train, evaluate everywhere, cover.
+
+    What is there already is kept, so the same call resumes a run.
+
+    Args:
+        experiment: a built-in name, the path of a TOML file, or the experiment itself.
+        out: the run directory.
+        overrides: `a.b=value` each, of a name or a file; see `load_experiment`.
+        workers: processes; 0 works in this one.
+        scheduler: address of a Dask scheduler, or `"local"` to start one here.
+        trust: import what an experiment in a run directory names.
+        progress: told about progress.
+
+    Returns:
+        The study of the run; its covers are in `study.results`.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(str(experiment), overrides, trust=trust)
+    run_experiment(
+        experiment, out, workers=workers, scheduler=scheduler, report=progress
+    )
+    return open_study(out, trust=True)

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
-import numpy as np
 import tomli_w
 
 from taskspace._util.files import plain
-from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.manifest import is_in_a_run
@@ -29,92 +27,18 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
-from taskspace.runs.select_spec import SelectSpec, rename_former_keys
+from taskspace.runs.specs import (
+    CoverSpec,
+    CriterionSpec,
+    SelectSpec,
+    rename_former_keys,
+)
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
 
-__all__ = [
-    "CriterionSpec",
-    "Experiment",
-    "SelectSpec",
-    "builtin_experiments",
-    "load_experiment",
-]
-
 DATA_KEYS = ("seed", "system", "space", "targets", "trainer")
 """What policies and table depend on; the rest only asks questions of them."""
-
-
-@dataclass(frozen=True)
-class CriterionSpec:
-    """One criterion and the tolerances to cover for.
-
-    Args:
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        epsilon: tolerances.
-        judge: `worst` or `best`.
-        measure: the score that counts, where it is not the criterion's own.
-        also: further demands, each a table of criterion, epsilon, judge and measure.
-    """
-
-    criterion: str
-    epsilon: tuple[float, ...]
-    judge: str = "worst"
-    measure: str = ""
-    also: tuple[Question, ...] = ()
-
-    def __post_init__(self):
-        if not self.epsilon:
-            raise InvalidInputError("criteria.epsilon must name a tolerance.")
-        _ = self.questions
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """One question a tolerance."""
-        return tuple(
-            Question(
-                self.criterion,
-                self.judge,
-                epsilon=e,
-                measure=self.measure,
-                also=self.also,
-            )
-            for e in self.epsilon
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in a file."""
-        values = self.questions[0].to_dict()
-        return values | {"epsilon": self.epsilon}
-
-
-@dataclass(frozen=True)
-class CoverSpec:
-    """How to cover.
-
-    Args:
-        methods: names of cover methods.
-        n_repeats: random selections, for the spread of the `random` method.
-        time_limit: seconds for each of the searches that can go on for ever.
-    """
-
-    methods: tuple[str, ...] = ("greedy", "uniform", "random")
-    n_repeats: int = 100
-    time_limit: float = 30.0
-
-    def __post_init__(self):
-        for method in self.methods:
-            if method not in METHODS:
-                raise UnknownNameError("cover method", method, METHODS)
-        if self.n_repeats < 1:
-            raise InvalidInputError(
-                f"cover.n_repeats >= 1 must hold, but got {self.n_repeats}."
-            )
-        if not 0 < self.time_limit < np.inf:
-            raise InvalidInputError(
-                f"cover.time_limit > 0 must hold, but got {self.time_limit}."
-            )
 
 
 @dataclass(frozen=True)

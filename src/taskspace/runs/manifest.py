@@ -1,34 +1,33 @@
-"""What is a run directory, whether it is ours, and in what two of them differ."""
+"""What is a run directory, whether it is ours, who writes it, what two differ in."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from taskspace._util.files import no_links_out
 from taskspace.errors import RunStoreError
 from taskspace.performance.store.disk import MANIFEST
 
-__all__ = [
-    "TRAININGS",
-    "check_ours",
-    "difference",
-    "is_in_a_run",
-    "is_run",
-    "is_selection",
-]
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on this system
+    fcntl = None
 
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""
 
+FORMER = "manifest.json"
+"""The manifest of format 2."""
+
 OUR_NAMES = {
     "experiment.toml", TRAININGS, "results.json", "figures", ".lock",
     "selection.jsonl", "explore.html",
-    # of format 2
-    "manifest.json", "best_known.json", "policies", "table.zarr", "blocks", "kept",
-    "selection.toml", "selection.json",
 }  # fmt: skip
 MARKS = (
     TRAININGS, "selection.jsonl",
-    "manifest.json", "selection.json", "best_known.json", "blocks", "table.zarr",
+    FORMER, "selection.json", "best_known.json", "blocks", "table.zarr",
 )  # fmt: skip
 """What tells a run directory from a folder where somebody keeps experiments."""
 
@@ -40,7 +39,7 @@ def is_run(path: str | Path) -> bool:
         path: any path.
     """
     path = Path(path)
-    marks = (path / TRAININGS / MANIFEST, path / "manifest.json")
+    marks = (path / TRAININGS / MANIFEST, path / FORMER)
     return (path / "experiment.toml").is_file() and any(m.is_file() for m in marks)
 
 
@@ -74,6 +73,11 @@ def check_ours(path: Path) -> None:
         raise RunStoreError(f"{path} must be a directory, but is a file.")
     if not path.is_dir():
         return
+    if (path / FORMER).is_file() and not (path / TRAININGS).exists():
+        raise RunStoreError(
+            f"{path} has run format 2, which is read, but not written any more. "
+            "Nothing was changed. Choose another directory with --out."
+        )
     foreign = [
         item.name
         for item in path.iterdir()
@@ -111,3 +115,56 @@ def difference(there: Any, here: Any, path: str = "") -> str:
     if there == here:
         return ""
     return f"{path.lstrip('.')} is {there!r} there and {here!r} here"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a run directory; another process that holds it is an error.
+
+    The operating system lets go of the lock when its holder ends, however it ends, so
+    there are no stale ones.
+
+    Args:
+        path: the run directory; made if it is not there.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    file = _take(path)
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+    finally:
+        (path / ".lock").unlink(missing_ok=True)
+        file.close()
+
+
+def _no_link(name: str, flags: int) -> int:
+    """Open a file, but not what a link in its place points to."""
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
+def _take(path: Path) -> IO[str]:
+    """The lock file, held; the one that is there, not one just removed."""
+    assert fcntl is not None
+    while True:
+        file = open(path / ".lock", "a+", opener=_no_link)  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise RunStoreError(
+                f"{path} is being written by another process (number {holder}). Wait "
+                "until it has ended, or choose another directory with --out."
+            ) from None
+        try:
+            if os.stat(path / ".lock").st_ino == os.fstat(file.fileno()).st_ino:
+                return file
+        except FileNotFoundError:
+            pass
+        file.close()

@@ -18,13 +18,11 @@ from taskspace.runs.answers import answer
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.layout import selection_layout
-from taskspace.runs.lock import locked
-from taskspace.runs.manifest import check_ours
+from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
-from taskspace.runs.select_spec import SelectSpec
+from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
-from taskspace.runs.stored import how_made
+from taskspace.runs.stored import how_made, selection_layout
 from taskspace.selection import Budget, Options, Selection, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table

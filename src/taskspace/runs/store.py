@@ -37,8 +37,6 @@ from taskspace.performance.store.records import Layout, SystemFacts
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.former import FORMER
-from taskspace.runs.layout import layout_of
 from taskspace.runs.manifest import TRAININGS, check_ours, is_run
 from taskspace.runs.objects import Code
 from taskspace.runs.recheck import check_plant
@@ -46,11 +44,12 @@ from taskspace.runs.results import Results
 from taskspace.runs.stored import (
     Stored,
     how_made,
+    layout_of,
     new_header,
     target_rows,
     task_of_run,
 )
-from taskspace.runs.takeover import check_added, converted, is_of, set_aside
+from taskspace.runs.takeover import check_added, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
 
@@ -111,8 +110,6 @@ class RunStore:
         header = new_header(path, experiment, question, layout)
         folder = path / TRAININGS
         there, records, damage = Stored.read(path), [], []
-        if there is not None and there.folder == path and there.log is not None:
-            there = converted(there, header)
         if there is None:
             if is_of(path, experiment, header):  # the header was lost
                 records, damage = read_manifest(folder)
@@ -184,7 +181,9 @@ class RunStore:
             if header.layout.is_computed:
                 task = task_of_run(experiment, header.layout)
             return cls(path, experiment, there.store(task=task), there.log)
-        except (TaskspaceError, KeyError, TypeError, ValueError, OSError) as error:
+        except (
+            TaskspaceError, LookupError, AttributeError, TypeError, ValueError, OSError
+        ) as error:  # fmt: skip
             if isinstance(error, RunStoreError):
                 raise
             raise RunStoreError(
@@ -210,22 +209,13 @@ class RunStore:
         """Return the stores that were set aside, the last one first."""
         folders = sorted(self.path.glob("earlier-*"), reverse=True)
         found = [Stored.read(self.path, folder) for folder in folders]
-        if (self.path / FORMER).is_file():
-            found.append(Stored._former(self.path))
         return [one.store() for one in found if one is not None]
 
     def finish(self) -> None:
         """Put the manifest in order, and remove what was set aside."""
         self.trainings.compact()
-        former = (
-            "blocks", "policies", "table.zarr", "kept", "best_known.json",
-            "selection.json", "selection.toml", FORMER,
-        )  # fmt: skip
-        for item in (*self.path.glob("earlier-*"), *(self.path / n for n in former)):
-            if item.is_dir():
-                shutil.rmtree(item)
-            else:
-                item.unlink(missing_ok=True)
+        for folder in self.path.glob("earlier-*"):
+            shutil.rmtree(folder)
 
     def write_arrays(self) -> None:
         """Write the metadata of the table, so that `xarray` alone opens it."""

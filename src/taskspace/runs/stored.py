@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taskspace._util.files import checksum, plain
 from taskspace.errors import RunStoreError
 from taskspace.performance.assembling import table_notes
-from taskspace.performance.ledger import Task
+from taskspace.performance.ledger import kept_variables
 from taskspace.performance.store.base import TRAINED, Source
 from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
 from taskspace.performance.store.records import (
@@ -23,28 +23,29 @@ from taskspace.performance.store.records import (
     Record,
     SystemFacts,
 )
+from taskspace.performance.work import Task
 from taskspace.questions import Question
 from taskspace.runs.experiment import DATA_KEYS, Experiment
 from taskspace.runs.former import (
-    FORMER,
-    former_header,
     former_log,
     former_records,
     former_sources,
+    read_former,
 )
-from taskspace.runs.manifest import TRAININGS
+from taskspace.runs.manifest import FORMER, TRAININGS
 from taskspace.runs.objects import Code
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space, space_from_dict
+from taskspace.systems import SYSTEMS
 
-__all__ = [
-    "Stored",
-    "full_rows",
-    "how_made",
-    "new_header",
-    "target_rows",
-    "task_of_run",
-]
+# A block of the table holds about this many cells of each variable (20 MB), plays about
+# this many episodes of a simulated system (a minute or less), or calls a function of
+# the user's so often.
+BLOCK_CELLS = 2_500_000
+BLOCK_EPISODES = 160_000
+BLOCK_CALLS = 1_000
+# The table of a built-in exact system is computed when read if it has more cells.
+STORED_CELLS = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,14 @@ class Stored:
 
     @classmethod
     def _former(cls, path: Path) -> "Stored":
-        header = former_header(path)
+        header, selection = read_former(path)
         text = (path / "experiment.toml").read_text(encoding="utf-8")
         space = Experiment.from_toml(text, code=Code(trusted=False)).sources
-        rows = full_rows(header.system, space)
-        sources = Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
-        sources = former_sources(path, sources)
-        records, damage = former_records(path, header.layout, sources)
-        log = None
-        if (path / "selection.json").is_file():
-            log = Log(path / LOG, former_log(path))
-        return cls(path, path, header, records, damage, sources, log)
+        rows, how = full_rows(header.system, space), how_made(header.data)
+        sources = former_sources(rows, how, header, selection)
+        records = former_records(path, header, sources)
+        log = None if selection is None else Log(path / LOG, former_log(selection))
+        return cls(path, path, header, records, [], sources, log)
 
     def store(self, mend: str = "", task: Task | None = None) -> DiskStore:
         """Return the store, planned for its own sources.
@@ -245,3 +243,67 @@ def planned_sources(header: Header) -> list[Source]:
     """
     rows = full_rows(header.system, space_from_dict(header.data["space"]))
     return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
+
+
+def layout_of(experiment: Experiment) -> Layout:
+    """Return the layout of a new run.
+
+    Args:
+        experiment: what will be run.
+    """
+    system, trainer = experiment.built_system, experiment.built_trainer
+    n_sources, n_targets = experiment.sources.size, experiment.target_space.size
+    variables = kept_variables(
+        system,
+        n_sources,
+        trainer.n_policies,
+        n_targets,
+        experiment.judges,
+        experiment.measures,
+    )
+    cells, per_source = BLOCK_CELLS, n_targets
+    if "performance" in variables:
+        per_source *= trainer.n_policies
+    if system.n_episodes:
+        variables = system.measures
+        cells, per_source = BLOCK_EPISODES, per_source * system.n_episodes
+    elif system.provenance != "exact":
+        cells = BLOCK_CALLS
+    n_cells = (
+        n_sources
+        * n_targets
+        * (trainer.n_policies if "performance" in variables else len(variables))
+    )
+    is_computed = (
+        system.provenance == "exact"
+        and system.id in SYSTEMS
+        and not experiment.names_code
+        and n_cells > STORED_CELLS
+    )
+    if is_computed and trainer.n_policies == 1:
+        variables = ("performance", *experiment.measures)
+    return Layout(
+        n_policies=trainer.n_policies,
+        n_targets=n_targets,
+        n_episodes=system.n_episodes,
+        train_rows=min(trainer.sources_per_block, n_sources),
+        table_rows=min(max(1, cells // per_source), n_sources),
+        variables=variables,
+        is_computed=is_computed,
+    )
+
+
+def selection_layout(task: Task) -> Layout:
+    """Return the layout of a selection: one source per block, in the order of proposal.
+
+    Args:
+        task: what is trained and where it is tried.
+    """
+    return Layout(
+        n_policies=task.trainer.n_policies,
+        n_targets=len(task.targets),
+        n_episodes=task.system.n_episodes,
+        train_rows=1,
+        table_rows=1,
+        variables=task.keep,
+    )

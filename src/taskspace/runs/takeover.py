@@ -1,23 +1,25 @@
 """Whether a run may be written into a directory, and what becomes of what is there."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace._util.files import plain
 from taskspace.errors import RunStoreError, TaskspaceError
-from taskspace.performance.store.base import Source
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.disk import DiskStore
 from taskspace.performance.store.records import Header
-from taskspace.performance.work import Rows, top_of
+from taskspace.performance.table import DIMS
+from taskspace.performance.work import Work
 from taskspace.runs.experiment import DATA_KEYS, Experiment
 from taskspace.runs.manifest import TRAININGS, difference
-from taskspace.runs.stored import Stored, full_rows, how_made
+from taskspace.runs.stored import Stored, target_rows
 from taskspace.selection.log import LOG
-from taskspace.spaces import Points, space_from_dict
-
-__all__ = ["check_added", "converted", "is_of", "set_aside"]
+from taskspace.spaces import space_from_dict
 
 SAME = 1e-12
 """Contexts that differ by this share of an axis' range are one, rounded otherwise."""
@@ -110,37 +112,6 @@ def _not_there(old: dict[str, Any], experiment: Experiment) -> str:
     return ""
 
 
-def converted(there: Stored, header: Header) -> Stored | None:
-    """Return a selection of format 2 in the format of today, if it is of this question.
-
-    Args:
-        there: what the directory holds.
-        header: what the directory of this selection says of itself.
-    """
-    if there.header.data != header.data or there.log is None:
-        return there
-    old, folder = there.store(), there.path / TRAININGS
-    folder.mkdir(exist_ok=True)
-    store = DiskStore(folder, header)
-    store.compact()
-    there.log.rewrite()
-    names = space_from_dict(header.data["targets"]).names
-    for number, line in enumerate(there.log.proposals):
-        rows = full_rows(header.system, Points(names, [line.context]))
-        (source,) = Source.at(rows, line.seed, line.kind, how_made(header.data))
-        store.plan([source])
-        try:
-            if old.is_evaluated(source):
-                store.append([source], old.read([source]))
-                kept = header.layout.variables
-                values = old.variables(kept, np.array([old.number(source)]))
-                arrays = {name: values[name].values for name in kept}
-                store.append_rows([number], Rows(arrays, top_of(arrays)))
-        except RunStoreError:
-            continue  # damaged: trained again
-    return Stored.read(there.path)
-
-
 def set_aside(path: Path) -> None:
     """Keep what was trained for other contexts, until the run is done.
 
@@ -151,3 +122,84 @@ def set_aside(path: Path) -> None:
     if (path / TRAININGS).is_dir():
         number = len(list(path.glob("earlier-*")))
         (path / TRAININGS).rename(path / f"earlier-{number}")
+
+
+class Before:
+    """What stores that were set aside hold of what is asked for now.
+
+    A trainer is a pure function of context and seed, and a cell of the table one of
+    policy and target, so both stay right when other contexts join.
+
+    Args:
+        ledger: what is asked for.
+        earlier: the stores.
+    """
+
+    def __init__(self, ledger: Ledger, earlier: Sequence[DiskStore]):
+        self._ledger, self._earlier, self.n_cells = ledger, earlier, 0
+        places = {row: k for k, row in enumerate(_keys(ledger.task.targets))}
+        self._columns = []
+        for store in earlier:
+            targets = _keys(target_rows(store.header))
+            pairs = [(k, places[row]) for k, row in enumerate(targets) if row in places]
+            self._columns.append(np.array(pairs, np.int64).reshape(-1, 2))
+
+    def policies(self) -> int:
+        """Take over the policies that are there; returns how many these are."""
+        n_sources, store = 0, self._ledger.store
+        for work in self._ledger.ask():
+            if work.stage != "train":
+                continue
+            for old in self._earlier:
+                left = store.missing(store.sources[n] for n in work.numbers)
+                there = [source for source in left if old.has(source)]
+                try:
+                    if there:
+                        store.append(there, old.read(there))
+                        n_sources += len(there)
+                except RunStoreError:
+                    continue  # damaged: trained again
+        return n_sources * self._ledger.task.trainer.n_policies
+
+    def cells(self, work: Work) -> Work:
+        """Return an evaluation with the cells of the table that are known.
+
+        Args:
+            work: an evaluation, or anything else, which stays as it is.
+        """
+        if work.stage != "evaluate" or not self._earlier:
+            return work
+        store, keep = self._ledger.store, self._ledger.task.keep
+        known = np.zeros((len(work.numbers), len(self._ledger.task.targets)), bool)
+        values: dict[str, Any] = {}
+        for old, columns in zip(self._earlier, self._columns, strict=True):
+            names = set(old.header.layout.variables)
+            if not (names >= set(keep) and names & {"performance", "best"}):
+                continue
+            for place, number in enumerate(work.numbers):
+                source = store.sources[number]
+                if known[place].any() or not old.is_evaluated(source):
+                    continue
+                try:
+                    rows = old.variables(keep, np.array([old.number(source)]))
+                    rows = {name: rows[name].values for name in keep}
+                except RunStoreError:
+                    continue  # damaged: evaluated again
+                for name, row in rows.items():
+                    axis = DIMS[name].index("target")
+                    if name not in values:
+                        shape = list(row.shape)
+                        shape[0], shape[axis] = known.shape
+                        values[name] = np.full(shape, np.nan, row.dtype)
+                    here = np.moveaxis(values[name], axis, 1)
+                    there = np.moveaxis(row, axis, 1)
+                    here[place, columns[:, 1]] = there[0, columns[:, 0]]
+                known[place, columns[:, 1]] = True
+        if not values:
+            return work
+        self.n_cells += int(known.sum()) * self._ledger.task.trainer.n_policies
+        return replace(work, values=values, known=known)
+
+
+def _keys(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
+    return [tuple(row) for row in (rows + 0.0).tolist()]

@@ -29,7 +29,7 @@ from taskspace.cli.output import (
 from taskspace.questions import Question
 from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.runs.select_spec import SelectSpec
+from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
 SHOWN_STEPS = 12
