@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ import taskspace as ts
 from taskspace._util.files import checksum
 from taskspace.cli.options import Reading
 from taskspace.errors import InvalidInputError, TaskspaceError
-from taskspace.performance.readers import MemoryReader
 from taskspace.performance.store import disk
 from taskspace.runs import RunStore, run_experiment
 from taskspace.runs.archive import write_archive
@@ -47,25 +47,21 @@ PARTS = (
     "targets",
     "experiment",
     "results",
-    "reading",
 )
 
 
-class CountingReader(MemoryReader):
-    """Counts how often each part is asked for."""
-
-    def __getattribute__(self, name):
-        if name in PARTS:
-            object.__getattribute__(self, "__dict__").setdefault("asked", Counter())[
-                name
-            ] += 1
-        return super().__getattribute__(name)
-
-
 def test_every_part_is_read_when_first_used_and_once(study):
-    reader = CountingReader(study.table, study.system, study.policies, study.targets)
-    counted = ts.Study(reader)
-    assert "asked" not in vars(reader)
+    asked = Counter()
+
+    def counting(name):
+        def read():
+            asked[name] += 1
+            return getattr(study.parts, name)()
+
+        return read
+
+    counted = ts.Study(replace(study.parts, **{name: counting(name) for name in PARTS}))
+    assert not asked
     for _ in range(3):
         for part in PARTS:
             getattr(counted, part)
@@ -74,10 +70,10 @@ def test_every_part_is_read_when_first_used_and_once(study):
         counted.cover(REGRET)
         counted.certify(REGRET, time_limit=1.0)
         repr(counted)
-    assert vars(reader)["asked"] == dict.fromkeys(PARTS, 1)
+    assert asked == dict.fromkeys(PARTS, 1)
     # The counter counts: without the study each use is one more.
-    reader.table()
-    assert vars(reader)["asked"]["table"] == 2
+    counted.parts.table()
+    assert asked["table"] == 2
 
 
 def test_a_run_reads_its_policies_once_per_study(monkeypatch):

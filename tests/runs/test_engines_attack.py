@@ -28,7 +28,7 @@ def small():
 @pytest.fixture
 def many_blocks(monkeypatch):
     """16 blocks of the table."""
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 4 * 64 * 2)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 4 * 64 * 2)
 
 
 @pytest.fixture

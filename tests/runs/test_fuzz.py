@@ -45,14 +45,14 @@ def finished(tmp_path_factory):
     """A run of four blocks, never changed by a test."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.layout.BLOCK_CELLS", BLOCK_CELLS)
+        patch.setattr("taskspace.runs.stored.BLOCK_CELLS", BLOCK_CELLS)
         run_experiment(small(), path)
     return path
 
 
 @pytest.fixture
 def few_cells(monkeypatch):
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", BLOCK_CELLS)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", BLOCK_CELLS)
 
 
 # --- mutations --------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_archives_of_formats_2_and_3(version):
     for name in ("performance", "home_performance", "best_known"):
         np.testing.assert_array_equal(archive.table[name], stored[name])
     assert archive.table.attrs["provenance"] == "exact"
-    assert archive.system.axes[0]["unit"] == "N/m"
+    assert archive.axes["k"].unit == "N/m"
 
 
 def test_a_selection_of_format_2_opens(tmp_path):

@@ -61,7 +61,7 @@ def test_only_new_contexts_are_trained_and_the_bytes_are_those_of_a_fresh_run(
 @pytest.fixture
 def evaluated(monkeypatch):
     """Cut the table into blocks of five sources, and count evaluated cells."""
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 200)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 200)
     seen: list[int] = []
     real = MassSpringDamper.measure
 

@@ -30,7 +30,7 @@ def small(*more: str) -> Experiment:
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Cut the small table into eight blocks."""
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 8 * 64 * 3)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 8 * 64 * 3)
 
 
 def digests(path) -> dict[str, str]:
@@ -90,7 +90,7 @@ def test_interrupted_run_equals_undisturbed_run(tmp_path, many_blocks, monkeypat
 
 
 def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 50_000)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 50_000)
     code = (
         "import sys; from taskspace.runs import load_experiment, run_experiment;"
         "from taskspace.runs import layout; layout.BLOCK_CELLS = 50_000;"

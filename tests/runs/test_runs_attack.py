@@ -47,7 +47,7 @@ def finished(tmp_path_factory):
     """A run of several blocks, never changed by a test."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.layout.BLOCK_CELLS", 9 * 36 * 2)
+        patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
         run_experiment(small(), path)
     return path
 
@@ -201,7 +201,7 @@ def test_damage_is_noticed_and_mended_to_the_same_bytes(finished, tmp_path, how)
             assert "delete" not in sentence.lower()
             assert "Remove the directory" not in sentence
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.layout.BLOCK_CELLS", 9 * 36 * 2)
+            patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
             run_experiment(small(), path)
         assert digests(path) == whole, file
         shutil.rmtree(path)
@@ -231,7 +231,7 @@ def test_a_directory_that_was_only_just_made_is_taken_over(tmp_path, finished):
             else:
                 (path / name).mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.layout.BLOCK_CELLS", 9 * 36 * 2)
+            patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
             run_experiment(small(), path)
         assert digests(path) == digests(finished)
 
@@ -246,7 +246,7 @@ def test_two_writers_do_not_meet(tmp_path):
 
 def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
     """Every single write of a run fails once; the next call goes on."""
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 9 * 36 * 2)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
     real, path = os.fsync, tmp_path / "run"
     fails_at = 0
     for fails_at in range(200):

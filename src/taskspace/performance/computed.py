@@ -11,7 +11,6 @@ import numpy as np
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.assembling import table_notes
-from taskspace.performance.readers import MemoryReader
 from taskspace.performance.store.chunks import computed_rows
 from taskspace.performance.study import Study
 from taskspace.performance.table import REDUCTIONS, make_table, reduced_name
@@ -76,6 +75,11 @@ def computed_study(
         table_notes(task, "optimum"),
     )
     policies = block.trained.policies
-    return Study(
-        MemoryReader(table, system, policies, targets, "evaluate", is_computed=True)
+    return Study.of(
+        table,
+        system=system,
+        policies=policies,
+        targets=targets,
+        origin="evaluate",
+        is_computed=True,
     )

@@ -6,8 +6,8 @@ room above takes a study and a question. Its parts are read when they are first 
 and once.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -17,7 +17,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
-from taskspace.performance.readers import MemoryReader, StudyReader
 from taskspace.performance.table import (
     DIMS,
     holds_score,
@@ -31,7 +30,44 @@ from taskspace.policies import Policy
 from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import MEASURES, ContextAxis, Provenance, System
 
-__all__ = ["Study", "as_study", "stack_size"]
+
+def _nothing() -> Any:
+    return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StudyParts:
+    """How the parts of a study are had, each when it is first used.
+
+    Args:
+        origin: where the study comes from: a path, or what made it.
+        table: gives the performance table.
+        system: gives the tasks.
+        axes: gives the context axes that are known even where the system is not.
+        solved_return: gives J from which a task counts as solved, likewise.
+        policies: gives the policies of the sources, leading dims `(source, policy)`.
+        without_policies: gives which sources' policies are not at hand.
+        targets: gives the contexts of the targets, where the table says them not well.
+        experiment: gives the experiment of a run.
+        results: gives the covers and curves of a finished run.
+        reading: how a matrix file was read, for commands that read it again.
+        is_computed: the table is computed from the policies as it is read.
+        in_memory: no file holds it.
+    """
+
+    origin: str
+    table: Callable[[], xr.Dataset]
+    system: Callable[[], System | None] = _nothing
+    axes: Callable[[], tuple[ContextAxis, ...]] = tuple
+    solved_return: Callable[[], float | None] = _nothing
+    policies: Callable[[], Policy | None] = _nothing
+    without_policies: Callable[[], NDArray[np.bool_] | None] = _nothing
+    targets: Callable[[], Space | None] = _nothing
+    experiment: Callable[[], Any] = _nothing
+    results: Callable[[], Any] = _nothing
+    reading: dict[str, Any] = field(default_factory=dict)
+    is_computed: bool = False
+    in_memory: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +78,7 @@ class Study:
     a matrix file) and `ts.study_from` (a data frame or an array).
 
     Args:
-        reader: where the parts are kept.
+        parts: how its parts are had.
 
     Examples:
         >>> import taskspace as ts
@@ -52,7 +88,7 @@ class Study:
         Study(5 sources, 1 policy each, 5 targets, msd-v1, lqr, exact)
     """
 
-    reader: StudyReader
+    parts: StudyParts
 
     @classmethod
     def of(
@@ -63,6 +99,7 @@ class Study:
         policies: Policy | None = None,
         targets: Space | None = None,
         origin: str = "memory",
+        is_computed: bool = False,
     ) -> "Study":
         """The study of a table and what belongs to it.
 
@@ -72,25 +109,35 @@ class Study:
             policies: policies of the table's sources, leading dims `(source, policy)`.
             targets: contexts of the targets; from the table if left out.
             origin: what made it.
+            is_computed: the table is computed from the policies as it is read.
         """
-        return cls(MemoryReader(table, system, policies, targets, origin))
+        parts = StudyParts(
+            origin=origin,
+            table=lambda: table,
+            system=lambda: system,
+            policies=lambda: policies,
+            targets=lambda: targets,
+            is_computed=is_computed,
+            in_memory=True,
+        )
+        return cls(parts)
 
     # --- parts ----------------------------------------------------------------------
 
     @property
     def origin(self) -> str:
         """Where it comes from: a path, or what made it."""
-        return self.reader.origin
+        return self.parts.origin
 
     @cached_property
     def table(self) -> xr.Dataset:
         """The performance table; large variables are read as they are needed."""
-        return self.reader.table()
+        return self.parts.table()
 
     @cached_property
     def _system(self) -> "System | UntrustedCodeError | None":
         try:
-            return self.reader.system()
+            return self.parts.system()
         except UntrustedCodeError as error:
             return error
 
@@ -113,7 +160,7 @@ class Study:
     @cached_property
     def axes(self) -> dict[str, ContextAxis]:
         """Context axes by name, with units and labels, as far as they are known."""
-        axes = self.reader.axes()
+        axes = self.parts.axes()
         if not axes and self.system is not None:
             axes = self.system.axes
         return {axis.name: axis for axis in axes}
@@ -126,7 +173,7 @@ class Study:
     @cached_property
     def solved_return(self) -> float | None:
         """J from which a task counts as solved, where that is agreed."""
-        known = self.reader.solved_return()
+        known = self.parts.solved_return()
         if known is None and self.system is not None:
             return self.system.solved_return
         return known
@@ -134,7 +181,7 @@ class Study:
     @cached_property
     def policies(self) -> Policy | None:
         """Policies of the sources, leading dims `(source, policy)`, if at hand."""
-        stack = self.reader.policies()
+        stack = self.parts.policies()
         if stack is not None and stack_size(stack) != self.n_sources:
             raise InvalidInputError(
                 f"There must be policies for all {self.n_sources} sources of the "
@@ -145,7 +192,7 @@ class Study:
     @cached_property
     def without_policies(self) -> NDArray[np.bool_]:
         """Which sources' policies are not at hand."""
-        mask = self.reader.without_policies()
+        mask = self.parts.without_policies()
         return np.full(self.n_sources, self.policies is None) if mask is None else mask
 
     @property
@@ -178,23 +225,23 @@ class Study:
     @cached_property
     def targets(self) -> Grid | Points | None:
         """Contexts of the targets: a grid if they are one, None if they have none."""
-        space = self.reader.targets()
+        space = self.parts.targets()
         return space if isinstance(space, Grid | Points) else target_space(self.table)
 
     @cached_property
     def experiment(self) -> Any:
         """The experiment of a run or an archive, else None."""
-        return self.reader.experiment()
+        return self.parts.experiment()
 
-    @cached_property
+    @property
     def reading(self) -> dict[str, Any]:
         """How a matrix file was read, as `ts.open` was told; else empty."""
-        return self.reader.reading()
+        return self.parts.reading
 
     @cached_property
     def results(self) -> Any:
         """The covers and curves of a finished run, else None."""
-        return self.reader.results()
+        return self.parts.results()
 
     def scored(self, measure: str, judge: str) -> "Study":
         """Return the study with a score that a criterion reads, computed if missing.
@@ -225,7 +272,7 @@ class Study:
             Blocks of bits, as `System.within_regret` gives them; None for a table that
             is kept, families of several policies, and systems without a faster way.
         """
-        if not self.reader.is_computed or self.n_policies != 1:
+        if not self.parts.is_computed or self.n_policies != 1:
             return None
         system, policies = self.require_system(), self.policies
         assert policies is not None

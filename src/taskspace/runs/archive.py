@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace._util import memory as _memory
@@ -32,15 +31,16 @@ from taskspace.performance import make_table
 from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.store.policies import UNREADABLE, PolicyFacts
 from taskspace.performance.store.records import SystemFacts
+from taskspace.performance.study import Study, StudyParts
 from taskspace.performance.table import DIMS
 from taskspace.policies import Policy
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.objects import Code
+from taskspace.runs.recheck import check_archived_plant
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
 from taskspace.systems import SYSTEMS
-
-__all__ = ["KEPT_POLICIES", "Archive", "is_archive", "read_archive", "write_archive"]
+from taskspace.systems.base import System
 
 ARRAYS = (
     "performance",
@@ -83,37 +83,6 @@ class ArchiveNotes(msgspec.Struct):
     policies: PolicyFacts | None = None
     crc32c: dict[str, str] = {}
     source_kind: list[str] | None = None
-
-
-class Archive:
-    """What an archive holds.
-
-    Args:
-        table: the performance table.
-        experiment: the experiment, whose code is not imported.
-        system: what reading must know of the system: its axes, what is solved.
-        policies: the policies of all sources, those that did not come along as copies
-            of another one; None if none came along.
-        without_policies: which sources' policies did not come along.
-    """
-
-    def __init__(
-        self,
-        table: xr.Dataset,
-        experiment: Experiment,
-        system: SystemFacts,
-        policies: Policy | None = None,
-        without_policies: NDArray[np.bool_] | None = None,
-    ):
-        self.table, self.experiment, self.system = table, experiment, system
-        self.policies = policies
-        every = np.full(table.sizes["source"], policies is None)
-        self.without_policies = every if without_policies is None else without_policies
-
-    @property
-    def all_policies(self) -> Policy | None:
-        """The policies of all sources, None if some did not come along."""
-        return None if self.without_policies.any() else self.policies
 
 
 def write_archive(run: RunStore, path: str | Path, *, policies: str = "auto") -> Path:
@@ -220,8 +189,8 @@ def is_archive(path: str | Path) -> bool:
         return False
 
 
-def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
-    """The table and the experiment of an archive; no code that it names is imported.
+def read_archive(path: str | Path, *, trust: bool = False) -> Study:
+    """Return the study of an archive; no code that it names is imported.
 
     Args:
         path: the file.
@@ -263,14 +232,33 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Archive:
         table = make_table(arrays, sources, targets, notes.attrs)
         if kinds := notes.source_kind:
             table = table.assign_coords(source_kind=("source", kinds))
-        found = _policies(values, notes, n_sources, n_policies)
-        return Archive(table, experiment, notes.system, *found)
+        policies, without = _policies(values, notes, n_sources, n_policies)
     except (InvalidInputError, OutOfMemoryError):
         raise
     except (*UNREADABLE, TaskspaceError) as error:
         raise InvalidInputError(
             f"{path} is not a whole archive of a run: {error}."
         ) from error
+
+    def system() -> System:
+        built = experiment.built_system
+        if policies is not None and without is not None and not without.any():
+            check_archived_plant(str(path), table, policies, experiment)
+        return built
+
+    return Study(
+        StudyParts(
+            origin=str(path),
+            table=lambda: table,
+            system=system,
+            axes=lambda: notes.system.context_axes,
+            solved_return=lambda: notes.system.solved_return,
+            policies=lambda: policies,
+            without_policies=lambda: without,
+            targets=lambda: experiment.target_space,
+            experiment=lambda: experiment,
+        )
+    )
 
 
 def _notes(values: dict[str, Any]) -> ArchiveNotes:

@@ -223,7 +223,7 @@ def test_a_run_in_progress_shows_its_rows_so_far(browser, tmp_path, monkeypatch)
         "msd", ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=3"]
     )
     path = tmp_path / "run"
-    monkeypatch.setattr("taskspace.runs.layout.BLOCK_CELLS", 4 * 36 * 2)
+    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 4 * 36 * 2)
     done = []
 
     def cut(*arguments, real=execute_module.do_work):

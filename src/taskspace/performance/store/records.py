@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from taskspace.performance.store.base import Source
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Stage
+from taskspace.systems.base import ContextAxis
 
 __all__ = [
     "FORMAT_VERSION",
@@ -118,6 +119,17 @@ class SystemFacts(msgspec.Struct, frozen=True):
     id: str = ""
     axes: tuple[dict[str, str | float | bool], ...] = ()
     solved_return: float | None = None
+
+    @property
+    def context_axes(self) -> tuple[ContextAxis, ...]:
+        """The axes themselves; `label` follows from the other fields."""
+        numbers = ("default", "low", "high")  # JSON has infinite numbers as text
+        axes = []
+        for each in self.axes:
+            fields: dict[str, Any] = {n: float(each[n]) for n in numbers if n in each}
+            fields = {k: v for k, v in (each | fields).items() if k != "label"}
+            axes.append(ContextAxis(**fields))
+        return tuple(axes)
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):

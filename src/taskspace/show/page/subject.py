@@ -13,7 +13,6 @@ from taskspace.certificates import certify
 from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
-from taskspace.performance.readers import MemoryReader
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -122,7 +121,7 @@ class Subject:
     @property
     def path(self) -> Path:
         """What a command calls it; a study in memory has a name to be replaced."""
-        in_memory = isinstance(self.study.reader, MemoryReader)
+        in_memory = self.study.parts.in_memory
         return Path(NOT_A_FILE if in_memory else self.study.origin)
 
     @property
