@@ -66,10 +66,10 @@ n_repeats = 2
 """
 # Small blocks, so that there is something between two of them.
 CODE = """
-from taskspace.runs import layout
+from taskspace.runs import stored
 from taskspace.trainers.lqr import Lqr
 from taskspace.trainers.ppo import Ppo
-layout.BLOCK_CELLS, layout.BLOCK_EPISODES = 9 * 36 * 2, 2 * 4 * 8
+stored.BLOCK_CELLS, stored.BLOCK_EPISODES = 9 * 36 * 2, 2 * 4 * 8
 Lqr.sources_per_block, Ppo.sources_per_block = 9, 1
 from taskspace.cli import main
 main()

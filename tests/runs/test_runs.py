@@ -93,7 +93,7 @@ def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 50_000)
     code = (
         "import sys; from taskspace.runs import load_experiment, run_experiment;"
-        "from taskspace.runs import layout; layout.BLOCK_CELLS = 50_000;"
+        "from taskspace.runs import stored; stored.BLOCK_CELLS = 50_000;"
         "run_experiment(load_experiment('msd', sys.argv[2:]), sys.argv[1])"
     )
     options = ["space.n=25", "cover.n_repeats=5"]
