@@ -16,6 +16,7 @@ from taskspace.systems import (
     LinearFamily,
     PythonPolicies,
 )
+from taskspace.systems.environment import Environment
 from taskspace.systems.linear import LinearSystem
 from taskspace.testing import assert_system, check_environment, check_system
 from taskspace.trainers import Lqr
@@ -36,7 +37,23 @@ def failures(system, trainer=None) -> dict[str, str]:
     return {check.check: check.detail for check in checks if check.state == "failed"}
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+# Environments have their own tests of physics and axes; the doctor compiles each of
+# them five times.
+QUICK = ("cartpole-v1", "pendulum-v1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.slow]
+            if issubclass(SYSTEMS[name], Environment) and name not in QUICK
+            else [],
+        )
+        for name in SYSTEMS
+    ],
+)
 def test_built_in_systems_are_well(name):
     assert failures(SYSTEMS[name]()) == {}
 

@@ -6,10 +6,9 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.environment import Environment
 
 __all__ = ["Acrobot", "AcrobotState"]
 
@@ -27,44 +26,36 @@ class AcrobotState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Acrobot(SimulatedSystem):
+class Acrobot(Environment):
     """Gymnasium's Acrobot-v1 with eight context axes.
 
     The task ends when the tip is as high above the pivot as the first link is long; in
     Gymnasium both links count as 1 m there, and its second length changes nothing.
     Centres of mass are in the middle of the links. Each step before the end costs 1.
-
-    Args:
-        horizon: steps after which an episode is cut.
-        n_episodes: episodes that make up one performance.
-        episode_seed: seed of the initial states.
     """
-
-    horizon: int = 500
-    n_episodes: int = 32
-    episode_seed: int = 0
 
     id: ClassVar[str] = "acrobot-v1"
     n_observations: ClassVar[int] = 6
     n_actions: ClassVar[int] = 3
-
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """Lengths, masses and inertia of the links, gravity, torque and time step."""
-        return _AXES
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = (
+        ContextAxis.positive("link_length_1", 1.0, "m", "upper link"),
+        ContextAxis.positive("link_length_2", 1.0, "m", "lower link"),
+        ContextAxis.positive("link_mass_1", 1.0, "kg", "upper link"),
+        ContextAxis.positive("link_mass_2", 1.0, "kg", "lower link"),
+        ContextAxis.positive("moment_of_inertia", 1.0, "kg m²", "of each link"),
+        ContextAxis.positive("gravity", 9.8, "m/s²", "gravitational acceleration"),
+        ContextAxis.positive("torque", 1.0, "N·m", "size of the torque at the joint"),
+        ContextAxis.positive("time_step", 0.2, "s", "time between two actions"),
+    )
 
     @property
     def solved_return(self) -> float | None:
         """Gymnasium's own threshold: 100 steps."""
         return -100.0
 
-    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """From `horizon` steps in vain to an end with the first.
-
-        Args:
-            contexts: full context rows, shape `(target, len(axes))`.
-        """
-        return np.tile([-float(self.horizon), 0.0], (len(contexts), 1))
+    def episode_bounds(self) -> tuple[float, float]:
+        """From `horizon` steps in vain to an end with the first."""
+        return -float(self.horizon), 0.0
 
     def reset(self, key: jax.Array, context: jax.Array) -> AcrobotState:
         """All four coordinates uniform in ±0.1, in every context."""
@@ -118,15 +109,3 @@ def _slopes(state: jax.Array, torque: jax.Array, context: jax.Array) -> jax.Arra
     a2 = torque + d2 / d1 * phi1 - m2 * l1 * c2 * w1**2 * sin2 - phi2
     a2 /= m2 * c2**2 + inertia - d2**2 / d1
     return jnp.stack([w1, w2, -(d2 * a2 + phi1) / d1, a2])
-
-
-_AXES = (
-    ContextAxis.positive("link_length_1", 1.0, "m", "upper link"),
-    ContextAxis.positive("link_length_2", 1.0, "m", "lower link"),
-    ContextAxis.positive("link_mass_1", 1.0, "kg", "upper link"),
-    ContextAxis.positive("link_mass_2", 1.0, "kg", "lower link"),
-    ContextAxis.positive("moment_of_inertia", 1.0, "kg m²", "of each link"),
-    ContextAxis.positive("gravity", 9.8, "m/s²", "gravitational acceleration"),
-    ContextAxis.positive("torque", 1.0, "N·m", "size of the torque at the joint"),
-    ContextAxis.positive("time_step", 0.2, "s", "time between two actions"),
-)

@@ -14,6 +14,12 @@ __all__ = ["READY", "ReadyAxes"]
 
 
 _positive = ContextAxis.positive
+
+
+def _from_zero(name: str, default: float, unit: str, description: str) -> ContextAxis:
+    return ContextAxis(name, default, unit, low=0.0, description=description)
+
+
 MAX_SPEED = 8.0
 """Of Pendulum-v1, rad/s."""
 
@@ -92,12 +98,14 @@ def _apply_mountain_car(environment: Any, context: dict[str, float]) -> None:
 READY: dict[str, ReadyAxes] = {
     "CartPole-v1": ReadyAxes(
         (
-            _positive("pole_length", 0.5, "m", "half of the pole (length)"),
-            _positive("cart_mass", 1.0, "kg", "masscart"),
-            _positive("pole_mass", 0.1, "kg", "masspole"),
-            _positive("gravity", 9.8, "m/s²"),
-            _positive("force", 10.0, "N", "force_mag"),
-            _positive("time_step", 0.02, "s", "tau"),
+            _positive(
+                "pole_length", 0.5, "m", "pivot to centre of mass: half of the pole"
+            ),
+            _positive("cart_mass", 1.0, "kg", "mass of the cart"),
+            _positive("pole_mass", 0.1, "kg", "mass of the pole"),
+            _from_zero("gravity", 9.8, "m/s²", "gravitational acceleration"),
+            _from_zero("force", 10.0, "N", "size of the push"),
+            _positive("time_step", 0.02, "s", "time between two actions"),
         ),
         _apply_cartpole,
         lambda context, horizon: (1.0, float(horizon)),
@@ -106,9 +114,9 @@ READY: dict[str, ReadyAxes] = {
         (
             _positive("mass", 1.0, "kg", "of the rod"),
             _positive("length", 1.0, "m", "of the rod"),
-            _positive("gravity", 10.0, "m/s²"),
+            _from_zero("gravity", 10.0, "m/s²", "gravitational acceleration"),
             _positive("time_step", 0.05, "s", "time between two actions"),
-            _positive("max_torque", 2.0, "N·m", "limit in both directions"),
+            _from_zero("max_torque", 2.0, "N·m", "limit in both directions"),
         ),
         _apply_pendulum,
         lambda context, horizon: pendulum_bounds(context["max_torque"], horizon),

@@ -5,11 +5,9 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.environment import Environment
 
 __all__ = ["MountainCar", "MountainCarState"]
 
@@ -24,46 +22,43 @@ class MountainCarState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MountainCar(SimulatedSystem):
+class MountainCar(Environment):
     """Gymnasium's MountainCarContinuous-v0 with four context axes.
 
     Reaching the goal is worth 100 and ends the episode; a step with the throttle a, in
     [−1, 1], costs 0.1·a². Doing nothing is worth 0, and random throttles seldom reach
     the goal, so PPO often learns to stand still.
-
-    Args:
-        horizon: steps after which an episode is cut.
-        n_episodes: episodes that make up one performance.
-        episode_seed: seed of the initial states.
     """
 
     horizon: int = 999
-    n_episodes: int = 32
-    episode_seed: int = 0
 
     id: ClassVar[str] = "mountaincar-v1"
     n_observations: ClassVar[int] = 2
     action_size: ClassVar[int] = 1
     action_low: ClassVar[float] = -1.0
     action_high: ClassVar[float] = 1.0
-
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """Power, gravity, largest speed and the goal."""
-        return _AXES
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = (
+        ContextAxis.positive("power", 0.0015, "", "acceleration of full throttle"),
+        ContextAxis.positive("gravity", 0.0025, "", "steepness of the hills"),
+        ContextAxis.positive("max_speed", 0.07, "1/step", "limit in both directions"),
+        ContextAxis(
+            "goal",
+            0.45,
+            "",
+            low=-0.4,
+            high=POSITIONS[1],
+            description="position to reach",
+        ),
+    )
 
     @property
     def solved_return(self) -> float | None:
         """Gymnasium's own threshold."""
         return 90.0
 
-    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """From full throttle in vain to the goal for nothing.
-
-        Args:
-            contexts: full context rows, shape `(target, len(axes))`.
-        """
-        return np.tile([-0.1001 * self.horizon, 100.0], (len(contexts), 1))
+    def episode_bounds(self) -> tuple[float, float]:
+        """From full throttle in vain to the goal for nothing."""
+        return -0.1001 * self.horizon, 100.0
 
     def reset(self, key: jax.Array, context: jax.Array) -> MountainCarState:
         """At rest, uniform in −0.6 to −0.4, about the valley's floor."""
@@ -96,13 +91,3 @@ class MountainCar(SimulatedSystem):
         """The state."""
         del context
         return jnp.stack(state)
-
-
-_AXES = (
-    ContextAxis.positive("power", 0.0015, "", "acceleration of full throttle"),
-    ContextAxis.positive("gravity", 0.0025, "", "steepness of the hills"),
-    ContextAxis.positive("max_speed", 0.07, "1/step", "limit in both directions"),
-    ContextAxis(
-        "goal", 0.45, "", low=-0.4, high=POSITIONS[1], description="position to reach"
-    ),
-)

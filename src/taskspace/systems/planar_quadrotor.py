@@ -5,11 +5,9 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.environment import Environment
 
 __all__ = ["PlanarQuadrotor", "PlanarQuadrotorState"]
 
@@ -30,42 +28,37 @@ class PlanarQuadrotorState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlanarQuadrotor(SimulatedSystem):
+class PlanarQuadrotor(Environment):
     """Two rotors on a beam, a point mass on a massless cable below its centre.
 
     A step is worth 1/(1 + x² + z²). An episode ends 3 m from the origin on either axis,
     or tilted by more than 90°. An action in [−1, 1] per rotor goes from no thrust to
     `max_thrust`. Air drags the quadrotor towards the wind's speed; the payload feels
     the cable and gravity only. Steps are semi-implicit Euler.
-
-    Args:
-        horizon: steps after which an episode is cut.
-        n_episodes: episodes that make up one performance.
-        episode_seed: seed of the initial states.
     """
 
     horizon: int = 250
-    n_episodes: int = 32
-    episode_seed: int = 0
 
     id: ClassVar[str] = "planar-quadrotor-v1"
     n_observations: ClassVar[int] = 10
     action_size: ClassVar[int] = 2
     action_low: ClassVar[float] = -1.0
     action_high: ClassVar[float] = 1.0
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = (
+        ContextAxis.positive("mass", 1.0, "kg", "of the quadrotor"),
+        ContextAxis("payload", 0.2, "kg", low=0.0, description="mass on the cable"),
+        ContextAxis.positive("cable_length", 0.5, "m", "quadrotor to payload"),
+        ContextAxis.positive("arm", 0.2, "m", "centre to rotor"),
+        ContextAxis.positive("max_thrust", 12.0, "N", "of one rotor"),
+        ContextAxis.positive("drag", 0.1, "N s/m", "of the air on the quadrotor"),
+        ContextAxis("wind", 1.0, "m/s", description="horizontal"),
+        ContextAxis("gravity", 9.81, "m/s²", low=0.0, description="gravitation"),
+        ContextAxis.positive("time_step", 0.02, "s", "time between two actions"),
+    )
 
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """Masses, cable, arm, thrust, drag, wind, gravity and time step."""
-        return _AXES
-
-    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """From one step far away to always at the origin.
-
-        Args:
-            contexts: full context rows, shape `(target, len(axes))`.
-        """
-        return np.tile([0.0, 1.001 * self.horizon], (len(contexts), 1))
+    def episode_bounds(self) -> tuple[float, float]:
+        """From one step far away to always at the origin."""
+        return 0.0, 1.001 * self.horizon
 
     def reset(self, key: jax.Array, context: jax.Array) -> PlanarQuadrotorState:
         """Within 1 m of the origin, all angles and rates within ±0.2."""
@@ -113,16 +106,3 @@ class PlanarQuadrotor(SimulatedSystem):
         del context
         waves = (f(angle) for angle in state[2:4] for f in (jnp.sin, jnp.cos))
         return jnp.stack([*state[:2], *waves, *state[4:]])
-
-
-_AXES = (
-    ContextAxis.positive("mass", 1.0, "kg", "of the quadrotor"),
-    ContextAxis("payload", 0.2, "kg", low=0.0, description="mass on the cable"),
-    ContextAxis.positive("cable_length", 0.5, "m", "quadrotor to payload"),
-    ContextAxis.positive("arm", 0.2, "m", "centre to rotor"),
-    ContextAxis.positive("max_thrust", 12.0, "N", "of one rotor"),
-    ContextAxis.positive("drag", 0.1, "N s/m", "of the air on the quadrotor"),
-    ContextAxis("wind", 1.0, "m/s", description="horizontal"),
-    ContextAxis("gravity", 9.81, "m/s²", low=0.0, description="gravitation"),
-    ContextAxis.positive("time_step", 0.02, "s", "time between two actions"),
-)

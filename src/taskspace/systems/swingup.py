@@ -5,52 +5,45 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.cartpole import MAX_POSITION, CartPoleState, accelerations
-from taskspace.systems.simulated import SimulatedSystem
+from taskspace.systems.cartpole import (
+    MAX_POSITION,
+    CartPole,
+    CartPoleState,
+    accelerations,
+)
+from taskspace.systems.environment import Environment
 
 __all__ = ["SwingUp"]
 
 
 @dataclass(frozen=True)
-class SwingUp(SimulatedSystem):
+class SwingUp(Environment):
     """A cart on a rail of ±2.4 m, with a pole that hangs down at the start.
 
     A step is worth (1 + cos θ)/2, θ the angle from upright; leaving the rail ends the
     episode. The action, in [−1, 1], is the part of `force` that pushes the cart. Steps
     are semi-implicit Euler. The pole is a uniform rod, as in CartPole.
-
-    Args:
-        horizon: steps after which an episode is cut.
-        n_episodes: episodes that make up one performance.
-        episode_seed: seed of the initial states.
     """
-
-    horizon: int = 500
-    n_episodes: int = 32
-    episode_seed: int = 0
 
     id: ClassVar[str] = "swingup-v1"
     n_observations: ClassVar[int] = 5
     action_size: ClassVar[int] = 1
     action_low: ClassVar[float] = -1.0
     action_high: ClassVar[float] = 1.0
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = (
+        *CartPole.context_axes[:5],
+        ContextAxis("cart_friction", 0.1, "N s/m", low=0.0, description="of the cart"),
+        ContextAxis(
+            "joint_friction", 0.001, "N m s", low=0.0, description="of the pole"
+        ),
+        CartPole.context_axes[5],
+    )
 
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """Those of CartPole, and friction of the cart and of the joint."""
-        return _AXES
-
-    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """From a pole that always hangs to one that is always upright.
-
-        Args:
-            contexts: full context rows, shape `(target, len(axes))`.
-        """
-        return np.tile([0.0, 1.001 * self.horizon], (len(contexts), 1))
+    def episode_bounds(self) -> tuple[float, float]:
+        """From a pole that always hangs to one that is always upright."""
+        return 0.0, 1.001 * self.horizon
 
     def reset(self, key: jax.Array, context: jax.Array) -> CartPoleState:
         """All coordinates within ±0.05 of rest in the middle of the rail, hanging."""
@@ -92,15 +85,3 @@ class SwingUp(SimulatedSystem):
         del context
         x, x_dot, theta, theta_dot = state
         return jnp.stack([x, x_dot, jnp.cos(theta), jnp.sin(theta), theta_dot])
-
-
-_AXES = (
-    ContextAxis.positive("pole_length", 0.5, "m", "pivot to centre of mass"),
-    ContextAxis.positive("cart_mass", 1.0, "kg", "mass of the cart"),
-    ContextAxis.positive("pole_mass", 0.1, "kg", "mass of the pole"),
-    ContextAxis("gravity", 9.8, "m/s²", low=0.0, description="gravitation"),
-    ContextAxis("force", 10.0, "N", low=0.0, description="largest push"),
-    ContextAxis("cart_friction", 0.1, "N s/m", low=0.0, description="of the cart"),
-    ContextAxis("joint_friction", 0.001, "N m s", low=0.0, description="of the pole"),
-    ContextAxis.positive("time_step", 0.02, "s", "time between two actions"),
-)
