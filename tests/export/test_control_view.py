@@ -28,8 +28,8 @@ def test_gains_are_the_library_s(kind):
         schedule.gain(dict.fromkeys(library.names, 1e9))
 
 
-def test_it_drives_a_plant_whose_context_is_an_input():
-    """Two axes with different units: the library's law, not python-control's."""
+def scheduled_msd():
+    """A library over two axes, and a plant whose inputs they are."""
     system, table, policies, _ = msd()
     question = ts.Question("regret", epsilon=0.5)
     cover = ts.greedy_cover(question.sets(table))
@@ -43,6 +43,12 @@ def test_it_drives_a_plant_whose_context_is_an_input():
         lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,
         states=["x", "v"], inputs=["force", "k", "c"], outputs=["x", "v"], name="msd",
     )  # fmt: skip
+    return library, plant
+
+
+def test_it_drives_a_plant_whose_context_is_an_input():
+    """Two axes with different units: the library's law, not python-control's."""
+    library, plant = scheduled_msd()
     _, loop = library_schedule(library).statefbk(plant, ["k", "c"])
     time = np.linspace(0, 4, 41)
     for k, c in ((0.7, 0.3), (5.0, 6.0)):
@@ -60,19 +66,7 @@ def test_it_drives_a_plant_whose_context_is_an_input():
 
 def test_swapped_signals_are_refused():
     """k given for c and c for k: a loop would run with the wrong gains."""
-    system, table, policies, _ = msd()
-    question = ts.Question("regret", epsilon=0.5)
-    cover = ts.greedy_cover(question.sets(table))
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies),
-        cover,
-        question,
-        outside="clamp",
-    )
-    plant = ct.nlsys(
-        lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,
-        states=["x", "v"], inputs=["force", "k", "c"], outputs=["x", "v"], name="msd",
-    )  # fmt: skip
+    library, plant = scheduled_msd()
     schedule = library_schedule(library)
     schedule.statefbk(plant, ["k", "c"])
     for wrong in (["c", "k"], ["c", "c"], ["k", "k"]):

@@ -15,9 +15,10 @@ that a proof is about, so with them nothing is GUARANTEED, only ESTIMATED.
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
@@ -27,12 +28,13 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import contract_bytes
 from taskspace.export.c99_policies import act_source, action_sizes, policy_tables
 from taskspace.export.c99_regions import region_source
-from taskspace.export.c99_selftest import selftest_source
-from taskspace.export.c99_text import Real, comment, integers, reals
+from taskspace.export.c99_text import Real, comment, fill, integers, reals
 
 __all__ = ["Precision", "c99_files", "export_c99"]
 
 Precision = Literal["double", "float"]
+N_VECTORS = 48
+"""Random contexts of the self-test."""
 
 
 def export_c99(
@@ -109,7 +111,7 @@ def c99_files(
     return {
         f"{name}.h": _header(library, name, real).encode(),
         f"{name}.c": _source(library, name, real, hysteresis).encode(),
-        f"{name}_selftest.c": selftest_source(library, name, real).encode(),
+        f"{name}_selftest.c": _selftest(library, name, real).encode(),
         "contract.json": text,
     }
 
@@ -157,84 +159,31 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     n_seen, n_actions = action_sizes(library.policies)
     act = ""
     if library.policies is not None:
-        act = f"""
-#define {upper}_N_OBSERVATIONS {n_seen}
-#define {upper}_N_ACTIONS {n_actions}
-
-/* The action of a policy by its number; zeros for a number that there is not. */
-void {name}_act(int policy, const {name}_real observation[{upper}_N_OBSERVATIONS],
-                {name}_real action[{upper}_N_ACTIONS]);
-
-/* Select and act. A refused context gives zeros: look at the status. */
-{name}_selection {name}_control(const {name}_real context[{upper}_N_AXES],
-                                const {name}_real observation[{upper}_N_OBSERVATIONS],
-                                {name}_real action[{upper}_N_ACTIONS]);
-"""
+        act = fill("act.h", name=name, upper=upper, n_seen=n_seen, n_actions=n_actions)
     outside = {"refuse": "is refused", "clamp": "uses the nearest policy inside"}
     guaranteed, estimated = "never here", "never here"
     if library.guarantee.status == Status.GUARANTEED:
         guaranteed = f"by {library.guarantee.kind}"
     elif library.guarantee.status == Status.ESTIMATED:
         estimated = "served by estimates, nothing guaranteed"
-    return f"""/* A policy library written by taskspace; contract.json says more.
- *
- * {comment(library.guarantee.statement)}
- *
-{cost}{axes}{fixed} *
- * A context outside the range {outside[library.outside]}; one that is not finite is
- * refused.
- */
-#ifndef {upper}_H
-#define {upper}_H
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-typedef {real.name} {name}_real;
-
-#define {upper}_N_AXES {len(library.names)}
-#define {upper}_N_POLICIES {library.size}
-
-enum {{
-    {upper}_GUARANTEED = {int(Status.GUARANTEED)}, /* {guaranteed} */
-    {upper}_INSIDE = {int(Status.INSIDE)},     /* in the range, nothing known */
-    {upper}_OUTSIDE = {int(Status.OUTSIDE)},    /* out of range, nearest policy used */
-    {upper}_REFUSED = {int(Status.REFUSED)},    /* no policy */
-    {upper}_ESTIMATED = {int(Status.ESTIMATED)}   /* {estimated} */
-}};
-
-typedef struct {{
-    int policy; /* -1 where refused */
-    int status;
-}} {name}_selection;
-
-/* Which policy to use in a context. */
-{name}_selection {name}_select(const {name}_real context[{upper}_N_AXES]);
-{act}
-/* For a context that drifts: keeps a policy a little beyond its region. */
-typedef struct {{
-    int policy;
-    {name}_real age; /* time since the last switch */
-    {name}_real anchor[{upper}_N_AXES];
-}} {name}_hold;
-
-void {name}_hold_start({name}_hold *hold);
-{name}_selection {name}_select_held({name}_hold *hold,
-                                    const {name}_real context[{upper}_N_AXES]);
-
-/* The same, with the time since the last call: no switch comes sooner after another
- * than the dwell time that stability was proven for ({library.dwell_time:g}). */
-{name}_selection {name}_select_timed({name}_hold *hold,
-                                     const {name}_real context[{upper}_N_AXES],
-                                     {name}_real elapsed);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
+    return fill(
+        "library.h",
+        name=name,
+        upper=upper,
+        real=real.name,
+        statement=comment(library.guarantee.statement),
+        cost=cost,
+        axes=axes,
+        fixed=fixed,
+        outside=outside[library.outside],
+        n_axes=len(library.names),
+        n_policies=library.size,
+        **{status.name: int(status) for status in Status},
+        guaranteed=guaranteed,
+        estimated=estimated,
+        act=act,
+        dwell_time=f"{library.dwell_time:g}",
+    )
 
 
 def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) -> str:
@@ -262,90 +211,79 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         f"typedef {name}_real real;\n",
         "\n".join(tables + more + policy_tables(library.policies, real)),
         located,
-        f"""
-{name}_selection {name}_select(const real context[{upper}_N_AXES])
-{{
-    {name}_selection found = {{-1, {upper}_REFUSED}};
-    int axis, inside = 1;
-    int_fast32_t region;
-
-    for (axis = 0; axis < {upper}_N_AXES; axis++) {{
-        if (!isfinite(context[axis])) {{
-            return found;
-        }}
-        if (context[axis] < RANGE_LOW[axis] || context[axis] > RANGE_HIGH[axis]) {{
-            inside = 0;
-        }}
-    }}
-    {refused}
-    region = locate(context);
-    found.policy = (int)REGION_POLICY[region];
-    if (found.policy < 0) {{
-        return found;
-    }}
-    found.status = inside ? {upper}_INSIDE : {upper}_OUTSIDE;
-    if (inside && REGION_SERVED[region] && knows(context, region)) {{
-        found.status = {upper}_{known.name};
-    }}
-    return found;
-}}
-""",
+        fill("select.c", name=name, upper=upper, refused=refused, known=known.name),
         act_source(library.policies, name, real),
-        _held_source(name, real),
+        fill("held.c", name=name, upper=upper, fabs=real.call("fabs")),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _held_source(name: str, real: Real) -> str:
+def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
+    """The program: contexts, observations, and what Python gave.
+
+    Args:
+        library: the library.
+        name: prefix of names.
+        real: precision of the numbers.
+    """
     upper = name.upper()
-    return f"""
-void {name}_hold_start({name}_hold *hold)
-{{
-    int axis;
+    contexts, seen, expected = _vectors(library, real)
+    chosen = library.select(contexts.astype(np.float64))
+    policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
+    tables = [
+        reals(real, "CONTEXT", contexts),
+        integers("POLICY", policy),
+        integers("STATUS", status),
+    ]
+    act = ""
+    if seen is not None and expected is not None:
+        exact = real.name == "double" and getattr(library.policies, "kind", "") != "mlp"
+        share = 0.0 if exact else 1e-5
+        tolerance = share * (1.0 + float(np.abs(expected).max(initial=0.0)))
+        tables += [
+            reals(real, "OBSERVATION", seen),
+            reals(real, "ACTION", real.nearest(expected)),
+        ]
+        act = fill(
+            "selftest_act.c",
+            name=name,
+            upper=upper,
+            n_seen=seen.shape[1],
+            n_actions=expected.shape[1],
+            tolerance=real.literal(tolerance),
+        )
+    action = f"    real action[{upper}_N_ACTIONS];\n    int j;\n" if act else ""
+    return fill(
+        "selftest.c",
+        name=name,
+        upper=upper,
+        tables="\n".join(tables),
+        action=action,
+        n=len(contexts),
+        act=act,
+    )
 
-    hold->policy = -1;
-    hold->age = 0;
-    for (axis = 0; axis < {upper}_N_AXES; axis++) {{
-        hold->anchor[axis] = 0;
-    }}
-}}
 
-{name}_selection {name}_select_held({name}_hold *hold,
-                                    const real context[{upper}_N_AXES])
-{{
-    return {name}_select_timed(hold, context, DWELL_TIME[0]);
-}}
-
-{name}_selection {name}_select_timed({name}_hold *hold,
-                                     const real context[{upper}_N_AXES],
-                                     real elapsed)
-{{
-    {name}_selection found = {name}_select(context);
-    int axis, near = hold->policy >= 0;
-
-    hold->age += elapsed;
-    if (found.policy >= 0 && found.policy != hold->policy) {{
-        for (axis = 0; axis < {upper}_N_AXES; axis++) {{
-            near = near
-                && {real.call("fabs")}(context[axis] - hold->anchor[axis])
-                    <= HOLD_BAND[axis];
-        }}
-        if (near || (hold->policy >= 0 && hold->age < DWELL_TIME[0])) {{
-            found.policy = hold->policy;
-            if (found.status == {upper}_GUARANTEED
-                || found.status == {upper}_ESTIMATED) {{
-                found.status = {upper}_INSIDE;
-            }}
-            return found;
-        }}
-    }}
-    if (found.policy != hold->policy) {{
-        hold->age = 0;
-    }}
-    hold->policy = found.policy;
-    for (axis = 0; axis < {upper}_N_AXES; axis++) {{
-        hold->anchor[axis] = context[axis];
-    }}
-    return found;
-}}
-"""
+def _vectors(
+    library: PolicyLibrary, real: Real
+) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
+    """Contexts in and out of the range, observations, and Python's actions."""
+    rng = np.random.default_rng(0)
+    width = library.high - library.low
+    drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
+    nodes = library.regions.centres[:: max(1, library.regions.n_regions // 8)][:8]
+    contexts = real.nearest(np.concatenate([nodes, drawn]))
+    n_seen, n_actions = action_sizes(library.policies)
+    if library.policies is None:
+        return contexts, None, None
+    chosen = library.select(contexts.astype(np.float64)).policy
+    seen = real.nearest(rng.standard_normal((len(contexts), n_seen)))
+    if library.policies.kind == "tabular":
+        n_states = library.policies.arrays()["probabilities"].shape[-2]
+        seen = real.nearest(rng.integers(0, n_states, (len(contexts), 1)))
+    acted = np.zeros((len(contexts), n_actions))
+    for i in np.flatnonzero(chosen >= 0):
+        one = seen[i].astype(np.float64)
+        one = one[0] if library.policies.kind == "tabular" else one
+        acted[i] = library.act_as(int(chosen[i]), one)
+    return contexts, seen, acted

@@ -3,7 +3,7 @@
 import numpy as np
 
 from taskspace.errors import InvalidInputError
-from taskspace.export.c99_text import Real, integers, reals
+from taskspace.export.c99_text import Real, fill, integers, reals
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 __all__ = ["act_source", "action_sizes", "policy_tables"]
@@ -64,72 +64,16 @@ def act_source(policies: Policy | None, name: str, real: Real) -> str:
     if policies is None:
         return ""
     upper = name.upper()
+    before = ""
     if isinstance(policies, LinearGain):
-        before, body = "", _gain_body(upper)
+        body = fill("gain.c", n=f"{upper}_N_OBSERVATIONS", m=f"{upper}_N_ACTIONS")
     elif isinstance(policies, Mlp):
-        before, body = _layer_function(), _network_body(policies, upper, real)
+        before, body = fill("layer.c"), _network_body(policies, upper, real)
     else:
         assert isinstance(policies, TabularPolicy)
-        before, body = "", _tabular_body(policies)
-    return f"""{before}
-void {name}_act(int policy, const real observation[{upper}_N_OBSERVATIONS],
-                real action[{upper}_N_ACTIONS])
-{{
-    int i;
-
-    for (i = 0; i < {upper}_N_ACTIONS; i++) {{
-        action[i] = 0;
-    }}
-    if (policy < 0 || policy >= {upper}_N_POLICIES) {{
-        return;
-    }}
-{body}}}
-
-{name}_selection {name}_control(const real context[{upper}_N_AXES],
-                                const real observation[{upper}_N_OBSERVATIONS],
-                                real action[{upper}_N_ACTIONS])
-{{
-    {name}_selection found = {name}_select(context);
-
-    {name}_act(found.policy, observation, action);
-    return found;
-}}
-"""
-
-
-def _gain_body(upper: str) -> str:
-    n, m = f"{upper}_N_OBSERVATIONS", f"{upper}_N_ACTIONS"
-    return f"""    for (i = 0; i < {m}; i++) {{
-        const real *row = GAIN + (policy * {m} + i) * {n};
-        real sum = -row[0] * observation[0];
-        int j;
-        for (j = 1; j < {n}; j++) {{
-            sum = sum + -row[j] * observation[j];
-        }}
-        action[i] = sum;
-    }}
-"""
-
-
-def _layer_function() -> str:
-    return """
-/* out = in W + b, W by rows of inputs. */
-static void layer(const real *weight, const real *bias, int n_in, int n_out,
-                  const real *in, real *out)
-{
-    int i, j;
-
-    for (j = 0; j < n_out; j++) {
-        out[j] = bias[j];
-    }
-    for (i = 0; i < n_in; i++) {
-        const real x = in[i];
-        for (j = 0; j < n_out; j++) {
-            out[j] += x * weight[i * n_out + j];
-        }
-    }
-}
-"""
+        n_states = policies.probabilities.shape[-2]
+        body = fill("tabular.c", n_states=n_states, last=n_states - 1)
+    return fill("act.c", name=name, upper=upper, before=before, body=body)
 
 
 def _network_body(policies: Mlp, upper: str, real: Real) -> str:
@@ -160,16 +104,7 @@ def _network_body(policies: Mlp, upper: str, real: Real) -> str:
 
 def _head(policies: Mlp, out: str, n_out: int, upper: str, real: Real) -> str:
     if policies.head == "argmax":
-        return f"""        {{
-            int best = 0;
-            for (i = 1; i < {n_out}; i++) {{
-                if ({out}[i] > {out}[best]) {{
-                    best = i;
-                }}
-            }}
-            action[0] = (real)best;
-        }}
-"""
+        return fill("argmax.c", out=out, n_out=n_out)
     low, high = float(policies.action_low), float(policies.action_high)
     start = f"        for (i = 0; i < {upper}_N_ACTIONS; i++) {{\n"
     if policies.head == "squash":
@@ -188,17 +123,3 @@ def _head(policies: Mlp, out: str, n_out: int, upper: str, real: Real) -> str:
                 f"                action[i] = {text};\n            }}\n"
             )
     return f"{start}{clip}        }}\n"
-
-
-def _tabular_body(policies: TabularPolicy) -> str:
-    n_states = policies.probabilities.shape[-2]
-    return f"""    {{
-        int state = 0;
-        if (observation[0] >= {n_states}) {{
-            state = {n_states - 1};
-        }} else if (observation[0] > 0) {{
-            state = (int)observation[0];
-        }}
-        action[0] = (real)BEST_ACTION[policy * {n_states} + state];
-    }}
-"""

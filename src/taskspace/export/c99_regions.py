@@ -11,7 +11,7 @@ from taskspace.deploy.regions.choose import (
     PointRegions,
     Regions,
 )
-from taskspace.export.c99_text import Real, integers, reals
+from taskspace.export.c99_text import Real, fill, integers, reals
 
 __all__ = ["region_source"]
 
@@ -49,50 +49,7 @@ def _grid_source(
         reals(real, "NODE", np.concatenate(values)),
         reals(real, "BORDER", np.concatenate(borders)),
     ]
-    d = len(shape)
-    code = f"""
-/* Number of borders below x: those that x is above of. */
-static int_fast32_t place(int axis, real x)
-{{
-    int_fast32_t first = 0, last = (int_fast32_t)AXIS_SIZE[axis] - 1;
-
-    while (first < last) {{
-        int_fast32_t middle = (first + last) / 2;
-        if (BORDER[AXIS_FIRST[axis] + middle] < x) {{
-            first = middle + 1;
-        }} else {{
-            last = middle;
-        }}
-    }}
-    return first;
-}}
-
-static int_fast32_t locate(const real context[{d}])
-{{
-    int axis;
-    int_fast32_t region = 0;
-
-    for (axis = 0; axis < {d}; axis++) {{
-        region = region * AXIS_SIZE[axis] + place(axis, context[axis]);
-    }}
-    return region;
-}}
-
-/* Only the nodes themselves are known. */
-static int knows(const real context[{d}], int_fast32_t region)
-{{
-    int axis;
-
-    for (axis = {d} - 1; axis >= 0; axis--) {{
-        if (context[axis] != NODE[AXIS_FIRST[axis] + region % AXIS_SIZE[axis]]) {{
-            return 0;
-        }}
-        region /= AXIS_SIZE[axis];
-    }}
-    return 1;
-}}
-"""
-    return code, tables
+    return fill("grid.c", d=len(shape)), tables
 
 
 def _tree_source(regions: BoxRegions, real: Real) -> tuple[str, list[str]]:
@@ -101,31 +58,7 @@ def _tree_source(regions: BoxRegions, real: Real) -> tuple[str, list[str]]:
         reals(real, "TREE_CUT", real.down(regions.cut)),
         integers("TREE_FOLLOW", regions.follow),
     ]
-    d = len(regions.low)
-    code = f"""
-/* At most {regions.depth} comparisons. */
-static int_fast32_t locate(const real context[{d}])
-{{
-    int_fast32_t node = 0;
-
-    while (TREE_AXIS[node] >= 0) {{
-        if (context[TREE_AXIS[node]] <= TREE_CUT[node]) {{
-            node++;
-        }} else {{
-            node = (int_fast32_t)TREE_FOLLOW[node];
-        }}
-    }}
-    return (int_fast32_t)TREE_FOLLOW[node];
-}}
-
-/* A box is known as a whole. */
-static int knows(const real context[{d}], int_fast32_t region)
-{{
-    (void)context;
-    (void)region;
-    return 1;
-}}
-"""
+    code = fill("boxes.c", d=len(regions.low), depth=regions.depth)
     return code, tables
 
 
@@ -149,47 +82,7 @@ def _points_source(
         reals(double, "POINT_HIGH", regions.high),
         reals(real, "NODE", exact),
     ]
-    code = f"""
-static int_fast32_t locate(const real context[{d}])
-{{
-    double best = HUGE_VAL, clamped[{d}];
-    int_fast32_t point, nearest = 0;
-    int axis;
-
-    for (axis = 0; axis < {d}; axis++) {{
-        double x = (double)context[axis];
-        clamped[axis] = x < POINT_LOW[axis] ? POINT_LOW[axis]
-            : x > POINT_HIGH[axis] ? POINT_HIGH[axis] : x;
-    }}
-    for (point = 0; point < {n}; point++) {{
-        double distance = 0;
-        for (axis = 0; axis < {d}; axis++) {{
-            double step = (clamped[axis] - POINT[point * {d} + axis])
-                * POINT_SCALE[axis];
-            distance += step * step;
-        }}
-        if (distance < best) {{
-            best = distance;
-            nearest = point;
-        }}
-    }}
-    return nearest;
-}}
-
-/* Only the points themselves are known. */
-static int knows(const real context[{d}], int_fast32_t region)
-{{
-    int axis;
-
-    for (axis = 0; axis < {d}; axis++) {{
-        if (context[axis] != NODE[region * {d} + axis]) {{
-            return 0;
-        }}
-    }}
-    return 1;
-}}
-"""
-    return code, tables
+    return fill("points.c", d=d, n=n), tables
 
 
 def _only_exact(real: Real, values: NDArray[Any], low: Any) -> NDArray[Any]:

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from importlib import resources
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["Real", "comment", "integers", "reals"]
+__all__ = ["Real", "comment", "fill", "integers", "reals"]
 
 PER_LINE = 6
 SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ]+")
@@ -20,6 +22,17 @@ ASCII = {
     "·": "*", "⋅": "*", "×": "x", "÷": "/", "⁄": "/", "∕": "/", "√": "sqrt", "∞": "inf",
     "°": "deg", "\u2126": "Ohm", "→": "->", "‘": "'", "’": "'", "“": '"', "”": '"',
 }  # fmt: skip
+
+
+def fill(template: str, **values: object) -> str:
+    """Return C code from a file in `templates/`, `${name}` replaced by its value.
+
+    Args:
+        template: name of the file.
+        **values: what stands for each name.
+    """
+    folder = resources.files("taskspace.export") / "templates"
+    return Template((folder / template).read_text("utf-8")).substitute(values)
 
 
 class Real:

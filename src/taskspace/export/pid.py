@@ -23,7 +23,7 @@ from taskspace.deploy.files import write_new
 from taskspace.deploy.records import Status
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files
-from taskspace.export.c99_text import Real, reals
+from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
 from taskspace.systems.linear import Pi, Pid
 
@@ -165,126 +165,21 @@ def export_pid(
         guarantee = replace(guarantee, kind="estimate", statement=statement)
     plain = replace(library.without_policies(), guarantee=guarantee)
     files = c99_files(plain, name=name, hysteresis=hysteresis, command=command)
-    files[f"{name}_pid.h"] = _header(name, dt, stack.n_states).encode()
-    files[f"{name}_pid.c"] = _source(name, stack).encode()
-    return write_new(folder, files)
-
-
-def _header(name: str, dt: float, n_states: int) -> str:
-    upper = name.upper()
-    return f"""/* PI and PID controllers in steps of {dt:.17g}, written by taskspace. */
-#ifndef {upper}_PID_H
-#define {upper}_PID_H
-
-#include "{name}.h"
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-typedef struct {{
-    double x[{n_states}]; /* the integral first */
-    double u;    /* last output */
-    int policy;  /* last controller, -1 for none */
-}} {name}_pid;
-
-void {name}_pid_start({name}_pid *state);
-
-/* One step: u = output within [low, high] for the measurement y and the set point r.
- * A refused context gives u = 0 and moves nothing: look at the status. */
-{name}_selection {name}_pid_step({name}_pid *state,
-                                 const {name}_real context[{upper}_N_AXES],
-                                 double y, double r, double low, double high,
-                                 double *u);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-
-def _source(name: str, stack: LinearController) -> str:
-    n, upper, real = stack.n_states, name.upper(), Real("double")
-    tables = "\n".join(
-        reals(real, f"PID_{label}", array)
-        for label, array in (
-            ("A", stack.A),
-            ("B", stack.B),
-            ("C", stack.C),
-            ("D", stack.D),
-            ("B_R", stack.B_r),
-            ("D_R", stack.D_r),
-        )
+    matrices = {
+        "A": stack.A,
+        "B": stack.B,
+        "C": stack.C,
+        "D": stack.D,
+        "B_R": stack.B_r,
+        "D_R": stack.D_r,
+    }
+    tables = [
+        reals(Real("double"), f"PID_{label}", array)
+        for label, array in matrices.items()
         if array is not None
-    )
-    return f"""#include "{name}_pid.h"
-
-typedef double real;
-
-{tables}
-
-static double output(const {name}_pid *state, int policy, double y, double r)
-{{
-    const double *c = PID_C + policy * {n};
-    double total = c[0] * state->x[0];
-    int j;
-
-    for (j = 1; j < {n}; j++) {{
-        total = total + c[j] * state->x[j];
-    }}
-    return -(total + PID_D[policy] * y + PID_D_R[policy] * r);
-}}
-
-void {name}_pid_start({name}_pid *state)
-{{
-    int j;
-
-    for (j = 0; j < {n}; j++) {{
-        state->x[j] = 0;
-    }}
-    state->u = 0;
-    state->policy = -1;
-}}
-
-{name}_selection {name}_pid_step({name}_pid *state,
-                                 const {name}_real context[{upper}_N_AXES],
-                                 double y, double r, double low, double high,
-                                 double *u)
-{{
-    {name}_selection found = {name}_select(context);
-    const int p = found.policy;
-    double v, push, moved[{n}];
-    int i, j;
-
-    *u = 0;
-    if (p < 0) {{
-        return found;
-    }}
-    v = output(state, p, y, r);
-    if (state->policy >= 0 && state->policy != p && PID_C[p * {n}] != 0.0) {{
-        state->x[0] = state->x[0] + (v - state->u) / PID_C[p * {n}];
-        v = output(state, p, y, r);
-    }}
-    *u = v < low ? low : v > high ? high : v;
-    for (i = 0; i < {n}; i++) {{
-        const double *row = PID_A + (p * {n} + i) * {n};
-        double total = row[0] * state->x[0];
-        for (j = 1; j < {n}; j++) {{
-            total = total + row[j] * state->x[j];
-        }}
-        moved[i] = total + PID_B[p * {n} + i] * y + PID_B_R[p * {n} + i] * r;
-    }}
-    push = -PID_C[p * {n}] * (moved[0] - state->x[0]);
-    if (!((v > high && push > 0.0) || (v < low && push < 0.0))) {{
-        state->x[0] = moved[0];
-    }}
-    for (i = 1; i < {n}; i++) {{
-        state->x[i] = moved[i];
-    }}
-    state->u = *u;
-    state->policy = p;
-    return found;
-}}
-"""
+    ]
+    values = {"name": name, "upper": name.upper(), "n": stack.n_states}
+    header = fill("pid.h", dt=f"{dt:.17g}", **values)
+    source = fill("pid.c", tables="\n".join(tables), **values)
+    files |= {f"{name}_pid.h": header.encode(), f"{name}_pid.c": source.encode()}
+    return write_new(folder, files)

@@ -5,7 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.control import gain_schedule
+from taskspace.export.control import library_schedule
 from taskspace.systems import ContextAxis, Pid, control_family, controller_of
 from taskspace.systems.linear.tracing.traced import check_trace, trace_matrices
 
@@ -77,10 +77,11 @@ def schedule_of_the_car():
     family = control_family(car, axes, Q=np.eye(2), R=[[10.0]])
     space = ts.Grid(speed=(5.0, 30.0, 26))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(family, trainer, space, seed=0).table
-    cover = ts.minimum_cover(ts.Question("ratio", "worst", epsilon=0.01).sets(table))
+    study = ts.evaluate(family, trainer, space, seed=0)
+    cover = ts.minimum_cover(study, ts.Question("ratio", "worst", epsilon=0.01))
     assert cover.coverage == 1.0
-    return family, space, cover, gain_schedule(family, space, cover.assignment)
+    library = ts.library(study, cover, outside="clamp")
+    return family, space, cover, library_schedule(library)
 
 
 def test_gain_schedule_drives_a_plant_of_python_control():
@@ -94,8 +95,10 @@ def test_gain_schedule_drives_a_plant_of_python_control():
     time = np.linspace(0, 8, 81)
     for target in (0, 12, 25):
         speed = space.points[target, 0]
-        assigned = cover.assignment[target]
-        gain, _ = family.optimal_gain(space.points[assigned][None])
+        chosen = schedule.library.select({"speed": speed})
+        source = schedule.library.entries[chosen.policy].source
+        assert source in cover.sources
+        gain, _ = family.optimal_gain(space.points[source][None])
         np.testing.assert_array_equal(schedule.gain({"speed": speed}), gain[0])
         start = [0.05, 0.0, speed]
         wanted = np.vstack([np.zeros((2, 81)), np.full((1, 81), speed)])
@@ -171,26 +174,16 @@ def test_beyond_the_range():
         outputs=["y", "h", "v"], name="car",
     )  # fmt: skip
     inputs = np.array([0, 0, 0, 0, 0.1, 0, 99.0])
-    strict, _ = schedule.statefbk(process, ["v"], states=[0, 1], extend=False)
-    with pytest.raises(ValueError, match="interpolation range"):
-        strict.output(0, [], inputs)
-    extended, _ = schedule.statefbk(process, ["v"], states=[0, 1])
-    np.testing.assert_allclose(
-        extended.output(0, [], inputs), -schedule.gains[-1] @ [0.1, 0]
-    )
+    controller, _ = schedule.statefbk(process, ["v"], states=[0, 1])
+    fastest = schedule.gain({"speed": 30.0})
+    np.testing.assert_allclose(controller.output(0, [], inputs), -fastest @ [0.1, 0])
 
 
 def test_mistakes_are_named(monkeypatch):
-    family, space, cover, schedule = schedule_of_the_car()
+    _, _, _, schedule = schedule_of_the_car()
     process = ct.ss(np.eye(3), np.ones((3, 1)), np.eye(3), 0)
     with pytest.raises(InvalidInputError, match="2 states and 1 signals"):
-        schedule.statefbk(process, [0, 1])
-    assignment = cover.assignment.copy()
-    assignment[3] = -1
-    with pytest.raises(InvalidInputError, match="the first is number 3"):
-        gain_schedule(family, space, assignment)
-    with pytest.raises(InvalidInputError, match="26 targets and 2"):
-        gain_schedule(family, space, [0, 0])
+        schedule.statefbk(process, ["x", "v"])
     with pytest.raises(InvalidInputError, match=r"but at .* it gave list"):
         control_family(lambda k, c: [1], AXES, Q=Q, R=R)
     mixed = control_family(
