@@ -34,7 +34,8 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import stack_size
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
-from taskspace.spaces import Space
+from taskspace.spaces import Points, Space
+from taskspace.systems.base import System
 
 __all__ = ["PolicyLibrary"]
 
@@ -324,6 +325,20 @@ class PolicyLibrary:
                 f"got shape {rows.shape}."
             )
         return rows
+
+    def contexts(
+        self, system: System, rows: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return full context rows of a system, with the library's fixed values.
+
+        Args:
+            system: the tasks.
+            rows: contexts in the order of `names`, `(context, axis)`.
+        """
+        fixed = np.tile(list(self.fixed.values()), (len(rows), 1))
+        columns = [rows, fixed.reshape(len(rows), -1)]
+        names = [*self.names, *self.fixed]
+        return system.contexts(Points(names, np.concatenate(columns, axis=1)))
 
     # --- act --------------------------------------------------------------------
 

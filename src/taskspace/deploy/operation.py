@@ -15,7 +15,6 @@ from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions.choose import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
-from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
@@ -46,13 +45,7 @@ def certify_library_operation(
             f"{type(system).__name__} with {type(library.policies).__name__}."
         )
     boxes, which = used_boxes(library, hysteresis)
-    names = [*library.names, *library.fixed]
-    fixed = np.tile(np.array(list(library.fixed.values())), (len(boxes), 1))
-    corners = [
-        system.contexts(Points(names, np.concatenate([rows, fixed], axis=1)))
-        for rows in (boxes.low, boxes.high)
-    ]
-    full = Boxes(*corners)
+    full = Boxes(*(library.contexts(system, x) for x in (boxes.low, boxes.high)))
     loops = GainLoops(system, library.policies.gain, full.centre)
     band = hysteresis * (library.high - library.low)
     return certify_operation(

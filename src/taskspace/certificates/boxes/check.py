@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.boxes.subject import Subject, subject_of
+from taskspace.certificates.identity import Subject, subject_of
 from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.words import BoxFacts, Shares
 from taskspace.cover.base import Clock

@@ -89,7 +89,9 @@ def run(
 
 
 def _draw(result: RunResult) -> list[Path]:
-    from taskspace.show.figures.run import draw_run  # matplotlib takes a while to load
+    from taskspace.show.figures.coverage import (
+        draw_run,  # matplotlib takes a while to load
+    )
 
     return draw_run(result.path, result.results)
 

@@ -65,16 +65,17 @@ class Regions(ABC):
             rows: contexts within the range, `(context, axis)`.
         """
 
-    @abstractmethod
     def knows(
         self, rows: NDArray[np.float64], region: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether what is known of a region speaks of these very contexts.
+        """Return whether what is known of a region speaks of these very contexts.
 
         Args:
             rows: contexts, `(context, axis)`.
             region: the region of each.
         """
+        del rows  # a region is known as a whole, unless it says otherwise
+        return np.ones(len(region), bool)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Every array by name; `from_arrays` reads them."""

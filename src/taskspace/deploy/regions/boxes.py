@@ -1,15 +1,198 @@
-"""Regions that are boxes: those of a certified cover, melted together."""
+"""Regions that are boxes: those of a certified cover, melted together into a tree.
+
+Boxes that carry the same label melt together, so a certified cover of ten thousand
+boxes becomes a tree of some hundred comparisons that fits a microcontroller. Every
+cut lies on a face of a given box and compares `x <= cut`, so nothing is rounded: a
+context goes to the box with `low < x <= high` (on the lower rim of the range, to the
+box that starts there). Gaps between boxes become regions with the label −1.
+"""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from taskspace.deploy.regions.base import Regions, require
-from taskspace.deploy.regions.tree import BoxTree, build_tree, descend
+from taskspace.errors import InvalidInputError
 
-__all__ = ["BoxRegions"]
+__all__ = ["LEAF", "BoxRegions", "BoxTree", "build_tree", "descend"]
+
+
+LEAF = -1
+"""Axis of a node that is a region."""
+
+
+class BoxTree(NamedTuple):
+    """A binary tree in preorder, and the regions at its ends.
+
+    Node `i` compares `x[axis[i]] <= cut[i]`: if so the next node is `i + 1`, otherwise
+    `follow[i]`. Where `axis[i]` is `LEAF`, `follow[i]` is the number of the region.
+
+    Args:
+        axis: axis that a node compares, `LEAF` for a region.
+        cut: what it is compared with.
+        follow: the other child, or the region.
+        low: lower corners of the regions, `(region, axis)`.
+        high: upper corners.
+        label: label of each region, −1 for a gap.
+        members: the given boxes that each region is made of.
+    """
+
+    axis: NDArray[np.int64]
+    cut: NDArray[np.float64]
+    follow: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    label: NDArray[np.int64]
+    members: list[NDArray[np.int64]]
+
+
+def build_tree(
+    low: NDArray[np.float64], high: NDArray[np.float64], label: NDArray[np.integer]
+) -> BoxTree:
+    """The tree of some boxes, each cut chosen to part the labels best.
+
+    Args:
+        low: lower corners, `(box, axis)`; every box has a width on every axis.
+        high: upper corners; two boxes may share a face, nothing more.
+        label: label of each box, at least 0.
+    """
+    if len(low) == 0 or not (low < high).all():
+        raise InvalidInputError(
+            "There must be at least one box, and low < high on every axis of each."
+        )
+    edges = [
+        np.unique(np.concatenate(pair)) for pair in zip(low.T, high.T, strict=True)
+    ]
+    lo = np.stack([e.searchsorted(x) for e, x in zip(edges, low.T, strict=True)], 1)
+    hi = np.stack([e.searchsorted(x) for e, x in zip(edges, high.T, strict=True)], 1)
+    # Volumes are counted in whole edges, so that "all covered" is exact.
+    if np.prod([float(len(e)) for e in edges]) > 2.0**62:
+        raise InvalidInputError(
+            "The boxes have too many different edges for one tree: "
+            f"{' x '.join(str(len(e)) for e in edges)}."
+        )
+    order = np.argsort(lo[:, 0], kind="stable")
+    first, second = _first_overlap(lo[order], hi[order])
+    if first >= 0:
+        raise InvalidInputError(
+            "Boxes may share faces, but must not overlap; boxes "
+            f"{order[first]} and {order[second]} do."
+        )
+    _, code = np.unique(label, return_inverse=True)
+    nodes: list[tuple[int, float, int]] = []
+    ends: list[tuple[NDArray, NDArray, NDArray]] = []
+    # Preorder: a right child waits on the stack with the number of its parent.
+    stack = [(np.arange(len(lo)), lo.min(0), hi.max(0), -1)]
+    while stack:
+        inside, bottom, top, parent = stack.pop()
+        if parent >= 0:
+            nodes[parent] = (*nodes[parent][:2], len(nodes))
+        a, b = np.maximum(lo[inside], bottom), np.minimum(hi[inside], top)
+        pure = len(inside) == 0 or (code[inside] == code[inside[0]]).all()
+        filled = len(inside) and np.prod(b - a, axis=1).sum() == np.prod(top - bottom)
+        if pure and (filled or len(inside) == 0):
+            nodes.append((LEAF, 0.0, len(ends)))
+            ends.append((bottom, top, inside))
+            continue
+        axis, cut = _best_cut(a, b, code[inside], bottom, top)
+        nodes.append((axis, float(edges[axis][cut]), -1))
+        below, above = top.copy(), bottom.copy()
+        below[axis] = above[axis] = cut
+        stack.append((inside[b[:, axis] > cut], above, top, len(nodes) - 1))
+        stack.append((inside[a[:, axis] < cut], bottom, below, -1))
+    axes, cuts, follow = (np.array(x) for x in zip(*nodes, strict=True))
+
+    def corners(ranks: list[NDArray]) -> NDArray[np.float64]:
+        table = np.array(ranks)
+        return np.stack([e[r] for e, r in zip(edges, table.T, strict=True)], 1)
+
+    bottoms, tops, members = (list(x) for x in zip(*ends, strict=True))
+    return BoxTree(
+        axes.astype(np.int64),
+        cuts.astype(np.float64),
+        follow.astype(np.int64),
+        corners(bottoms),
+        corners(tops),
+        np.array([int(label[m[0]]) if len(m) else -1 for m in members], np.int64),
+        members,
+    )
+
+
+def _best_cut(
+    a: NDArray[np.int64],
+    b: NDArray[np.int64],
+    code: NDArray[np.int64],
+    bottom: NDArray[np.int64],
+    top: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Axis and edge that leave the least disorder of labels on the two sides."""
+    _, code = np.unique(code, return_inverse=True)
+    n_codes = int(code.max()) + 1
+    best = (np.inf, 0, 0)
+    for axis in range(a.shape[1]):
+        n = int(top[axis] - bottom[axis])
+        if n < 2:
+            continue
+        starts = _counts(code, a[:, axis] - bottom[axis], n_codes, n + 1)
+        stops = _counts(code, b[:, axis] - bottom[axis], n_codes, n + 1)
+        cuts = np.flatnonzero((starts + stops).sum(0)[1:n]) + 1
+        left = starts.cumsum(1)[:, cuts - 1]
+        right = starts.sum(1)[:, None] - stops.cumsum(1)[:, cuts]
+        cost = _disorder(left) + _disorder(right)
+        # Of equal cuts the one nearest the middle keeps the tree shallow.
+        cost = cost + 1e-6 * np.abs(2 * cuts - n) / n
+        if len(cuts) and cost.min() < best[0]:
+            at = int(cost.argmin())
+            best = (float(cost[at]), axis, int(bottom[axis] + cuts[at]))
+    return best[1], best[2]
+
+
+def _counts(
+    code: NDArray[np.int64], rank: NDArray[np.int64], n_codes: int, n: int
+) -> NDArray[np.int64]:
+    return np.bincount(code * n + rank, minlength=n_codes * n).reshape(n_codes, n)
+
+
+def _disorder(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Entropy of the labels times the number of boxes, and one a box."""
+    total = counts.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(counts > 0, counts * np.log2(counts), 0.0).sum(0)
+        whole = np.where(total > 0, total * np.log2(total), 0.0)
+    return whole - each + 0.01 * total
+
+
+@njit(cache=True)
+def _first_overlap(lo, hi):  # pragma: no cover
+    """Two boxes that share more than a face, of boxes sorted by their first rank."""
+    n, d = lo.shape
+    for i in range(n):
+        for j in range(i + 1, n):
+            if lo[j, 0] >= hi[i, 0]:
+                break
+            apart = False
+            for k in range(1, d):
+                if lo[j, k] >= hi[i, k] or lo[i, k] >= hi[j, k]:
+                    apart = True
+                    break
+            if not apart:
+                return i, j
+    return -1, -1
+
+
+@njit(cache=True, nogil=True)
+def descend(axis, cut, follow, rows):  # pragma: no cover
+    """Region of each row of contexts, which lie in the range of the tree."""
+    found = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        node = 0
+        while axis[node] >= 0:
+            node = node + 1 if rows[i, axis[node]] <= cut[node] else follow[node]
+        found[i] = follow[node]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +303,3 @@ class BoxRegions(Regions):
             rows: contexts within the range, `(context, axis)`.
         """
         return descend(self.axis, self.cut, self.follow, np.ascontiguousarray(rows))
-
-    def knows(
-        self, rows: NDArray[np.float64], region: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """The whole box is known.
-
-        Args:
-            rows: contexts, `(context, axis)`.
-            region: the region of each.
-        """
-        del rows
-        return np.ones(len(region), bool)

@@ -89,18 +89,6 @@ class NamedRegions(Regions):
                 raise UnknownNameError("target of this library", name, number)
         return np.array([number[str(name)] for name in names], np.int64)
 
-    def knows(
-        self, rows: NDArray[np.float64], region: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """A named target is the very target.
-
-        Args:
-            rows: not used.
-            region: the region of each.
-        """
-        del rows
-        return np.ones(len(region), bool)
-
 
 REGION_KINDS: dict[str, type[Regions]] = {
     cls.kind: cls for cls in (GridRegions, PointRegions, BoxRegions, NamedRegions)

@@ -22,6 +22,7 @@ __all__ = [
     "best_few",
     "best_rows",
     "designer_of",
+    "each_alone",
     "nearest_design",
     "uniform_design",
 ]
@@ -43,26 +44,13 @@ class Designer:
     def __init__(self, library: PolicyLibrary, system: LinearSystem):
         self.library, self.system = library, system
 
-    def contexts(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Full context rows.
-
-        Args:
-            points: contexts in the library's axes.
-        """
-        fixed = self.library.fixed
-        extra = np.tile(list(fixed.values()), (len(points), 1))
-        names = [*self.library.names, *fixed]
-        return self.system.contexts(
-            Points(names, np.concatenate([points, extra.reshape(len(points), -1)], 1))
-        )
-
     def __call__(self, points: NDArray[np.float64]) -> Policy:
         """The optimal gain of each context.
 
         Args:
             points: contexts in the library's axes.
         """
-        gains, _ = self.system.optimal_gain(self.contexts(points))
+        gains, _ = self.system.optimal_gain(self.library.contexts(self.system, points))
         return LinearGain(gains)
 
     def candidates(self, library: PolicyLibrary) -> Policy:
@@ -215,9 +203,7 @@ def best_few(
     if designer is not None:
         made: Any = designer.candidates(library)
         stack = type(made).concatenate([made, stack])
-    settings = {} if stack.kind == "python" else stack.settings()
-    arrays = {name: array[:, None] for name, array in stack.arrays().items()}
-    stack = type(stack).from_arrays(arrays, settings)
+    stack = each_alone(stack)
     # The first ones, and as many of the others, evenly thinned.
     n, half = len(contexts), N_JUDGED // 2
     judged = np.unique([*range(min(n, half)), *np.linspace(0, n - 1, half).astype(int)])
@@ -229,6 +215,17 @@ def best_few(
             worst = _lost(system, stack[rows], contexts, reference).min(0).max()
             found[k] = min([100 * float(worst), *found.values()])
     return found
+
+
+def each_alone(policies: Policy) -> Policy:
+    """Return a stack of policies in which each one is a source of its own.
+
+    Args:
+        policies: a stack with one leading dim.
+    """
+    settings = {} if policies.kind == "python" else policies.settings()
+    arrays = {name: array[:, None] for name, array in policies.arrays().items()}
+    return policies.from_arrays(arrays, settings)
 
 
 def _lost(

@@ -10,7 +10,6 @@ from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions.reach import reach_of
 from taskspace.deploy.trial.contenders import Designer, Pool
 from taskspace.policies import LinearGain
-from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
@@ -130,20 +129,12 @@ def drift_returns(
     ]
 
 
-def _rows(
-    library: PolicyLibrary, system: System, rows: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    fixed = np.tile(list(library.fixed.values()), (len(rows), 1)).reshape(len(rows), -1)
-    names = [*library.names, *library.fixed]
-    return system.contexts(Points(names, np.concatenate([rows, fixed], axis=1)))
-
-
 def _steps(library: PolicyLibrary, system: LinearSystem) -> tuple[int, float]:
     """Number and length of the steps: as fine as the fastest mode asks, at the centre.
 
     Long enough for the slowest mode of the centre to die out, or the system's horizon.
     """
-    centre = _rows(library, system, (library.low / 2 + library.high / 2)[None])
+    centre = library.contexts(system, (library.low / 2 + library.high / 2)[None])
     A, B, _, _ = system.matrices(centre)
     K, _ = system.optimal_gain(centre)
     modes = np.linalg.eigvals(A[0] - B[0] @ K[0])
@@ -172,7 +163,7 @@ def _linear(
     for step in range(n_steps):
         rows, told = at(step)
         K = way(told)
-        A, B, Q, R = system.matrices(_rows(library, system, rows))
+        A, B, Q, R = system.matrices(library.contexts(system, rows))
         closed = A - B @ K
         weight = Q + np.swapaxes(K, 1, 2) @ R @ K
 
@@ -212,12 +203,12 @@ def _simulated(
         step = jax.jit(jax.vmap(system.step))
         observe = jax.jit(jax.vmap(system.observe))
         keys = jax.random.split(jax.random.key(system.episode_seed), len(at(0)[0]))
-        rows: Any = _rows(library, system, at(0)[0]).astype(np.float32)
+        rows: Any = library.contexts(system, at(0)[0]).astype(np.float32)
         state = jax.vmap(system.reset)(keys, rows)
         total, alive = np.zeros(len(rows)), np.ones(len(rows), bool)
         for t in range(n_steps):
             where, told = at(t)
-            rows = _rows(library, system, where).astype(np.float32)
+            rows = library.contexts(system, where).astype(np.float32)
             seen = np.asarray(observe(state, rows))
             action = act(told, seen)
             noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)

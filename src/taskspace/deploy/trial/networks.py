@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
-from taskspace.spaces import Points
 from taskspace.systems.base import System
 
 if TYPE_CHECKING:
@@ -68,9 +67,7 @@ def conditioned_networks(
             f"{system.id} is no such system."
         )
     ends = np.stack([library.low, library.high])
-    names = [*library.names, *library.fixed]
-    fixed = np.tile(list(library.fixed.values()), (2, 1)).reshape(2, -1)
-    low, high = system.contexts(Points(names, np.concatenate([ends, fixed], axis=1)))
+    low, high = library.contexts(system, ends)
     found = []
     for k in range(n):
         found.append(

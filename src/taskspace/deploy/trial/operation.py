@@ -17,7 +17,6 @@ from scipy.linalg import expm
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions.reach import reach_of
 from taskspace.policies import LinearGain
-from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
@@ -129,21 +128,13 @@ def try_drift(
     )
 
 
-def _full(
-    library: PolicyLibrary, system: LinearSystem, rows: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    names = [*library.names, *library.fixed]
-    fixed = np.tile(np.array(list(library.fixed.values())), (len(rows), 1))
-    return system.contexts(Points(names, np.concatenate([rows, fixed], axis=1)))
-
-
 def _loops(
     library: PolicyLibrary,
     system: LinearSystem,
     rows: NDArray[np.float64],
     policy: NDArray[np.integer],
 ) -> NDArray[np.float64]:
-    a, b = system.matrices(_full(library, system, rows))[:2]
+    a, b = system.matrices(library.contexts(system, rows))[:2]
     assert isinstance(library.policies, LinearGain)
     return np.asarray(a - b @ library.policies.gain[policy])
 

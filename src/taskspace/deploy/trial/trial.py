@@ -23,6 +23,7 @@ from taskspace.deploy.trial.contenders import (
     Pool,
     best_few,
     designer_of,
+    each_alone,
     nearest_design,
     uniform_design,
 )
@@ -218,7 +219,7 @@ def try_library(
     if noise > 0:
         blur = noise * rng.standard_normal(rows.shape)
         measured = reach.at(reach.share(rows) + blur)
-    contexts = _full(library, system, rows)
+    contexts = library.contexts(system, rows)
     notes: list[str] = []
     chosen = library.select(measured)
     assert library.policies is not None
@@ -402,17 +403,6 @@ def _others(
             scores["interpolated gains"] = (n, score[None])
 
 
-def _full(
-    library: PolicyLibrary, system: System, rows: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Full context rows of a system, with the library's fixed values."""
-    names, columns = list(library.names), [rows]
-    for name, value in library.fixed.items():
-        names.append(name)
-        columns.append(np.full((len(rows), 1), value))
-    return system.contexts(Points(names, np.concatenate(columns, axis=1)))
-
-
 def _performance(
     system: System, policies: Policy, contexts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -423,10 +413,7 @@ def _performance(
 def _scores(
     system: System, measure: str, policies: Policy, contexts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    arrays = {name: array[:, None] for name, array in policies.arrays().items()}
-    settings = {} if policies.kind == "python" else policies.settings()
-    stack = policies.from_arrays(arrays, settings)
-    return system.scores(measure, stack, contexts)[:, 0]
+    return system.scores(measure, each_alone(policies), contexts)[:, 0]
 
 
 def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
@@ -478,12 +465,8 @@ def _meets(
         names = list(library.entries[0].context)
         homes = [[e.context[n] for n in names] for e in library.entries]
         rows = _full_of(system, names, homes, library.fixed)
-        arrays = library.policies.arrays().items()  # type: ignore[union-attr]
-        stack = library.policies.from_arrays(  # type: ignore[union-attr]
-            {k: v[:, None] for k, v in arrays},
-            library.policies.settings(),  # type: ignore[union-attr]
-        )
-        home = system.home_performance(stack, rows)[:, 0]
+        assert library.policies is not None
+        home = system.home_performance(each_alone(library.policies), rows)[:, 0]
         loss = rule.loss(score, home[np.maximum(policy, 0)])
         return np.where(policy < 0, np.inf, loss) <= question.epsilon
     if rule.measure != "performance":

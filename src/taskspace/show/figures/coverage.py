@@ -17,11 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._util.files import clean_leftovers
+from taskspace._util.files import checksum, clean_leftovers, read_sealed, write_sealed
 from taskspace.cover import CoverAnswer, coverage_curve, greedy_cover
+from taskspace.errors import DamagedFileError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
 from taskspace.show.figures.map import (
     context_map,
@@ -37,6 +39,7 @@ __all__ = [
     "coverage",
     "coverage_plot",
     "draw_coverage",
+    "draw_run",
     "save_figures",
 ]
 
@@ -278,3 +281,49 @@ def _sources(experiment: Experiment, results: Results, answer: CoverAnswer) -> S
     for number, context in zip(answer.cover.sources, answer.contexts, strict=True):
         points[number] = [context[name] for name in sources.names]
     return Points(sources.names, points)
+
+
+RECORD = "drawn.json"
+"""What was drawn, and from which results."""
+
+
+def draw_run(path: Path, results: Results) -> list[Path]:
+    """Draw the figures of a run, unless they are there as they were drawn.
+
+    Args:
+        path: the run directory.
+        results: what it found.
+
+    Returns:
+        The pictures.
+    """
+    folder = path / "figures"
+    drawn = _drawn(path)
+    if drawn is not None:
+        return [file for file in drawn if file.suffix == ".png"]
+    (folder / RECORD).unlink(missing_ok=True)
+    figures = save_figures(open_study(path), results, folder)
+    files = {file for figure in figures for file in folder.glob(f"{figure.stem}.*")}
+    record = {
+        "results": _checksum(path / "results.json"),
+        "files": {file.name: _checksum(file) for file in sorted(files)},
+    }
+    write_sealed(folder / RECORD, record)
+    return figures
+
+
+def _drawn(path: Path) -> list[Path] | None:
+    """The files of figures of these results, None if one is missing or damaged."""
+    folder = path / "figures"
+    try:
+        record = read_sealed(folder / RECORD)
+        files = {folder / Path(name).name: c for name, c in record["files"].items()}
+        if record["results"] != _checksum(path / "results.json"):
+            return None
+        return list(files) if all(_checksum(f) == c for f, c in files.items()) else None
+    except (DamagedFileError, OSError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _checksum(file: Path) -> str:
+    return checksum(file.read_bytes())

@@ -16,8 +16,7 @@ from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
 from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.linear.objective import quadratic_objective
-from taskspace.systems.objective import Objective
+from taskspace.systems.objective import Objective, quadratic_objective
 
 __all__ = ["LinearSystem", "check_horizon", "weight_matrix"]
 

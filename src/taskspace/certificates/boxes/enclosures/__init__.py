@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.certificates.boxes.enclosures.all_of import AllOf
 from taskspace.certificates.boxes.enclosures.boxes import (
+    AllOf,
     Boxes,
     Enclosure,
     NoEnclosureError,

@@ -25,8 +25,7 @@ from taskspace.certificates.boxes.enclosures.traced import (
     box_grid,
     trace_program,
 )
-from taskspace.certificates.boxes.rigor.loops import bound_loop
-from taskspace.certificates.boxes.rigor.losses import COST, START
+from taskspace.certificates.boxes.rigor.losses import COST, START, bound_loop
 from taskspace.policies import LinearController, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System

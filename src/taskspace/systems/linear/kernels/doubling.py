@@ -19,7 +19,7 @@ unstable when the trace of $\Phi$, a sum of powers of eigenvalues, is far above 
 more than rounding of F can have made it. A loop that took many doublings is solved for
 its residual too. Where that correction is not small, where the terms of the cost cancel
 (coordinates that hide what is small), or nothing was decided, a careful method has the
-last word (`kernels.careful`), for this pair alone.
+last word (`kernels.lyapunov`), for this pair alone.
 
 `LANES` problems run in step in the innermost loops, which the compiler turns into
 vector instructions. A lane that has converged is frozen, so its result does not
