@@ -11,7 +11,7 @@ from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
 from taskspace.certificates.boxes.shrink import SLACKS
 from taskspace.certificates.lipschitz.constants import RateCheck, refute_rates
-from taskspace.certificates.options import Options
+from taskspace.certificates.options import LossBounds, Sampling
 from taskspace.certificates.result import Findings
 from taskspace.cover import Cover, minimum_cover, settle_ties
 from taskspace.cover.base import Clock
@@ -19,6 +19,7 @@ from taskspace.cover.tolerance.thresholds import TableLosses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.policies import Policy
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 from taskspace.spaces import Grid, Points
@@ -39,14 +40,22 @@ class Case:
     Args:
         study: what is known.
         question: what is asked.
-        options: what `certify` was told.
+        sampling: how much is sampled, and from what.
+        bounds: what is known of the losses between the targets.
+        selection: numbers of the sources to certify; None to search for them.
+        seed: of the cover engine, and of samples together with all that they judge.
+        progress: told what is being done.
         clock: of the whole command.
         findings: what certifiers have found so far.
     """
 
     study: Study
     question: Question
-    options: Options = field(default_factory=Options)
+    sampling: Sampling = field(default_factory=Sampling)
+    bounds: LossBounds = field(default_factory=LossBounds)
+    selection: ArrayLike | None = None
+    seed: int = 0
+    progress: Progress = silent
     clock: Clock = field(default_factory=Clock)
     findings: Findings = field(default_factory=Findings)
 
@@ -97,14 +106,13 @@ class Case:
     @cached_property
     def cover(self) -> Cover:
         """Minimum cover of the table's targets, or what the given selection serves."""
-        options, clock = self.options, self.clock
-        limit = 0.25 * clock.left
-        fewest = minimum_cover(self.sets[0], time_limit=limit, seed=options.seed)
-        if options.selection is not None:
-            return self._serve_with(options.selection, fewest)
-        limit = LEAST_SHARE * clock.left
+        limit = 0.25 * self.clock.left
+        fewest = minimum_cover(self.sets[0], time_limit=limit, seed=self.seed)
+        if self.selection is not None:
+            return self._serve_with(self.selection, fewest)
+        limit = LEAST_SHARE * self.clock.left
         return settle_ties(
-            fewest, self.table, self.question, time_limit=limit, seed=options.seed
+            fewest, self.table, self.question, time_limit=limit, seed=self.seed
         )
 
     def _serve_with(self, selection: ArrayLike, fewest: Cover) -> Cover:
@@ -147,7 +155,7 @@ class Case:
     @cached_property
     def _enclosure(self) -> tuple[Enclosure | None, str]:
         question, study = self.question, self.study
-        given = self.options.bounds.enclosure
+        given = self.bounds.enclosure
         if given is None:
             if study.system is None or study.targets is None:
                 return None, ""
@@ -185,7 +193,7 @@ class Case:
         names = None if self.targets is None else tuple(self.targets.names)
         if self.system is not None:
             names = tuple(axis.name for axis in self.system.axes)
-        given = self.options.bounds.rates
+        given = self.bounds.rates
         return None if given is None or names is None else check_rates(given, names)
 
     @property

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from taskspace.certificates.boxes.certify import certify_continuum
 from taskspace.certificates.case import Case
-from taskspace.certificates.options import LossBounds, Options, Sampling
+from taskspace.certificates.options import LossBounds, Sampling
 from taskspace.certificates.paper.geometry import certify_geometry
 from taskspace.certificates.result import CertifyResult
 from taskspace.certificates.sampled.certify import certify_fresh, certify_share
@@ -74,8 +74,8 @@ def certify(
     study, question = as_study(study), as_question(question)
     if study.experiment is not None and study.all_policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
-    options = Options(sampling, bounds, selection, seed, progress)
-    case = Case(study, question, options, Clock(time_limit))
+    told = (sampling, bounds, selection, seed, progress)
+    case = Case(study, question, *told, clock=Clock(time_limit))
     _ = case.rate_check  # constants that the table contradicts end it here
     names = list(CERTIFIERS)
     if question.criterion != "signed" and not _is_small(study):

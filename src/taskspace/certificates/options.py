@@ -1,6 +1,6 @@
 """What `certify` may be told, grouped by what it is about."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -9,9 +9,8 @@ from taskspace.certificates.boxes.enclosures import Enclosure
 from taskspace.certificates.sampled.betting import check_confidence
 from taskspace.certificates.sampled.share import Distribution
 from taskspace.errors import InvalidInputError
-from taskspace.progress import Progress, silent
 
-__all__ = ["LossBounds", "Options", "Sampling"]
+__all__ = ["LossBounds", "Sampling"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,22 +64,3 @@ class Sampling:
                     f"{name} says how many contexts to draw, but no distribution is "
                     "given. Say what to draw them from: distribution='uniform'."
                 )
-
-
-@dataclass(frozen=True, eq=False)
-class Options:
-    """All that `certify` may be told beside the study and the question.
-
-    Args:
-        sampling: how much is sampled, and from what.
-        bounds: what is known of the losses between the targets.
-        selection: numbers of the sources to certify; None to search for them.
-        seed: of the cover engine, and of samples together with all that they judge.
-        progress: told what is being done.
-    """
-
-    sampling: Sampling = field(default_factory=Sampling)
-    bounds: LossBounds = field(default_factory=LossBounds)
-    selection: ArrayLike | None = None
-    seed: int = 0
-    progress: Progress = silent

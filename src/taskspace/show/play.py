@@ -17,7 +17,7 @@ from scipy.linalg import expm
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.simulated import SimulatedSystem, episode_keys, network
+from taskspace.systems.simulated import Head, SimulatedSystem, act, episode_keys
 
 __all__ = ["Trajectories", "can_play", "play"]
 
@@ -149,19 +149,12 @@ def _episodes(
 ) -> Any:
     keys = episode_keys(jax.random.key(system.episode_seed), jnp.arange(1))[0]
 
-    def act(one: Any, observation: jax.Array) -> jax.Array:
-        x = network(one, observation, stack.activation)
-        if stack.head == "argmax":
-            return jnp.argmax(x, axis=-1)
-        if stack.head == "squash":
-            width = stack.action_high - stack.action_low
-            return stack.action_low + (jnp.tanh(x) + 1) / 2 * width
-        return jnp.clip(x, stack.action_low, stack.action_high)
+    head = Head.of(stack)
 
     def episode(one: Any, context: jax.Array) -> Any:
         def advance(carry: Any, time: jax.Array) -> Any:
             state, alive, total, end = carry
-            action = act(one, system.observe(state, context))
+            action = act(one, head, system.observe(state, context))
             noise = jax.random.fold_in(keys[1], time)
             new, reward, terminated = system.step(state, action, context, noise)
             total = total + jnp.where(alive, reward, 0)

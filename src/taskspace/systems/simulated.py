@@ -22,6 +22,7 @@ from taskspace.systems.episodic import EpisodicSystem
 __all__ = [
     "Head",
     "SimulatedSystem",
+    "act",
     "episode_keys",
     "network",
     "play",
@@ -47,6 +48,16 @@ class Head(NamedTuple):
     activation: str
     low: float
     high: float
+
+    @classmethod
+    def of(cls, policies: Mlp) -> "Head":
+        """Return the head of some networks.
+
+        Args:
+            policies: the networks.
+        """
+        low, high = float(policies.action_low), float(policies.action_high)
+        return cls(policies.head, policies.activation, low, high)
 
 
 class SimulatedSystem(EpisodicSystem):
@@ -133,19 +144,18 @@ class SimulatedSystem(EpisodicSystem):
             )
             for weight, bias in zip(policies.weights, policies.biases, strict=True)
         )
-        head = Head(
-            policies.head,
-            policies.activation,
-            float(policies.action_low),
-            float(policies.action_high),
-        )
         # Padded, so that few sizes are compiled when the number of targets changes.
         n_rows = 1 << (len(contexts) - 1).bit_length()
         rows = np.asarray(contexts, np.float32)
         rows = np.pad(rows, ((0, n_rows - len(rows)), (0, 0)), mode="edge")
         with jax.enable_x64(False):
             found = _play_stack(
-                self, layers, head, rows, len(contexts), numbers.astype(np.int32)
+                self,
+                layers,
+                Head.of(policies),
+                rows,
+                len(contexts),
+                numbers.astype(np.int32),
             )
         played = np.asarray(found).reshape(*leading, n_rows, len(numbers))
         return np.ascontiguousarray(played[..., : len(contexts), :])
@@ -285,7 +295,7 @@ def play_pairs(
     def advance(_, slots):
         pair, time, total, alive, (context, noise, state) = slots
         observation = jax.vmap(system.observe)(state, context)
-        action = _act(layers, head, observation)
+        action = act(layers, head, observation)
         key = jax.vmap(jax.random.fold_in)(noise, time)
         new, reward, terminated = jax.vmap(system.step)(state, action, context, key)
         time = time + alive
@@ -325,8 +335,14 @@ def play_pairs(
     return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
 
-def _act(layers: Layers, head: Head, observations: jax.Array) -> jax.Array:
-    """Deterministic actions, one a row of observations."""
+def act(layers: Layers, head: Head, observations: jax.Array) -> jax.Array:
+    """Return deterministic actions, one per row of observations.
+
+    Args:
+        layers: weights and biases of one network.
+        head: what its outputs mean.
+        observations: what is seen.
+    """
     output = network(layers, observations, head.activation)
     if head.kind == "argmax":
         return jnp.argmax(output, axis=-1)

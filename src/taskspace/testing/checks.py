@@ -168,7 +168,7 @@ def _shapes(trial: SystemTrial) -> Check:
             say = f"{axis.bounds} must hold, but its default is {axis.default:g}."
             return Check(name, False, say)
     policies, contexts = trial.policies(), trial.contexts()
-    values = trial.scores()
+    values = trial.scores
     n_rows, n_members = next(iter(policies.arrays().values())).shape[:2]
     wanted = (n_rows, n_members, len(contexts))
     if values.shape != wanted or values.dtype != np.float64:
@@ -195,7 +195,7 @@ def _axes_alive(trial: SystemTrial) -> Check:
     system = trial.system
     if isinstance(system, TabularFamily):
         values = np.asarray(system.values)[:, None]
-        scores = system.state_values(trial.random(), values)
+        scores = system.state_values(trial.random, values)
         alive = len(values) < 2 or (scores[:, :, :1] != scores).any()
         return _alive([] if alive else ["theta"])
     dead = [axis.name for axis in system.axes]
@@ -208,7 +208,7 @@ def _axes_alive(trial: SystemTrial) -> Check:
 
 def _deterministic(trial: SystemTrial) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
-    first = trial.scores()
+    first = trial.scores
     again = trial.system.performance(policies, contexts)
     difference = _difference(first, again)
     if difference == 0:
@@ -225,7 +225,7 @@ def _common_random_numbers(trial: SystemTrial) -> Check:
     """J of a policy must not depend on what is evaluated beside it."""
     name = "common random numbers"
     policies, contexts = trial.policies(), trial.contexts()
-    whole = trial.scores()
+    whole = trial.scores
     alone = trial.system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
     difference = _difference(whole[-1:], alone)
     scale = np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
@@ -254,7 +254,7 @@ def _common_random_numbers(trial: SystemTrial) -> Check:
 
 
 def _no_nan(trial: SystemTrial) -> Check:
-    contexts, values = trial.contexts(), trial.scores()
+    contexts, values = trial.contexts(), trial.scores
     wrong = np.isnan(values) | (values == np.inf)
     if not wrong.any():
         n_failed = int((values == -np.inf).sum())
@@ -279,7 +279,7 @@ def _larger_is_better(trial: SystemTrial) -> Check:
     optimum = system.optimum(trial.row[None])
     if optimum is not None and np.isnan(optimum[0]):  # not known here
         optimum = None
-    random = system.performance(trial.random(), trial.row[None])[:, 0, 0]
+    random = system.performance(trial.random, trial.row[None])[:, 0, 0]
     if optimum is not None:
         best = float(optimum[0])
         slack = 1e-9 * abs(best) if np.isfinite(best) else 0.0
@@ -295,7 +295,7 @@ def _larger_is_better(trial: SystemTrial) -> Check:
             return Check(name, True, f"No random policy exceeds {optimum[0]:g}.")
         say = "Skipped: give a trainer whose policy can be compared with chance."
         return Check(name, None, say)
-    policies, _ = trial.trained()
+    policies, _ = trial.trained
     score = float(system.performance(policies, trial.row[None]).max())
     chance = float(np.median(random))
     compared = f"A trained policy has J = {score:g} at home, random ones {chance:g}"
@@ -335,16 +335,16 @@ def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Check:
 def _trainer_is_pure(trial: SystemTrial) -> Check:
     if trial.trainer is None:
         return Check("trainer", None, "Skipped: none was given.")
-    first, seconds = trial.trained()
+    first, seconds = trial.trained
     if seconds > LONG_TRAINING:
         say = f"Skipped: one training took {seconds:.0f} s."
         return Check("trainer", None, say)
-    return _compare_policies(first, trial.trained_again()[0])
+    return _compare_policies(first, trial.trained_again[0])
 
 
 def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Check:
     policies, contexts = trial.policies(), trial.contexts()
-    size = trial.scores().size  # by now everything is compiled
+    size = trial.scores.size  # by now everything is compiled
     began, n_calls = time.perf_counter(), 0
     while time.perf_counter() - began < 0.2:
         trial.system.performance(policies, contexts)
@@ -356,9 +356,9 @@ def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Check:
     evaluation = cells * each
     training = 0.0
     if trial.trainer is not None:
-        _, once = trial.trained()
+        _, once = trial.trained
         if once < LONG_TRAINING:
-            once = min(once, trial.trained_again()[1])
+            once = min(once, trial.trained_again[1])
         training = once * n_sources * trial.budget_ratio()
     # J of every policy where it fits, otherwise four reductions.
     kept = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets

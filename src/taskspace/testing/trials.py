@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,46 +48,43 @@ class SystemTrial:
         self.full_system, self.full_trainer = system, trainer
         self.system, self.row, self.seed = _quick(system), row, seed
         self.trainer = _short(trainer, system)
-        self._random: Policy | None = None
-        self._trained: tuple[Policy, float] | None = None
-        self._again: tuple[Policy, float] | None = None
-        self._scores: NDArray[np.float64] | None = None
 
+    @cached_property
     def random(self) -> Policy:
         """Policies that know nothing of the task."""
-        if self._random is None:
-            self._random = random_policies(self.system, 6, self.seed)
-        if self._random is None:
+        policies = random_policies(self.system, 6, self.seed)
+        if policies is None:
             raise TaskspaceError(
                 f"It is not known how to make policies for {self.system.id}; give "
                 "examples (FunctionSystem) or a trainer."
             )
-        return self._random
+        return policies
 
+    @cached_property
     def trained(self) -> tuple[Policy, float]:
         """Policies of one source, and the seconds that they took."""
-        if self._trained is None:
-            assert self.trainer is not None
-            began = time.perf_counter()
-            trained = self.trainer.train(self.system, self.row[None], seed=self.seed)
-            self._trained = trained.policies, time.perf_counter() - began
-        return self._trained
+        return self._train()
 
+    @cached_property
     def trained_again(self) -> tuple[Policy, float]:
         """The same once more; what is compiled is compiled by now."""
-        if self._again is None:
-            self._again, self._trained = self._trained or self.trained(), None
-            self._again, self._trained = self.trained(), self._again
-        return self._again
+        _ = self.trained
+        return self._train()
+
+    def _train(self) -> tuple[Policy, float]:
+        assert self.trainer is not None
+        began = time.perf_counter()
+        trained = self.trainer.train(self.system, self.row[None], seed=self.seed)
+        return trained.policies, time.perf_counter() - began
 
     def policies(self) -> Policy:
         """Something to evaluate: random policies, else trained ones."""
         try:
-            return self.random()
+            return self.random
         except TaskspaceError:
             if self.trainer is None:
                 raise
-            return self.trained()[0]
+            return self.trained[0]
 
     def contexts(self) -> NDArray[np.float64]:
         """The default, and each axis moved by a quarter within its bounds."""
@@ -101,11 +99,10 @@ class SystemTrial:
                     rows.append(moved)
         return np.stack(rows)
 
+    @cached_property
     def scores(self) -> NDArray[np.float64]:
         """J of `policies` at `contexts`."""
-        if self._scores is None:
-            self._scores = self.system.performance(self.policies(), self.contexts())
-        return self._scores
+        return self.system.performance(self.policies(), self.contexts())
 
     def outcomes(self) -> list[Outcomes]:
         """What happens in a context, the cheapest first: steps, scores."""

@@ -53,7 +53,7 @@ def certify_continuum(case: Case) -> list[Certificate]:
         gate.check_map(checked)
     whole = whole.with_facts({"n_compared": gate.n_compared})
     case.findings.continuum = whole
-    if case.options.selection is not None:
+    if case.selection is not None:
         return [whole.certificate]
     nodes = int((cover.assignment >= 0).sum()), cover.n_targets
     between = on_grid.with_facts({}, nodes=nodes).certificate
@@ -79,7 +79,7 @@ def _cover_box(
 ) -> tuple[ContinuumCover, ContinuumCover]:
     """Return what the grid's cover serves of the box, and the best cover of the box."""
     cover, clock, epsilon = case.cover, case.clock, case.question.epsilon
-    is_given = case.options.selection is not None
+    is_given = case.selection is not None
     on_grid = certify_cover(
         enclosure,
         cover.sources,
@@ -98,7 +98,7 @@ def _cover_box(
             epsilon,
             suggestions=[cover.sources] if on_grid.holds else _slack_covers(case),
             time_limit=clock.left,
-            seed=case.options.seed,
+            seed=case.seed,
         )
         # Time may be up before anything better was found.
         is_as_good = not on_grid.holds and on_grid.rank == continuum.rank
@@ -114,7 +114,7 @@ def _slack_covers(case: Case) -> Iterator[NDArray[np.int64]]:
     for sets in case.sets[1:]:
         if int(sets.coverable.sum()) == n_coverable:
             limit = 0.05 * case.clock.left
-            yield minimum_cover(sets, time_limit=limit, seed=case.options.seed).sources
+            yield minimum_cover(sets, time_limit=limit, seed=case.seed).sources
 
 
 def _with_grid_bound(

@@ -45,7 +45,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
         )
     try:
         rows, columns = contexts_of(table)
-        radius = case.options.bounds.radius
+        radius = case.bounds.radius
         r = default_radius(columns) if radius is None else radius
         rates = loss_rates_until(table, r, case.clock)
     except InvalidInputError as error:

@@ -36,11 +36,11 @@ def certify_fresh(case: Case) -> list[Certificate]:
     Args:
         case: its findings get the check; nothing is said of a system without episodes.
     """
-    system, policies, sampling = case.system, case.policies, case.options.sampling
+    system, policies, sampling = case.system, case.policies, case.sampling
     if not isinstance(system, EpisodicSystem) or policies is None:
         return []
     share = 1.0 if sampling.distribution is None else FRESH_SHARE
-    clock, progress = Clock(share * case.clock.left), case.options.progress
+    clock, progress = Clock(share * case.clock.left), case.progress
     table, assignment, explored = case.table, case.cover.assignment, None
     try:
         case.question.check_exact("Fresh episodes")
@@ -66,7 +66,7 @@ def certify_fresh(case: Case) -> list[Certificate]:
             confidence=sampling.confidence,
             max_episodes=sampling.max_episodes,
             time_limit=clock.left,
-            seed=case.options.seed,
+            seed=case.seed,
             progress=progress,
         )
     except InvalidInputError as error:
@@ -112,7 +112,7 @@ def certify_share(case: Case) -> list[Certificate]:
     Args:
         case: its findings get the check; nothing is said without a distribution.
     """
-    sampling, question, findings = case.options.sampling, case.question, case.findings
+    sampling, question, findings = case.sampling, case.question, case.findings
     system, policies = case.system, case.policies
     sources, targets = case.sources, case.targets
     name, drawn = "share of contexts", sampling.distribution
@@ -138,7 +138,7 @@ def certify_share(case: Case) -> list[Certificate]:
 
     seed = sample_seed(
         "draws",
-        case.options.seed,
+        case.seed,
         describe_selection(case.table, question, assignment, system, policies),
         [system.contexts(sources), system.contexts(targets)],
         _boxes(continuum),
