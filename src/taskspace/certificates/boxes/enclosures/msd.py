@@ -1,6 +1,6 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,11 +15,11 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     check_cost,
     check_exact,
 )
-from taskspace.certificates.boxes.enclosures.intervals import check_magnitude
 from taskspace.certificates.boxes.enclosures.msd_bounds import (
     COST,
     RATIO,
     REGRET,
+    check_magnitude,
     closed_loop,
     gradient,
     home_bounds,
@@ -132,26 +132,11 @@ class MsdEnclosure(PolicyEnclosure):
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return low and high bound on the loss, each with dims `(source, box)`."""
-        _check_contexts(boxes.low, boxes.high)
-        gains, home = self._rows(sources)
-        low = np.empty((len(gains), len(boxes)))
-        high = np.empty_like(low)
-        corners = np.stack([boxes.low, boxes.high], -1)
-
-        def kernel(first: int, stop: int) -> None:
-            part = slice(first, stop)
-            _bound_boxes(
-                gains,
-                home,
-                corners[part],
-                epsilon,
-                self._options,
-                low[:, part],
-                high[:, part],
-            )
-
-        _in_threads(kernel, len(boxes), len(boxes) * len(gains))
-        return low, high
+        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        shape = len(boxes), len(rows)
+        place = np.repeat(np.arange(shape[0]), shape[1])
+        low, high = self._run(boxes, place, np.tile(rows, shape[0]), epsilon)
+        return low.reshape(shape).T, high.reshape(shape).T
 
     def pair_bounds(
         self,
@@ -161,10 +146,19 @@ class MsdEnclosure(PolicyEnclosure):
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return bounds of source `sources[i]` on `boxes[i]`, one number each."""
+        return self._run(boxes, np.arange(len(boxes)), np.asarray(sources), epsilon)
+
+    def _run(
+        self,
+        boxes: Boxes,
+        place: NDArray[np.integer],
+        sources: NDArray[np.integer],
+        epsilon: float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bound the loss of source `sources[i]` on `boxes[place[i]]`, for every i."""
         _check_contexts(boxes.low, boxes.high)
-        rows = np.asarray(sources, np.int64)
-        low = np.empty(len(boxes))
-        high = np.empty_like(low)
+        rows = sources.astype(np.int64)
+        low, high = np.empty((2, len(rows)))
         corners = np.stack([boxes.low, boxes.high], -1)
 
         def kernel(first: int, stop: int) -> None:
@@ -173,14 +167,16 @@ class MsdEnclosure(PolicyEnclosure):
                 self._gains,
                 self._home,
                 rows[part],
-                corners[part],
+                place[part],
+                corners,
                 epsilon,
                 self._options,
                 low[part],
                 high[part],
             )
 
-        _in_threads(kernel, len(boxes), len(boxes))
+        # Starting threads takes a millisecond.
+        over_rows(kernel, len(rows), in_threads=len(rows) >= THREAD_PAIRS)
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -197,7 +193,7 @@ class MsdEnclosure(PolicyEnclosure):
         be unstable on the box.
         """
         _check_contexts(boxes.low, boxes.high)
-        gains, _ = self._rows(sources)
+        gains = self._gains if sources is None else self._gains[np.asarray(sources)]
         slopes = np.empty((len(gains), len(boxes), 3))
         corners = np.stack([boxes.low, boxes.high], -1)
         _bound_slopes(gains, corners, self._options[0], self._weights, slopes)
@@ -210,20 +206,6 @@ class MsdEnclosure(PolicyEnclosure):
         slopes = np.zeros(self.n_sources)
         _gradient_norms(self._gains, self._contexts, axes, self._weights, slopes)
         return slopes
-
-    def _rows(self, sources: ArrayLike | None) -> tuple[NDArray, NDArray]:
-        if sources is None:
-            return self._gains, self._home
-        rows = np.asarray(sources, np.int64)
-        return self._gains[rows], self._home[rows]
-
-
-def _in_threads(kernel: Callable[[int, int], None], n_boxes: int, n_pairs: int) -> None:
-    """Threads where there is work for them: starting them takes a millisecond."""
-    if n_pairs < THREAD_PAIRS:
-        kernel(0, n_boxes)
-    else:
-        over_rows(kernel, n_boxes)
 
 
 def _check_contexts(low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
@@ -271,32 +253,24 @@ def _family_bounds(gains, home, box, centre, epsilon, options):
 
 
 @njit(cache=True)
-def _plants(k, c, m, weights):
-    box = plant(k, c, m, weights)
-    centre = plant(point(middle(k)), point(middle(c)), point(middle(m)), weights)
-    return box, centre
+def _interval_plant(corners, weights):
+    k = (corners[0, 0], corners[0, 1])
+    c = (corners[1, 0], corners[1, 1])
+    m = (corners[2, 0], corners[2, 1])
+    return plant(k, c, m, weights)
 
 
 @njit(cache=True, nogil=True)
-def _bound_boxes(gains, home, corners, epsilon, options, low, high):
-    for i in range(len(corners)):
-        k = (corners[i, 0, 0], corners[i, 0, 1])
-        c = (corners[i, 1, 0], corners[i, 1, 1])
-        m = (corners[i, 2, 0], corners[i, 2, 1])
-        box, centre = _plants(k, c, m, options[2])
-        for s in range(len(gains)):
-            low[s, i], high[s, i] = _family_bounds(
-                gains[s], home[s], box, centre, epsilon, options
+def _bound_pairs(gains, home, sources, place, corners, epsilon, options, low, high):
+    last = -1
+    for i in range(len(sources)):
+        if place[i] != last:  # what boxes say before a gain is known is found once
+            last = place[i]
+            box = _interval_plant(corners[last], options[2])
+            k, c, m = box[0], box[1], box[2]
+            centre = plant(
+                point(middle(k)), point(middle(c)), point(middle(m)), options[2]
             )
-
-
-@njit(cache=True, nogil=True)
-def _bound_pairs(gains, home, sources, corners, epsilon, options, low, high):
-    for i in range(len(corners)):
-        k = (corners[i, 0, 0], corners[i, 0, 1])
-        c = (corners[i, 1, 0], corners[i, 1, 1])
-        m = (corners[i, 2, 0], corners[i, 2, 1])
-        box, centre = _plants(k, c, m, options[2])
         s = sources[i]
         low[i], high[i] = _family_bounds(
             gains[s], home[s], box, centre, epsilon, options
@@ -306,15 +280,12 @@ def _bound_pairs(gains, home, sources, corners, epsilon, options, low, high):
 @njit(cache=True)
 def _bound_slopes(gains, corners, kind, weights, slopes):
     for i in range(len(corners)):
-        k = (corners[i, 0, 0], corners[i, 0, 1])
-        c = (corners[i, 1, 0], corners[i, 1, 1])
-        m = (corners[i, 2, 0], corners[i, 2, 1])
-        box = plant(k, c, m, weights)
+        box = _interval_plant(corners[i], weights)
         for s in range(gains.shape[0]):
             slopes[s, i] = 0.0
             for p in range(gains.shape[1]):
                 gain = (gains[s, p, 0], gains[s, p, 1])
-                if stability(gain, k, c) < 1:
+                if stability(gain, box[0], box[1]) < 1:
                     slopes[s, i] = np.inf
                     break
                 loop = closed_loop(gain, box)
