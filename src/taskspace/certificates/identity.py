@@ -261,7 +261,7 @@ def subject_of(
 
 
 def _describe_system(system: System, contexts: NDArray[np.float64]) -> dict[str, str]:
-    """Hashes of what makes up a system, by name."""
+    """Return hashes of what makes up a system, by name."""
     parts: dict[str, Any] = {
         "id": system.id,
         "axes": [axis.name for axis in system.axes],

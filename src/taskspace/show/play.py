@@ -86,7 +86,7 @@ def play(
 def _play_linear(
     system: LinearSystem, policies: LinearGain, contexts: NDArray[np.float64]
 ) -> Trajectories:
-    """Closed loops released from a displaced first state, by matrix exponentials."""
+    """Play closed loops from a displaced first state, by matrix exponentials."""
     A, B, _, _ = system.matrices(contexts)
     closed = A - B @ policies.gain
     n = closed.shape[-1]

@@ -195,7 +195,7 @@ class BoxSearch:
                 yield self.pool[np.sort(cover.sources)]
 
     def shrink(self, clock: Clock) -> None:
-        """Fewer sources: of a size those that lose least at the points.
+        """Find fewer sources: of a size those that lose least at the points.
 
         Halves the sizes between one that is too small for the points and that of the
         cover that holds.

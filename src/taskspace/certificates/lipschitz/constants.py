@@ -185,7 +185,7 @@ def _all_pairs(losses, sizes, points, rates, found) -> None:
 
 @njit(cache=True, nogil=True)
 def _contradictions(losses, sizes, points, rates, per_axis, found):
-    """The first pair of each row whose losses differ by more than is allowed."""
+    """Fill the first pair of each row whose losses differ by too much."""
     for s in range(len(losses)):
         for i in range(len(points)):
             if found[s, 0] >= 0:

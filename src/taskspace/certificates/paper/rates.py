@@ -74,7 +74,7 @@ def loss_rates(table: xr.Dataset, radius: float) -> LossRates:
 def loss_rates_until(
     table: xr.Dataset, radius: float, clock: Clock
 ) -> LossRates | None:
-    """`loss_rates`, or None where time was up; some rows are always looked at.
+    """Return `loss_rates`, or None where time was up; some rows are always done.
 
     Args:
         table: a performance table with contexts and scores at home.

@@ -55,7 +55,7 @@ class ModelSmoothness:
 def model_smoothness(
     family: TabularFamily, *, allow_horizon: bool = False
 ) -> ModelSmoothness:
-    r"""$L_p$, $L_r$, $R_{max}$ and $L_{model}$ of a family.
+    r"""Return $L_p$, $L_r$, $R_{max}$ and $L_{model}$ of a family.
 
     Args:
         family: must have a fixed start distribution and a discount, or this is
@@ -91,7 +91,7 @@ def model_smoothness(
 
 
 def performance_smoothness(family: TabularFamily, policies: Policy) -> float:
-    r"""$L_{perf}(\Pi)$: largest |J(θ1, π) − J(θ2, π)| / |θ1 − θ2| of any policy given.
+    r"""Return $L_{perf}(\Pi)$: the largest |ΔJ| / |θ1 − θ2| of any policy given.
 
     Args:
         family: contexts θ are its values.
@@ -118,7 +118,7 @@ def _lipschitz(
 def smoothness_certificate(
     family: TabularFamily, policies: Policy, *, allow_horizon: bool = False
 ) -> Certificate:
-    """L_perf ≤ L_model with the numbers, or which hypothesis fails.
+    """Certify L_perf ≤ L_model with the numbers, or say which hypothesis fails.
 
     Args:
         family: the tasks.

@@ -159,6 +159,6 @@ class BettingTests:
 
 
 def _log_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the sum over the bets."""
+    """Return the logarithm of the sum over the bets."""
     largest = logs.max(1)
     return largest + np.log(np.exp(logs - largest[:, None, :]).sum(1))

@@ -276,7 +276,7 @@ def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
 
 
 def _looks_before(n_samples: int, level: float) -> list[tuple[int, float]]:
-    """Looks at all draws, at half of them, a quarter and so on; the levels sum up."""
+    """Return looks at all draws, half of them, a quarter, …; their levels sum up."""
     looks = [(n_samples, LAST_LOOK * level)]
     n, share = n_samples // 2, (1 - LAST_LOOK) * level / 2
     while n >= FEWEST_SAMPLES:
@@ -369,7 +369,7 @@ class Deployed:
         chosen: NDArray[np.integer],
         before: int,
     ) -> NDArray[np.bool_]:
-        """Which contexts meet one demand."""
+        """Return which contexts meet one demand."""
         rule = question.rule
         reference = self._reference(question, contexts)
         served = np.zeros(len(contexts), np.bool_)
@@ -394,7 +394,7 @@ class Deployed:
         mine: NDArray[np.intp],
         before: int,
     ) -> NDArray[np.float64]:
-        """J, or the return of one fresh episode, dims `(policy, context)`."""
+        """Return J, or the return of one fresh episode, dims `(policy, context)`."""
         system = self._system
         if not isinstance(system, EpisodicSystem):
             return system.scores(measure, stack, contexts[mine])[0]

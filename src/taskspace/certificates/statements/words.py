@@ -40,7 +40,7 @@ class Shares(NamedTuple):
 
 
 def count(n: int, noun: str, *, of: int | None = None) -> str:
-    """`"1 source"`, `"3 sources"`, `"3 of 400 sources"`.
+    """Return a count: `"1 source"`, `"3 sources"`, `"3 of 400 sources"`.
 
     Args:
         n: how many.
@@ -263,7 +263,7 @@ class BoxFacts:
         return said
 
     def _hopeless(self, context: Mapping[str, float]) -> str:
-        """That no cover of the box exists, and where."""
+        """Say that no cover of the box exists, and where."""
         none = (
             "No cover of the whole box exists: none of the "
             f"{count(self.n_sources, 'source')} manages "
@@ -281,7 +281,7 @@ class BoxFacts:
         return f"{none} {these} {served}; {rest_words(self.shares)}."
 
     def _between(self, n_served: int, n_nodes: int) -> str:
-        """That what follows is about the space between the nodes."""
+        """Say that what follows is about the space between the nodes."""
         all_served = n_served == n_nodes
         nodes = "every node" if all_served else f"{n_served:,} of the {n_nodes:,} nodes"
         many = self.size != 1

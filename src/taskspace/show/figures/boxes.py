@@ -129,7 +129,7 @@ def boxes(result: CertifyResult, study: Study | xr.Dataset) -> Figure:
 
 
 def draw_box_map(record: BoxMap) -> Figure:
-    """Boxes by source where certified, by status elsewhere.
+    """Draw boxes by source where certified, by status elsewhere.
 
     Of more than two axes three slices are drawn, the others in their middle.
 

@@ -313,7 +313,7 @@ def draw_run(path: Path, results: Results) -> list[Path]:
 
 
 def _drawn(path: Path) -> list[Path] | None:
-    """The files of figures of these results, None if one is missing or damaged."""
+    """Return the figures of these results, None if one is missing or damaged."""
     folder = path / "figures"
     try:
         record = read_sealed(folder / RECORD)

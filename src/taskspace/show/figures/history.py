@@ -148,7 +148,7 @@ def selection_plot(result: SelectResult) -> SelectionPlot:
 
 
 def _beside(plot: SelectionPlot, saved: Saved | None) -> SelectionPlot:
-    """With what the table of all candidates allows, where that is known."""
+    """Add what the table of all candidates allows, where that is known."""
     if saved is None:
         return plot
     rivals = tuple(
@@ -211,7 +211,7 @@ def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
 
 
 def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSource, ...]:
-    """What was proposed, and what came of it."""
+    """Return the sources that were proposed, and what came of each."""
     found, place = [], 0
     for line, key, is_done in zip(
         proposals, store.sources, store.evaluated, strict=False

@@ -293,7 +293,7 @@ def _value(record: ContextMap, axis: int, place: int) -> float:
 
 
 def _slices(record: ContextMap) -> list[tuple[tuple[int, int], tuple]]:
-    """Slices along the axes with fewest values; as many as can be looked at."""
+    """Return slices along the axes with fewest values, as many as can be seen."""
     shape = record.shape or []
     order = sorted(range(len(shape)), key=lambda a: (-shape[a], a))
     shown = tuple(sorted(order[:2]))

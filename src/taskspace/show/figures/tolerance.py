@@ -238,7 +238,7 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
 
 
 def draw_rate_map(record: RateMap) -> Figure:
-    """L in colour over two axes, or as a curve over one.
+    """Draw L in colour over two axes, or as a curve over one.
 
     Args:
         record: what to draw.

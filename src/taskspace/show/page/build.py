@@ -175,7 +175,7 @@ def citation() -> str:
 
 
 def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
-    """Criteria and judges of a page at tolerance 0, those asked for first."""
+    """Return criteria and judges of a page at tolerance 0, those asked for first."""
     pairs = list(dict.fromkeys(question.at(0.0) for question in asked))
     n_cells = table.sizes["source"] * table.sizes["target"]
     if pairs and n_cells > SMALL_CELLS:

@@ -69,7 +69,7 @@ def _packed(raw: bytes) -> str:
 
 
 def _predicted(array: NDArray[Any], width: int) -> NDArray[np.uint8]:
-    """Zigzag of the difference to the prediction, low bytes first, then high ones."""
+    """Return zigzags of differences to the prediction, low bytes first."""
     cells = array.reshape(len(array), -1, width)
     planes = np.empty((array.dtype.itemsize, *cells.shape), np.uint8)
     over_rows(lambda a, b: _predict(cells[a:b], planes[:, a:b]), len(cells))

@@ -89,7 +89,7 @@ class Live:
             self.trouble = ""
 
     def state(self) -> Any:
-        """Something that changes when the path does."""
+        """Return something that changes when the path does."""
         path = self.reader.path
         # A run's own folder also changes when a page is written into it.
         names = ["results.json", "selection.jsonl", "library.json"]
@@ -98,7 +98,7 @@ class Live:
         return self.progress(), stamps
 
     def progress(self) -> dict[str, list[int]]:
-        """Finished pieces of a run and how many there are, by stage.
+        """Return finished pieces of a run and how many there are, by stage.
 
         Of a selection: the targets that are covered.
         """

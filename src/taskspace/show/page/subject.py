@@ -307,7 +307,7 @@ def _covers_table(results: Results) -> dict[str, Any]:
 
 
 def _add_curves(page: PageData, results: Results) -> None:
-    """Curves of other methods, beside the covers at the tolerances of the run."""
+    """Add curves of other methods, beside the covers at the run's tolerances."""
     for layer in page.header["layers"]:
         for step in layer["steps"]:
             step["curves"] = [

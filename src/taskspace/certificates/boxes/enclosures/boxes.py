@@ -95,7 +95,7 @@ class Boxes:
 
     @classmethod
     def points(cls, contexts: NDArray[np.float64]) -> "Boxes":
-        """Boxes that hold one context each.
+        """Return boxes that hold one context each.
 
         Args:
             contexts: full context rows.
@@ -421,7 +421,7 @@ class AllOf(Enclosure):
         return self._parts[0].n_policies
 
     def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
+        """Return the same bounds for only these sources, in this order."""
         part = copy(self)
         part._parts = [one.subset(sources) for one in self._parts]
         part.policies = part._parts[0].policies
@@ -434,7 +434,7 @@ class AllOf(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Low and high bound on the loss, each with dims `(source, box)`."""
+        """Return low and high bound on the loss, each with dims `(source, box)`."""
         low, high = self._parts[0].bounds(boxes, sources, epsilon=epsilon)
         for part, demand in self._others:
             found = part.bounds(boxes, sources, epsilon=demand.epsilon)
@@ -456,7 +456,7 @@ class AllOf(Enclosure):
         return pairs
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """As the first demand's bounds say."""
+        """Return widths as the first demand's bounds say."""
         return self._parts[0].widths(boxes, extent)
 
     @property

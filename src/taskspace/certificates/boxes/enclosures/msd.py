@@ -180,7 +180,7 @@ class MsdEnclosure(PolicyEnclosure):
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Relative to where K* changes fast: small stiffness and damping."""
+        """Return widths relative to 1 + end: K* changes fast where that is small."""
         del extent
         return (boxes.high - boxes.low) / (1.0 + boxes.high)
 
@@ -227,7 +227,7 @@ def _fill_home(gains, contexts, weights, home):
 
 @njit(cache=True)
 def _family_bounds(gains, home, box, centre, epsilon, options):
-    """Bounds on the loss of one source's family; exact sides once epsilon decides."""
+    """Return bounds on the loss of one family; exact sides once epsilon decides."""
     kind, all_policies, weights = options
     low = -np.inf if all_policies else np.inf
     high = low

@@ -59,38 +59,38 @@ def check_magnitude(name: str, values: ArrayLike, *, positive: bool = False) -> 
 
 @njit(cache=True)
 def up(x):
-    """A float above x by at least one unit in the last place."""
+    """Return a float above x by at least one unit in the last place."""
     return x + (abs(x) * RELATIVE + TINY)
 
 
 @njit(cache=True)
 def down(x):
-    """A float below x by at least one unit in the last place."""
+    """Return a float below x by at least one unit in the last place."""
     return x - (abs(x) * RELATIVE + TINY)
 
 
 @njit(cache=True)
 def add(x, y):
-    """Sum."""
+    """Return the sum."""
     return down(x[0] + y[0]), up(x[1] + y[1])
 
 
 @njit(cache=True)
 def sub(x, y):
-    """Difference."""
+    """Return the difference."""
     return down(x[0] - y[1]), up(x[1] - y[0])
 
 
 @njit(cache=True)
 def mul(x, y):
-    """Product."""
+    """Return the product."""
     a, b, c, d = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
     return down(min(a, b, c, d)), up(max(a, b, c, d))
 
 
 @njit(cache=True)
 def sqr(x):
-    """Square, never below zero."""
+    """Return the square, never below zero."""
     a, b = x[0] * x[0], x[1] * x[1]
     low = 0.0 if x[0] <= 0.0 <= x[1] else max(0.0, down(min(a, b)))
     return low, up(max(a, b))
@@ -98,7 +98,7 @@ def sqr(x):
 
 @njit(cache=True, error_model="numpy")
 def div(x, y):
-    """Quotient; y must be positive."""
+    """Return the quotient; y must be positive."""
     low = x[0] / y[1] if x[0] >= 0.0 else x[0] / y[0]
     high = x[1] / y[0] if x[1] >= 0.0 else x[1] / y[1]
     return down(low), up(high)
@@ -106,19 +106,19 @@ def div(x, y):
 
 @njit(cache=True)
 def root(x):
-    """Square root; x must be at least zero."""
+    """Return the square root; x must be at least zero."""
     return max(0.0, down(np.sqrt(max(0.0, x[0])))), up(np.sqrt(max(0.0, x[1])))
 
 
 @njit(cache=True)
 def magnitude(x):
-    """Largest absolute value in the interval."""
+    """Return the largest absolute value in the interval."""
     return max(abs(x[0]), abs(x[1]))
 
 
 @njit(cache=True)
 def point(x):
-    """The interval that holds x alone."""
+    """Return the interval that holds x alone."""
     return x, x
 
 
@@ -129,7 +129,7 @@ _TWO = (2.0, 2.0)
 
 @njit(cache=True)
 def plant(k, c, m, weights):
-    """What a box of contexts says before a gain is known: k, c, m, w, z, K*."""
+    """Return k, c, m, w, z and K* on a box: all that needs no gain."""
     q_x, q_v, r = weights
     rho = div(point(q_x), point(r))
     nu = div(point(q_v), point(r))
@@ -150,7 +150,7 @@ def _second_gain(e, c):
 
 @njit(cache=True)
 def closed_loop(gain, box):
-    """a, b, S11, S22 and d = K − K* on a box where the loop is stable."""
+    """Return a, b, S11, S22 and d = K − K* on a box where the loop is stable."""
     k, c, m, _, _, k1, k2 = box
     a = add(k, point(gain[0]))
     b = add(c, point(gain[1]))
@@ -164,7 +164,7 @@ def closed_loop(gain, box):
 
 @njit(cache=True)
 def best_cost(box, weights):
-    """C* on a box."""
+    """Return C* on a box."""
     k, c, m, _, _, k1, k2 = box
     rest = mul(add(add(k, m), k1), k2)
     return mul(point(weights[2]), add(mul(c, k1), rest))
@@ -172,7 +172,7 @@ def best_cost(box, weights):
 
 @njit(cache=True)
 def value(kind, gain, box, loop, weights):
-    """Regret, ratio or cost on a box."""
+    """Return regret, ratio or cost on a box."""
     q_x, q_v, r = weights
     _, _, s11, s22, d1, d2 = loop
     if kind == COST:
@@ -191,7 +191,7 @@ def value(kind, gain, box, loop, weights):
 
 @njit(cache=True)
 def gradient(kind, gain, box, loop, weights):
-    """Derivatives of `value` by k, c and m on a box."""
+    """Return derivatives of `value` by k, c and m on a box."""
     q_x, q_v, r = weights
     _, _, m, w, z, k1, k2 = box
     a, b, s11, s22, d1, d2 = loop
@@ -242,7 +242,7 @@ def gradient(kind, gain, box, loop, weights):
 
 @njit(cache=True)
 def best_cost_gradient(box, weights):
-    """Derivatives of C* by k, c and m on a box."""
+    """Return derivatives of C* by k, c and m on a box."""
     k, c, m, w, z, k1, k2 = box
     r_ = point(weights[2])
     wm = add(w, m)
@@ -255,7 +255,7 @@ def best_cost_gradient(box, weights):
 
 @njit(cache=True)
 def stability(gain, k, c):
-    """1 if the loop is stable on the whole box, −1 if nowhere, 0 if not known.
+    """Return 1 if the loop is stable on the whole box, −1 if nowhere, else 0.
 
     A float sum has the sign of the exact sum, so −1 and the end points are exact.
     """
@@ -269,13 +269,13 @@ def stability(gain, k, c):
 
 @njit(cache=True)
 def middle(x):
-    """A float inside the interval, near its middle."""
+    """Return a float inside the interval, near its middle."""
     return min(max(0.5 * x[0] + 0.5 * x[1], x[0]), x[1])
 
 
 @njit(cache=True)
 def radius(x, centre):
-    """At least the distance from the centre to the farther end; 0 for a point."""
+    """Return at least the distance from the centre to the farther end."""
     if x[0] == x[1]:
         return 0.0
     return up(max(x[1] - centre, centre - x[0]))
@@ -283,7 +283,7 @@ def radius(x, centre):
 
 @njit(cache=True)
 def loss_bounds(kind, gain, home, box, centre, epsilon, weights):
-    """Low and high bound on the loss of one gain on a box.
+    """Return low and high bound on the loss of one gain on a box.
 
     Args:
         kind: `REGRET`, `RATIO` or `COST`.
@@ -315,7 +315,7 @@ def loss_bounds(kind, gain, home, box, centre, epsilon, weights):
 
 @njit(cache=True)
 def home_bounds(gain, context, weights):
-    """Cost of a gain at one context, `(inf, inf)` where it is unstable."""
+    """Return the cost of a gain at one context, `(inf, inf)` if it is unstable."""
     k, c, m = point(context[0]), point(context[1]), point(context[2])
     box = plant(k, c, m, weights)
     return loss_bounds(COST, gain, point(0.0), box, box, np.nan, weights)

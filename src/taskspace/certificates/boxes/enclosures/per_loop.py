@@ -69,7 +69,7 @@ class PerLoop(Enclosure):
         return len(self._members[0])
 
     def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
+        """Return the same bounds for only these sources, in this order."""
         rows = np.asarray(sources, np.int64)
         part = copy(self)
         part._members = [self._members[s] for s in rows.tolist()]
@@ -90,7 +90,7 @@ class PerLoop(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> Pair:
-        """Low and high bound on the loss, each with dims `(source, box)`."""
+        """Return low and high bound on the loss, each with dims `(source, box)`."""
         rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
         low = np.empty((len(rows), len(boxes)))
         high = np.empty((len(rows), len(boxes)))
@@ -105,7 +105,7 @@ class PerLoop(Enclosure):
         *,
         epsilon: float = np.nan,
     ) -> Pair:
-        """Bounds of source `sources[i]` on `boxes[i]`."""
+        """Return bounds of source `sources[i]` on `boxes[i]`."""
         low, high = np.empty(len(boxes)), np.empty(len(boxes))
         for source in np.unique(sources).tolist():
             own = np.flatnonzero(sources == source)
@@ -115,7 +115,7 @@ class PerLoop(Enclosure):
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
     ) -> Pair:
-        """Bounds of the sources `tries[b]` on box b, in order, until one serves."""
+        """Return bounds of `tries[b]` on box b, in order, until one serves."""
         low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
         open_boxes = np.arange(len(boxes))
         for column in range(tries.shape[1]):
@@ -128,7 +128,7 @@ class PerLoop(Enclosure):
         return low, high
 
     def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Relative widths where a parameter keeps its sign, else shares of all."""
+        """Return relative widths where a parameter keeps its sign, else shares."""
         return relative_widths(boxes, extent)
 
     def _of_source(self, boxes: Boxes, source: int, epsilon: float) -> Pair:
