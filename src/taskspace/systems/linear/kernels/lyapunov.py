@@ -92,6 +92,7 @@ def _reached(acts: NDArray[np.bool_], start: NDArray[np.bool_]) -> NDArray[np.bo
         reached = reached | acts[:, reached].any(1)
     return reached
 
+
 MIN_THREADED_WORK = 20_000
 """Loops times states³ from which on a thread costs less than it saves."""
 
