@@ -1,6 +1,6 @@
 """Unmeasured cells against all completions of small tables; the value of one source."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -9,6 +9,7 @@ import pytest
 import taskspace as ts
 from taskspace.cover import cover_with_holes, minimum_cover, source_values
 from taskspace.cover.ask import smallest_tolerance
+from taskspace.cover.values import best_of
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets
 
@@ -87,11 +88,49 @@ def test_values_are_those_of_brute_force(seed):
         if value.selected:
             left = matrix[others]
             assert value.unserved == (~left.any(0)).sum()
-            assert value.cost == value.lower_bound == least(left[:, left.any(0)])
+            assert value.value == value.lower_bound == least(left[:, left.any(0)])
         else:
             rest = matrix[np.ix_(others, ~matrix[source])]
-            assert value.cost == value.lower_bound == 1 + least(rest)
+            assert value.value == value.lower_bound == 1 + least(rest)
         assert value.extra == value.lower_bound - cover.cost
+
+
+def test_values_of_budgets_and_means_are_those_of_brute_force():
+    rng = np.random.default_rng(0)
+    losses = rng.random((5, 8))
+    weights = rng.random(8)
+
+    def unserved(chosen):
+        return weights[(losses[list(chosen)] > 0.3).all(0)].sum() / weights.sum()
+
+    def mean(chosen):
+        return losses[list(chosen)].min(0).mean()
+
+    def solve(include, exclude, seconds):
+        limits = {"include": include, "exclude": exclude, "time_limit": seconds}
+        return best_of(ts.cover.least_mean(losses, 2, **limits))
+
+    sets = PackedSets.from_bool(losses <= 0.3)
+    best = minimum_cover(sets, budget=2, target_weights=weights)
+    for measure, values, chosen in (
+        (unserved, source_values(best, sets, target_weights=weights), best.sources),
+        (
+            mean,
+            source_values(least := ts.cover.least_mean(losses, 2), solve),
+            least.sources,
+        ),
+    ):
+        own = min(measure(pair) for pair in combinations(range(5), 2))
+        for value in values:
+            assert value.selected == (value.source in chosen)
+            truth = min(
+                measure(pair)
+                for pair in combinations(range(5), 2)
+                if (value.source in pair) != value.selected
+            )
+            assert value.value == pytest.approx(truth)
+            assert value.lower_bound == pytest.approx(truth)
+            assert value.extra == pytest.approx(truth - own)
 
 
 def test_targets_that_nothing_serves_are_left_out_only_if_asked():

@@ -1,6 +1,6 @@
 """`taskspace cover`: the fewest sources that serve all targets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,8 +55,9 @@ from taskspace.cover.ask import (
 from taskspace.cover.base import Clock
 from taskspace.cover.holes import unknown_cells
 from taskspace.cover.tolerance.error import largest_error
+from taskspace.cover.values import Best, best_of
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.progress import Progress
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
 UNMET = 3  # exit code of a demand that the answer does not meet
@@ -140,7 +141,7 @@ class Options:
         bool,
         typer.Option(
             "--values",
-            help="Also what each source adds: the best cover without it, or with it.",
+            help="Also what each source adds: the best answer without it, or with it.",
         ),
     ] = False
     largest_error: Annotated[
@@ -172,6 +173,15 @@ class Options:
     def is_mean(self) -> bool:
         """Whether the least mean loss of a budget is asked for."""
         return self.objective == "mean"
+
+    @property
+    def measure(self) -> str:
+        """What the best selection has least of."""
+        if self.budget is None:
+            return "cost"
+        if self.is_mean:
+            return "mean loss"
+        return "smallest ε" if self.seeks_epsilon else "share unserved"
 
     @cached_property
     def seeks_epsilon(self) -> bool:
@@ -230,8 +240,8 @@ def cover(
         if options.largest_error:
             _find_error(options, problem, output)
             return
-        found, least = _ask(options, problem, clock, report)
-        more = _ask_more(options, problem, found, clock, report)
+        found, least = _ask(options, problem, clock, report, options.limits(problem))
+        more = _ask_more(options, problem, found, least, clock, report)
     answer = problem.answer(found)
     _write(options, reading, problem, answer)
     if output == Format.JSON:
@@ -293,10 +303,14 @@ def _read(
 
 
 def _ask(
-    options: Options, problem: CoverProblem, clock: Clock, report: Progress
+    options: Options,
+    problem: CoverProblem,
+    clock: Clock,
+    report: Progress,
+    limits: dict[str, Any],
 ) -> tuple[Cover, SmallestEpsilon | None]:
     """A cover, and the smallest tolerance of a budget where that is asked for."""
-    limits, seed = options.limits(problem), options.seed
+    seed = options.seed
     leave_out = options.unservable == "leave-out"
     if options.is_mean:
         assert options.budget is not None
@@ -342,6 +356,7 @@ def _ask_more(
     options: Options,
     problem: CoverProblem,
     found: Cover,
+    least: SmallestEpsilon | None,
     clock: Clock,
     report: Progress,
 ) -> More:
@@ -360,17 +375,18 @@ def _ask_more(
             **options.limits(problem),
         )
     if options.values:
-        if not is_plain or options.share is not None or options.budget is not None:
-            raise InvalidInputError(
-                "--values is about covers of all targets within --epsilon: leave out "
-                "--share, --budget and --objective."
-            )
+        proven = replace(options, method="minimum")
+
+        def solve(include: list[int], exclude: list[int], seconds: float) -> Best:
+            limits = {"include": include, "exclude": exclude}
+            answer = _ask(proven, problem, Clock(seconds), silent, limits)
+            return best_of(*answer, problem.weights)
+
         values = source_values(
             found,
-            problem.sets,
-            costs=problem.costs,
+            solve,
+            own=best_of(found, least, problem.weights),
             time_limit=clock.left,
-            seed=options.seed,
             progress=report,
         )
     resampled = None
@@ -387,7 +403,7 @@ def _ask_more(
             time_limit=clock.left,
             seed=options.seed,
         )
-    return More(holes, values, resampled)
+    return More(holes, values, options.measure, resampled)
 
 
 def _find_error(options: Options, problem: CoverProblem, output: Format) -> None:

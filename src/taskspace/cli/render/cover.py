@@ -147,6 +147,7 @@ class More:
 
     holes: CoverWithHoles | None = None
     values: list[SourceValue] | None = None
+    measure: str = "cost"
     resampled: Resampled | None = None
 
     def record(self) -> dict[str, Any]:
@@ -156,6 +157,7 @@ class More:
             record["holes"] = self.holes.to_dict()
         if self.values is not None:
             record["values"] = [value.to_dict() for value in self.values]
+            record["values_measure"] = self.measure
         if self.resampled is not None:
             record["resampled"] = self.resampled.to_dict()
         return record
@@ -188,12 +190,12 @@ def show_more(more: More, problem: CoverProblem) -> None:
         )
     if more.values is None:
         return
-    view = Table("source", "cover", "cost", "at least", "more targets unserved")
+    view = Table("source", "", more.measure, "at least", "more targets unserved")
     for value in more.values[:SHOWN_TARGETS]:
         view.add_row(
             _label(sources, value.source),
             "without it" if value.selected else "with it",
-            number(value.cost),
+            number(value.value),
             number(value.lower_bound),
             f"{value.unserved:,}" if value.unserved else "",
         )

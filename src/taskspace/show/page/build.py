@@ -18,6 +18,7 @@ from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
 from taskspace.show.page.html import render
 from taskspace.show.page.layers import Layer, make_layer
+from taskspace.show.page.lists import add_lists
 
 __all__ = ["build_page", "collect"]
 
@@ -127,6 +128,7 @@ def collect(
         "citation": citation(),
         **(about or {}),
     }
+    add_lists(everything, table, layers[0], time_limit=time_limit / 4, seed=seed)
     return page_data(table, layers, rows, about=everything, labels=labels)
 
 
