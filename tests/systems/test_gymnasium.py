@@ -34,8 +34,17 @@ def networks(n_in: int, n_out: int, head, n: int = 3, seed: int = 0) -> Mlp:
     )
 
 
+MUJOCO = {"InvertedPendulum-v5", "Hopper-v5"}
+
+
+def need_mujoco(name):
+    if name in MUJOCO:
+        pytest.importorskip("mujoco")
+
+
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_axis_is_alive(name):
+    need_mujoco(name)
     system = GymnasiumSystem(name)
     outcomes = environment_outcomes(system.environment, n_steps=100)
     assert never_alive(outcomes, system.axes) == []
@@ -43,6 +52,7 @@ def test_every_ready_axis_is_alive(name):
 
 @pytest.mark.parametrize("name", READY)
 def test_default_context_is_the_original_environment(name):
+    need_mujoco(name)
     system = GymnasiumSystem(name)
     row = np.array([axis.default for axis in system.axes])
     outcomes = [
@@ -50,6 +60,19 @@ def test_default_context_is_the_original_environment(name):
         for make in (system.environment, lambda _: gymnasium.make(name))
     ]
     np.testing.assert_array_equal(*outcomes)
+
+
+def test_a_model_scaled_as_a_whole_moves_as_before():
+    """Masses, damping and forces alike, and gravity as it is: the same motion."""
+    pytest.importorskip("mujoco")
+    outcomes = environment_outcomes(
+        GymnasiumSystem("InvertedPendulum-v5").environment, n_steps=20
+    )
+    before = outcomes(np.array([9.81, 1.0, 1.0, 1.0]))
+    after = outcomes(np.array([9.81, 3.0, 3.0, 3.0]))
+    np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)
+    other = outcomes(np.array([9.81, 3.0, 3.0, 1.0]))  # weaker for its mass
+    assert np.nanmax(np.abs(other - before)) > 1e-2
 
 
 @pytest.mark.parametrize(

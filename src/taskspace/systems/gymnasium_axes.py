@@ -95,6 +95,35 @@ def _apply_mountain_car(environment: Any, context: dict[str, float]) -> None:
     physics.observation_space = Box(physics.low_state, physics.high_state)
 
 
+def _apply_mujoco(environment: Any, context: dict[str, float]) -> None:
+    """Scale the model that was loaded, and compute anew what follows from it."""
+    import mujoco
+
+    physics = environment.unwrapped
+    model = physics.model
+    if not hasattr(physics, "as_loaded"):
+        names = ("body_mass", "body_inertia", "dof_damping", "geom_friction")
+        names = (*names, "actuator_gear")
+        physics.as_loaded = {name: getattr(model, name).copy() for name in names}
+    loaded = physics.as_loaded
+    model.body_mass[:] = loaded["body_mass"] * context["mass"]
+    model.body_inertia[:] = loaded["body_inertia"] * context["mass"]
+    model.dof_damping[:] = loaded["dof_damping"] * context["damping"]
+    model.actuator_gear[:] = loaded["actuator_gear"] * context["strength"]
+    model.geom_friction[:] = loaded["geom_friction"] * context.get("friction", 1.0)
+    model.opt.gravity[2] = -context["gravity"]
+    mujoco.mj_setConst(model, physics.data)
+
+
+_MUJOCO = (
+    _from_zero("gravity", 9.81, "m/s²", "gravitational acceleration"),
+    _positive("mass", 1.0, "", "factor of all masses and moments of inertia"),
+    _from_zero("damping", 1.0, "", "factor of the damping of all joints"),
+    _positive("strength", 1.0, "", "factor of the forces of all actuators"),
+)
+_FRICTION = _from_zero("friction", 1.0, "", "factor of the friction of all surfaces")
+
+
 READY: dict[str, ReadyAxes] = {
     "CartPole-v1": ReadyAxes(
         (
@@ -142,5 +171,11 @@ READY: dict[str, ReadyAxes] = {
         ),
         _apply_mountain_car,
     ),
+    "InvertedPendulum-v5": ReadyAxes(
+        _MUJOCO,
+        _apply_mujoco,
+        lambda context, horizon: (0.0, float(horizon)),
+    ),
+    "Hopper-v5": ReadyAxes((*_MUJOCO, _FRICTION), _apply_mujoco),
 }
 """By Gymnasium's id."""
