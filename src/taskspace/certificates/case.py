@@ -25,8 +25,6 @@ from taskspace.sets import TargetSets
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import Provenance, System
 
-__all__ = ["Case"]
-
 MAX_PAIRS = 2**31
 """Pairs of a source and a target up to which smaller tolerances are looked at too."""
 # Of the time, to look for the cover of least worst loss among those of a size.

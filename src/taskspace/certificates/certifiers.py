@@ -26,8 +26,6 @@ from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
 
-__all__ = ["CERTIFIERS", "certify"]
-
 Certifier = Callable[[Case], list[Certificate]]
 CERTIFIERS: dict[str, Certifier] = {
     "grid cover": certify_grid,

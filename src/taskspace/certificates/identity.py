@@ -24,16 +24,6 @@ from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
-__all__ = [
-    "Subject",
-    "describe_selection",
-    "digest_of",
-    "plain_settings",
-    "sample_seed",
-    "subject_of",
-]
-
-
 SEED_BYTES = 16
 
 

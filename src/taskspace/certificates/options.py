@@ -10,8 +10,6 @@ from taskspace.certificates.sampled.betting import check_confidence
 from taskspace.certificates.sampled.share import Distribution
 from taskspace.errors import InvalidInputError
 
-__all__ = ["LossBounds", "Sampling"]
-
 
 @dataclass(frozen=True, eq=False)
 class LossBounds:

@@ -11,8 +11,6 @@ from taskspace.certificates.statements.base import Certificate
 from taskspace.cover import Cover
 from taskspace.questions import Question
 
-__all__ = ["CertifyResult", "Findings"]
-
 
 @dataclass(kw_only=True, eq=False)
 class Findings:

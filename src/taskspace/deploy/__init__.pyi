@@ -13,7 +13,7 @@ from .records import OutsideError as OutsideError
 from .records import Selection as Selection
 from .records import Status as Status
 from .regions.choose import BoxRegions as BoxRegions
-from .regions.choose import regions_of as regions_of
+from .regions.nodes import regions_of as regions_of
 from .tracker import Tracker as Tracker
 from .trial.networks import conditioned_networks as conditioned_networks
 from .trial.trial import Trial as Trial

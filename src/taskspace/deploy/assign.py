@@ -11,8 +11,6 @@ from scipy.spatial import KDTree
 from taskspace.deploy.regions.choose import GridRegions, Regions
 from taskspace.errors import UnknownNameError
 
-__all__ = ["ASSIGN_RULES", "assign", "count_regions", "neighbours"]
-
 Array = NDArray[np.float64]
 
 

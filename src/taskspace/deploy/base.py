@@ -26,9 +26,8 @@ from taskspace.deploy.regions.choose import (
     GridRegions,
     NamedRegions,
     Regions,
-    log_axes_of,
-    regions_of,
 )
+from taskspace.deploy.regions.nodes import log_axes_of, regions_of
 from taskspace.deploy.tracker import Tracker
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import stack_size
@@ -36,8 +35,6 @@ from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
-
-__all__ = ["PolicyLibrary"]
 
 # Contexts that are selected for at once: their numbers stay in the cache.
 STRETCH = 16_384

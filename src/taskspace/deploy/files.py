@@ -46,16 +46,6 @@ from taskspace.policies import (
     TabularPolicy,
 )
 
-__all__ = [
-    "contract",
-    "csv_text",
-    "load_library",
-    "map_table",
-    "policy_table",
-    "save_library",
-    "write_new",
-]
-
 FORMAT = "taskspace-library"
 FORMAT_VERSION = 1
 MANIFEST = "library.json"

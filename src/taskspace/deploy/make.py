@@ -21,9 +21,8 @@ from taskspace.deploy.regions.choose import (
     BoxRegions,
     NamedRegions,
     Regions,
-    log_axes_of,
-    regions_of,
 )
+from taskspace.deploy.regions.nodes import log_axes_of, regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study

@@ -9,8 +9,6 @@ from taskspace.certificates.statements.base import CertificateKind
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 
-__all__ = ["Entry", "Guarantee", "Outside", "OutsideError", "Selection", "Status"]
-
 Scope = Literal["nodes", "box", "law", "none"]
 Outside = Literal["refuse", "clamp"]
 

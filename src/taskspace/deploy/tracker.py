@@ -11,8 +11,6 @@ from taskspace.errors import InvalidInputError
 if TYPE_CHECKING:
     from taskspace.deploy.base import PolicyLibrary
 
-__all__ = ["Tracker"]
-
 
 class Tracker:
     """Follows one context and changes the policy only when it must.

@@ -13,8 +13,6 @@ from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import OutsideError, Status
 from taskspace.errors import InvalidInputError
 
-__all__ = ["LibraryAgent"]
-
 
 class LibraryAgent:
     """Plays the policy that the present context selects.

@@ -6,8 +6,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.c99_text import Real, fill, integers, reals
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
-__all__ = ["act_source", "action_sizes", "policy_tables"]
-
 
 def action_sizes(policies: Policy | None) -> tuple[int, int]:
     """Length of an observation and of an action in C.

@@ -13,8 +13,6 @@ from taskspace.deploy.regions.choose import (
 )
 from taskspace.export.c99_text import Real, fill, integers, reals
 
-__all__ = ["region_source"]
-
 
 def region_source(regions: Regions, real: Real) -> tuple[str, list[str]]:
     """The functions `locate` and `knows`, and the tables that they read.

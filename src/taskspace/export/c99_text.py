@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["Real", "comment", "fill", "integers", "reals"]
-
 PER_LINE = 6
 SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ]+")
 SUBSCRIPTS = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₒₓᵢⱼₖₘₙ]+")

@@ -30,8 +30,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.base import contract_bytes
 from taskspace.policies import POLICY_KINDS, LinearController, LinearGain
 
-__all__ = ["export_tables", "mat_variables"]
-
 
 def export_tables(
     library: PolicyLibrary, folder: str | Path, *, command: str | None = None

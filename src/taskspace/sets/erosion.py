@@ -19,8 +19,6 @@ from taskspace._util.threads import over_rows
 from taskspace.measured import ErrorBounds
 from taskspace.spaces import Grid, Points
 
-__all__ = ["Windows", "windows_of"]
-
 # Below this many cells a thread costs more than it gives.
 MIN_THREADED_CELLS = 2**18
 

@@ -18,8 +18,6 @@ from taskspace.sets.encodings import (
     join_packed,
 )
 
-__all__ = ["ENCODINGS", "Encoding", "pack"]
-
 Encoding = Literal["auto", "bits", "runs"]
 ENCODINGS: Final = ("auto", "bits", "runs")
 

@@ -19,8 +19,6 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.simulated import Head, SimulatedSystem, act, episode_keys
 
-__all__ = ["Trajectories", "can_play", "play"]
-
 FRAMES = 150
 """Moments of a trajectory that are kept: enough for a smooth picture."""
 

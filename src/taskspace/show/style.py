@@ -15,19 +15,6 @@ from numpy.typing import NDArray
 from taskspace._util.files import replacing, write_atomically
 from taskspace.cover import METHODS
 
-__all__ = [
-    "METHOD_COLOURS",
-    "PALETTE",
-    "colour",
-    "colour_numbers",
-    "draw_sources",
-    "ink",
-    "literal",
-    "neighbours",
-    "new_figure",
-    "save",
-]
-
 # Okabe & Ito (2008) without black, then lighter and darker ones of the same hues.
 # The page has the same list, in web/colours.js.
 COLOURS = (

@@ -10,8 +10,6 @@ import numpy as np
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 
-__all__ = ["Acrobot", "AcrobotState"]
-
 MAX_SPEEDS = (4 * np.pi, 9 * np.pi)
 TORQUES = (-1.0, 0.0, 1.0)
 

@@ -17,8 +17,6 @@ from taskspace.systems.linear import LinearSystem
 from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import TabularFamily
 
-__all__ = ["Baselines", "baseline_performance", "random_policies", "zero_policy"]
-
 N_EPISODES = 4
 N_CONTEXTS = 9
 

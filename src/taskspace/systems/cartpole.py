@@ -11,8 +11,6 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 from taskspace.systems.gymnasium_axes import READY
 
-__all__ = ["MAX_POSITION", "CartPole", "CartPoleState", "accelerations", "advance"]
-
 MAX_POSITION = 2.4
 MAX_ANGLE = 12 * 2 * np.pi / 360
 START = 0.05

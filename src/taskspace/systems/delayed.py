@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.cartpole import CartPole, CartPoleState, advance
 
-__all__ = ["DelayedCartPole", "DelayedState"]
-
 MAX_DELAY = 8
 
 

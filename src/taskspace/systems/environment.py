@@ -18,8 +18,6 @@ from taskspace.systems.simulated import SimulatedSystem
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["Environment"]
-
 
 @dataclass(frozen=True)
 class Environment(SimulatedSystem):

@@ -31,15 +31,6 @@ from taskspace.systems.base import Provenance, System
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = [
-    "FIRST_FRESH",
-    "FIRST_TRAINING",
-    "EpisodicSystem",
-    "fresh_episodes",
-    "random_episodes",
-    "standard_error",
-]
-
 FIRST_FRESH = 2**20
 """Number of the first episode that no selection has seen."""
 

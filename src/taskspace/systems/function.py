@@ -13,8 +13,6 @@ from taskspace.policies import Policy
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.parallel import parallel_map
 
-__all__ = ["FunctionSystem", "PythonPolicies", "each_policy"]
-
 Performance = Callable[[dict[str, float], Any], float]
 
 

@@ -31,8 +31,6 @@ from taskspace.systems.parallel import parallel_map
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["GymnasiumSystem", "gymnasium_system"]
-
 APPLY = ("attributes", "arguments", "options")
 
 SIDE_BY_SIDE = 64

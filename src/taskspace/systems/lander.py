@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 
-__all__ = ["Lander", "LanderState"]
-
 MAX_DISTANCE, MAX_HEIGHT = 6.0, 12.0
 TURN = 0.1
 """Thrust of the side engines, as a part of that of the main engine."""

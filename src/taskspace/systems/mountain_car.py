@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 
-__all__ = ["MountainCar", "MountainCarState"]
-
 POSITIONS = (-1.2, 0.6)
 
 

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from taskspace._util.files import plain
 
-__all__ = ["Matrix", "Objective", "matrix_words", "quadratic_objective"]
-
-
 Matrix = tuple[tuple[float, ...], ...]
 
 

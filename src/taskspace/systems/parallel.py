@@ -24,8 +24,6 @@ from typing import Any
 from taskspace._util.processes import follow_parent
 from taskspace.errors import InvalidInputError, TaskspaceError
 
-__all__ = ["parallel_map"]
-
 CHUNKS_PER_WORKER = 8
 
 

@@ -12,8 +12,6 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 from taskspace.systems.gymnasium_axes import MAX_SPEED, READY, pendulum_bounds
 
-__all__ = ["Pendulum", "PendulumState"]
-
 
 class PendulumState(NamedTuple):
     """Angle from upright and angular velocity."""

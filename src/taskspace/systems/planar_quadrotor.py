@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.environment import Environment
 
-__all__ = ["PlanarQuadrotor", "PlanarQuadrotorState"]
-
 MAX_DISTANCE = 3.0
 
 

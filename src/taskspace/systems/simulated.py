@@ -19,17 +19,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems.episodic import EpisodicSystem
 
-__all__ = [
-    "Head",
-    "SimulatedSystem",
-    "act",
-    "episode_keys",
-    "network",
-    "play",
-    "play_pairs",
-    "where",
-]
-
 SLOTS = 1024
 """Environments that are played side by side: enough rows for efficient matrix
 products, few enough that hidden layers stay in the cache of one core."""

@@ -15,8 +15,6 @@ from taskspace.systems.cartpole import (
 )
 from taskspace.systems.environment import Environment
 
-__all__ = ["SwingUp"]
-
 
 @dataclass(frozen=True)
 class SwingUp(Environment):

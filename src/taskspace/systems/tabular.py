@@ -17,13 +17,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy, TabularPolicy
 from taskspace.systems.base import ContextAxis, Provenance, System
 
-__all__ = [
-    "DirectionalityToy",
-    "TabularFamily",
-    "UnreachableState",
-    "deterministic_policies",
-]
-
 # Probabilities may miss 1 by this much, which is what decimals in files need.
 SUM_TOLERANCE = 1e-9
 

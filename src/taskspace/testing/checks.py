@@ -29,8 +29,6 @@ from taskspace.testing.liveness import environment_outcomes, never_alive
 from taskspace.testing.trials import SystemTrial
 from taskspace.trainers import Lqr, Trainer
 
-__all__ = ["Check", "assert_system", "check_environment", "check_system"]
-
 MOST_OF_THE_COST = 90.0
 """Percent of the cost from which on one state is said to make it."""
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.simulated import SimulatedSystem
 
-__all__ = ["dead_axes", "environment_outcomes", "never_alive", "system_outcomes"]
-
 MOVES = (0.1, -0.5, 1.0, -0.9, 9.0, -0.99)
 """How far an axis is moved, as parts of its value, until something changes."""
 

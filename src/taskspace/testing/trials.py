@@ -18,8 +18,6 @@ from taskspace.testing.liveness import Outcomes, environment_outcomes, system_ou
 from taskspace.trainers import Trainer
 from taskspace.trainers.short import shortened
 
-__all__ = ["SystemTrial"]
-
 TRIAL_STEPS = 20_000
 """Environment steps of a training that only serves to try things out; a fourth in
 Gymnasium, which is slower."""

@@ -24,15 +24,6 @@ from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 
-__all__ = [
-    "CERTIFIED",
-    "OPEN",
-    "UNCOVERED",
-    "ContinuumCover",
-    "box_edges",
-    "certify_cover",
-]
-
 CERTIFIED, OPEN, UNCOVERED = 0, 1, 2
 STATUS = ("certified", "open", "uncovered")
 

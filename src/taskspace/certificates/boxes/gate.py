@@ -20,8 +20,6 @@ from taskspace.cover.base import Clock
 from taskspace.errors import ContradictionError
 from taskspace.questions import Question
 
-__all__ = ["TableGate"]
-
 # Pairs of a source and a node that are bounded before the gate looks at the clock.
 PAIRS_AT_ONCE = 2**13
 # Pairs of a node and a box that are compared at once.

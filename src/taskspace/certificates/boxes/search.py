@@ -25,8 +25,6 @@ from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
-__all__ = ["MAX_CANDIDATES", "certified_cover"]
-
 # Pairs of a source and a node that fit into memory as bits.
 MAX_NODE_PAIRS = 2**28
 QUICK_BOUNDS = ("size", "packing", "dual ascent")

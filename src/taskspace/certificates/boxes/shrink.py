@@ -27,8 +27,6 @@ from taskspace.cover import minimum_cover, smallest_epsilon
 from taskspace.cover.base import Clock
 from taskspace.sets import PackedSets, TargetSets, pack
 
-__all__ = ["SLACKS", "BoxSearch"]
-
 SLACKS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of epsilon by which a cover of points is better than asked, most first."""
 

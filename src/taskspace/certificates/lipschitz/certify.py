@@ -11,8 +11,6 @@ from taskspace.certificates.statements.claims import claim
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["certify_margin"]
-
 
 def certify_margin(case: Case) -> Certificate:
     """Say which cells are served because their nodes are, with a margin.

@@ -21,8 +21,6 @@ from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question
 from taskspace.spaces import Space
 
-__all__ = ["RateCheck", "refute_rates"]
-
 # Losses err by this share of the scores they are made of, far above rounding.
 SLACK = 1e-9
 # Sources whose pairs are looked at between two looks at the clock.

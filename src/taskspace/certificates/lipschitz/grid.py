@@ -19,15 +19,6 @@ from taskspace.certificates.statements.words import margin_sentence
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Space
 
-__all__ = [
-    "MarginRule",
-    "cell_radii",
-    "estimate_rates",
-    "margin_rule",
-    "places",
-    "radius_rule",
-]
-
 # Enlarges δ and Λδ by far more than rounding takes off them.
 ENLARGE = 1 + 1e-12
 

@@ -15,8 +15,6 @@ from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
 
 from taskspace.errors import MissingExtraError
 
-__all__ = ["find_matrix"]
-
 MAX_ITERATIONS = 200
 SOLVED = ("Solved", "AlmostSolved")
 

@@ -15,8 +15,6 @@ from taskspace.certificates.boxes.rigor.costs import definite
 from taskspace.certificates.operation.loops import GainLoops
 from taskspace.cover.base import Clock
 
-__all__ = ["DecayCheck", "check_decay", "largest_ratio"]
-
 MAX_CUTS = 14
 MAX_BOXES = 100_000
 WITNESSES = 32

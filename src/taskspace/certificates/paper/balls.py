@@ -25,8 +25,6 @@ from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["BallCheck", "Balls", "check_balls", "inner_radius", "outer_radius"]
-
 # Radii are cut by this share, so that rounding cannot let a ball reach too far.
 SHRINK = 1 - 1e-12
 

@@ -21,8 +21,6 @@ from taskspace.questions import Question
 from taskspace.spaces import Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["certify_geometry", "default_radius"]
-
 # Rigorous loss rates take some milliseconds per source; beyond this many, the table's.
 MAX_RATE_SOURCES = 1000
 

@@ -31,8 +31,6 @@ from taskspace.questions import Question
 from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import Provenance, System
 
-__all__ = ["LossRates", "local_slopes", "loss_rates", "rate_bounds"]
-
 # Pieces on each axis into which a ball is cut to bound the slope on it.
 PIECES = 8
 

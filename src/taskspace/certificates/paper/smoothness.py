@@ -22,16 +22,6 @@ from taskspace.sets import TargetSets, pack
 from taskspace.spaces import Points
 from taskspace.systems.tabular import TabularFamily
 
-__all__ = [
-    "CoverComparison",
-    "ModelSmoothness",
-    "compare_covers",
-    "model_sets",
-    "model_smoothness",
-    "performance_smoothness",
-    "smoothness_certificate",
-]
-
 
 @dataclass(frozen=True)
 class ModelSmoothness:

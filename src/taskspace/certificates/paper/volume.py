@@ -17,16 +17,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = [
-    "ball_volume",
-    "inflated_box_volume",
-    "lattice_count",
-    "no_volume_bounds",
-    "packing_count",
-    "printed_upper_count",
-    "volume_bounds",
-]
-
 
 def ball_volume(n_dims: int, radius: float) -> float:
     """Return volume of a Euclidean ball.

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["BettingTests", "check_confidence", "share_bound"]
-
 # Samples of each stream that are taken in one go.
 COLUMNS = 32
 # Bets, as shares of the largest one, and the share of the capital that each gets.

@@ -24,8 +24,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points
 from taskspace.systems.episodic import EpisodicSystem
 
-__all__ = ["certify_fresh", "certify_share"]
-
 # Of the time, for fresh episodes where contexts are drawn as well.
 FRESH_SHARE = 0.6
 

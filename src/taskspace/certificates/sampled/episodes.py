@@ -31,8 +31,6 @@ from taskspace.questions import Question
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
-__all__ = ["CERTIFIED", "REFUTED", "UNDECIDED", "FreshCheck", "check_on_fresh_episodes"]
-
 CERTIFIED, UNDECIDED, REFUTED = 0, 1, 2
 STATUS = ("certified", "undecided", "refuted")
 

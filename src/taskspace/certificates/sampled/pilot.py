@@ -28,8 +28,6 @@ from taskspace.systems.episodic import (
     standard_error,
 )
 
-__all__ = ["Explored", "explore", "least_assignment", "shortlist"]
-
 
 @dataclass(frozen=True, eq=False)
 class Explored:

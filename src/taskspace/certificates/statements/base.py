@@ -6,8 +6,6 @@ from typing import Any, Literal, get_args
 from taskspace._util.files import plain
 from taskspace.errors import UnknownNameError
 
-__all__ = ["Bound", "Certificate", "CertificateKind"]
-
 CertificateKind = Literal["proof", "confidence", "estimate", "vacuous"]
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["Regions", "require"]
-
 
 @dataclass(frozen=True, eq=False)
 class Regions(ABC):

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from taskspace.deploy.regions.base import Regions, require
 from taskspace.errors import InvalidInputError
 
-__all__ = ["LEAF", "BoxRegions", "BoxTree", "build_tree", "descend"]
-
-
 LEAF = -1
 """Axis of a node that is a region."""
 

@@ -18,21 +18,8 @@ from taskspace.deploy.regions.boxes import BoxRegions
 from taskspace.deploy.regions.nodes import (
     GridRegions,
     PointRegions,
-    log_axes_of,
-    regions_of,
 )
 from taskspace.errors import InvalidInputError, UnknownNameError
-
-__all__ = [
-    "REGION_KINDS",
-    "BoxRegions",
-    "GridRegions",
-    "NamedRegions",
-    "PointRegions",
-    "Regions",
-    "log_axes_of",
-    "regions_of",
-]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.deploy.regions.base import Regions, require
 from taskspace.spaces import Grid, Space
 
-__all__ = ["GridRegions", "PointRegions", "log_axes_of", "regions_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class PointRegions(Regions):

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 
-__all__ = ["Reach", "landmarks", "reach_of"]
-
 # Corners of the range that are tried at most: those of eight axes.
 MAX_CORNERS = 256
 

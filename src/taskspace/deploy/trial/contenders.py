@@ -16,17 +16,6 @@ from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
-__all__ = [
-    "Designer",
-    "Pool",
-    "best_few",
-    "best_rows",
-    "designer_of",
-    "each_alone",
-    "nearest_design",
-    "uniform_design",
-]
-
 # Candidates among which the best few are searched, and contexts they must serve.
 N_CANDIDATES = 225
 N_JUDGED = 400

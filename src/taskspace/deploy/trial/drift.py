@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from taskspace.systems.simulated import SimulatedSystem
     from taskspace.trainers.conditioned import ConditionedNetwork
 
-__all__ = ["drift_returns"]
-
 N_EPISODES = 64
 N_STEPS = 400
 # A step of the simulation is this share of the fastest time constant.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from taskspace.trainers.conditioned import ConditionedNetwork
     from taskspace.trainers.ppo import Ppo
 
-__all__ = ["conditioned_networks", "network_scores", "training_steps"]
-
 
 def training_steps(library: PolicyLibrary) -> int | None:
     """Environment steps that the policies of a library took, None if not known.

@@ -20,8 +20,6 @@ from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
-__all__ = ["OperationTrial", "measured_near", "try_drift"]
-
 N_STARTS, N_STEPS, N_PLACES = 6, 300, 12
 # Turns of a context that drifts slowly, each a quarter of the dwell time.
 N_TURNS = 80

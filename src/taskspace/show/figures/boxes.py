@@ -32,8 +32,6 @@ from taskspace.show.style import (
     new_figure,
 )
 
-__all__ = ["BoxMap", "box_map", "boxes", "draw_box_map"]
-
 STATUS_COLOURS = {"certified": "#dddddd", "open": "#ffffff", "uncovered": "#ffffff"}
 STATUS_HATCHES = {"certified": None, "open": "....", "uncovered": "////"}
 

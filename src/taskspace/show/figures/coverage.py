@@ -34,15 +34,6 @@ from taskspace.show.figures.map import (
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 from taskspace.spaces import Points, Space
 
-__all__ = [
-    "CoveragePlot",
-    "coverage",
-    "coverage_plot",
-    "draw_coverage",
-    "draw_run",
-    "save_figures",
-]
-
 
 @dataclass(frozen=True)
 class Curve:

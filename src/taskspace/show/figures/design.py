@@ -14,8 +14,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.show.style import STYLE, colour, literal, new_figure, save
 from taskspace.systems.linear import LinearSystem
 
-__all__ = ["DesignPlot", "design_plot", "draw_design", "save_design"]
-
 
 @dataclass(frozen=True)
 class DesignPlot:

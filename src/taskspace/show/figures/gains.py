@@ -11,8 +11,6 @@ from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
-__all__ = ["draw_curve", "gains", "save_curve"]
-
 
 def gains(
     study: Study,

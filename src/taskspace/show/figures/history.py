@@ -25,17 +25,6 @@ from taskspace.selection.log import Proposal
 from taskspace.selection.saved import Saved
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
-__all__ = [
-    "SelectedSource",
-    "SelectionPlot",
-    "Spending",
-    "draw_selection",
-    "history",
-    "save_selection",
-    "selection_plot",
-    "stored_selection",
-]
-
 COSTS = {
     "trainings": "trainings",
     "environment_steps": "environment steps",

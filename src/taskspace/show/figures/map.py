@@ -33,17 +33,6 @@ from taskspace.show.style import (
 )
 from taskspace.spaces import Grid, Space
 
-__all__ = [
-    "AxisRecord",
-    "ContextMap",
-    "axes_of",
-    "context_map",
-    "draw_context_map",
-    "map",
-    "map_title",
-    "regions_of",
-]
-
 MAX_SLICES = 9
 MAX_NUMERALS = 99
 

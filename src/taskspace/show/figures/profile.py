@@ -16,8 +16,6 @@ from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
 
-__all__ = ["draw_profile", "profile", "save_profile"]
-
 
 def profile(
     study: Study | xr.Dataset,

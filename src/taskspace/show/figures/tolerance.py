@@ -26,17 +26,6 @@ from taskspace.questions import Question
 from taskspace.show.figures.boxes import box_map, draw_box_map
 from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
 
-__all__ = [
-    "RateMap",
-    "TolerancePlot",
-    "draw_rate_map",
-    "draw_tolerance",
-    "rate_map",
-    "save_certificate_figures",
-    "tolerance",
-    "tolerance_plot",
-]
-
 
 @dataclass(frozen=True)
 class TolerancePlot:

@@ -17,8 +17,6 @@ from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.show.style import STYLE, literal, new_figure
 
-__all__ = ["MatrixPlot", "draw_matrix", "matrix_plot", "seriation", "transfer"]
-
 
 def transfer(
     study: Study | xr.Dataset, question: Question, *, cover: Cover | None = None

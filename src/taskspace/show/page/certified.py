@@ -14,8 +14,6 @@ from taskspace.show.figures.boxes import box_map
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 
-__all__ = ["add_certificates", "certified_covers"]
-
 METHOD = "certified"
 """What the cover of a continuum certificate is called among the methods."""
 NONE = 65535

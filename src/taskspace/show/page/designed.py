@@ -7,8 +7,6 @@ import xarray as xr
 from taskspace.designs import CURVE
 from taskspace.show.page.data import PageData
 
-__all__ = ["add_design"]
-
 
 def add_design(page: PageData, table: xr.Dataset) -> None:
     """Put the curve of a designed study into a page, where there is one.

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
 
-__all__ = ["Blobs", "quantise"]
-
 FAILED = 65535
 """Code of an infinite loss in a quantised row."""
 

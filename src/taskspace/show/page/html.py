@@ -10,8 +10,6 @@ from typing import Any
 
 from taskspace.show.page.data import PageData
 
-__all__ = ["bundle", "render", "waiting"]
-
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
 NETWORK = {
     "file": "",

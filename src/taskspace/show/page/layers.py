@@ -21,8 +21,6 @@ from taskspace.cover.tolerance.thresholds import MatrixLosses
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
-__all__ = ["Layer", "Step", "make_layer"]
-
 MAX_ORDERED = 300
 """Covers up to this size are put in the order of what each source adds."""
 

@@ -21,8 +21,6 @@ from taskspace.show.page.data import FORMAT_VERSION, PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.systems import SYSTEMS
 
-__all__ = ["LibrarySubject", "is_library"]
-
 NONE = 2**32 - 1
 """Number of the policy of a region that has none."""
 LEAF = 255

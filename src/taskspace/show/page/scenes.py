@@ -17,8 +17,6 @@ from taskspace.systems.episodic import EpisodicSystem
 if TYPE_CHECKING:
     from taskspace.systems.base import System
 
-__all__ = ["Stage", "judged_policy", "play_record"]
-
 MAX_TARGETS = 400
 """Targets whose trajectories are in a page; others are shown at the nearest one."""
 

@@ -31,8 +31,6 @@ from taskspace.show.page.library import LibrarySubject
 from taskspace.show.page.scenes import Stage
 from taskspace.show.page.subject import Reader, Subject
 
-__all__ = ["Live", "make_server", "run_server"]
-
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

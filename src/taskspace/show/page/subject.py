@@ -29,9 +29,6 @@ from taskspace.show.page.html import render
 from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
 
-__all__ = ["Reader", "Subject", "add_selection", "explore"]
-
-
 BASELINES = ("uniform", "random")
 """Methods whose covers may be huge."""
 

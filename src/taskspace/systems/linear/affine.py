@@ -26,8 +26,6 @@ from taskspace.systems.linear.tracing.traced import (
     finish_trace,
 )
 
-__all__ = ["AffineFamily", "Enclosed"]
-
 # Widening of stated bounds, for the rounding of the user's own code.
 WIDEN = 1e-12
 

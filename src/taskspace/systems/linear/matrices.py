@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LinearMatrices", "Loop"]
-
 
 class LinearMatrices(NamedTuple):
     """The matrices of a linear family at some contexts, each `(context, …, …)`."""

@@ -15,8 +15,6 @@ from taskspace.systems.base import REDUCED, ContextAxis, Provenance
 from taskspace.systems.linear.base import LinearSystem, check_horizon
 from taskspace.systems.linear.matrices import LinearMatrices
 
-__all__ = ["MassSpringDamper"]
-
 
 @dataclass(frozen=True)
 class MassSpringDamper(LinearSystem):

@@ -16,8 +16,6 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.base import LinearSystem, check_horizon
 from taskspace.systems.linear.matrices import LinearMatrices
 
-__all__ = ["Quadrotor", "ScalarLqr"]
-
 
 @dataclass(frozen=True)
 class ScalarLqr(LinearSystem):

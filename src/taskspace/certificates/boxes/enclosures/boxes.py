@@ -19,17 +19,6 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = [
-    "AllOf",
-    "Boxes",
-    "Enclosure",
-    "NoEnclosureError",
-    "PolicyEnclosure",
-    "check_cost",
-    "check_exact",
-]
-
-
 MAX_IDLE = 8
 """Bounds that are made per one that was asked for, at most, to make all at once."""
 

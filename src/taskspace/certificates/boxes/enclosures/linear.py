@@ -39,8 +39,6 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.tracing.traced import UntraceableError
 
-__all__ = ["LinearEnclosure", "linear_enclosure"]
-
 KINDS = {
     "regret": REGRET,
     "ratio": RATIO,

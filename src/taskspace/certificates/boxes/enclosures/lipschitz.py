@@ -10,8 +10,6 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
-__all__ = ["LipschitzEnclosure", "check_rates", "reach_of"]
-
 # Evaluations of J are right to this share of J, far above what rounding takes.
 EVALUATION_SLACK = 1e-9
 

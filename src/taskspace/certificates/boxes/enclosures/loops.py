@@ -33,8 +33,6 @@ from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.tracing.loops import loop_trace
 from taskspace.systems.linear.tracing.traced import Trace, UntraceableError
 
-__all__ = ["ORDER", "LoopEnclosure", "cost_bounds", "loop_enclosure"]
-
 ORDER = 2
 
 

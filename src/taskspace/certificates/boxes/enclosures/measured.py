@@ -21,8 +21,6 @@ from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from taskspace.sets.erosion import Windows
 
-__all__ = ["MeasuredEnclosure"]
-
 # Pieces of a paving: on each axis that varies to begin with, and at most in all.
 FIRST_PIECES = {0: 1, 1: 128, 2: 12, 3: 6}
 MAX_PIECES = 4096

@@ -35,8 +35,6 @@ from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear.msd import MassSpringDamper
 
-__all__ = ["MsdEnclosure", "msd_enclosure"]
-
 # Pairs of a source and a box from which on threads are worth it.
 THREAD_PAIRS = 4096
 KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}

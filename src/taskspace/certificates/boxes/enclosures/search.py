@@ -16,8 +16,6 @@ from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.cover.base import Clock
 
-__all__ = ["may_serve_nodes", "serves_cells"]
-
 # A cell that its own bound leaves open is cut this many times before giving up.
 CUTS_IN_CELL = 2
 # Cells of all sources that are decided together: a byte each.

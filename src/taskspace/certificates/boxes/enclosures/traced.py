@@ -27,14 +27,6 @@ from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.tracing.traced import Trace, check_trace, trace_matrices
 
-__all__ = [
-    "MAGNITUDE",
-    "TracedFamily",
-    "box_grid",
-    "relative_widths",
-    "trace_program",
-]
-
 # Boxes of each call in which a trace is compared with the family: one of so many, but
 # not fewer than so many.
 CHECK_EVERY, LEAST_CHECKS = 32, 32

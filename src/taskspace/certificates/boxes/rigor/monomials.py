@@ -11,8 +11,6 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Monomials", "monomials"]
-
 
 @dataclass(frozen=True, eq=False)
 class Monomials:

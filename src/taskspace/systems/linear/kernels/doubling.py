@@ -31,8 +31,6 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["some_policies"]
-
 LANES = 8
 # Slow modes of E need one doubling a factor 2; 2^100 of the fastest time is enough.
 MAX_DOUBLINGS = 100

@@ -25,8 +25,6 @@ from taskspace.systems.linear.kernels.twofold import (
 )
 from taskspace.systems.linear.matrices import Loop
 
-__all__ = ["careful_gramian", "closed_loop_cost", "excited_and_seen", "gramian"]
-
 
 def careful_gramian(
     loop: Loop, x0: NDArray[np.float64], continuous: bool

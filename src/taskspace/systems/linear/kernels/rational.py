@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from taskspace.systems.linear.matrices import Loop
 
-__all__ = ["rational_gramian"]
-
 Matrix = list[list[Any]]
 
 

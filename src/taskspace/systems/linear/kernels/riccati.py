@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from taskspace.systems.linear.kernels.lyapunov import gramian
 from taskspace.systems.linear.matrices import LinearMatrices
 
-__all__ = ["riccati_gain", "stabilisable"]
-
 DOUBLINGS = 60
 DOUBLING_DONE = 1e-12
 NEWTON_STEPS = 60

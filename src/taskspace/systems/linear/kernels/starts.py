@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost, gramian
 
-__all__ = ["worst_start_excess"]
-
 Array = NDArray[np.float64]
 
 LEAST = 1e-7

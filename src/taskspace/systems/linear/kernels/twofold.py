@@ -15,8 +15,6 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["DONE", "UNDECIDED", "UNSTABLE", "twofold_gramian"]
-
 DONE, UNSTABLE, UNDECIDED = 1, 2, 3
 UNIT = 2.0**-104
 MAX_DOUBLINGS = 110

@@ -13,8 +13,6 @@ from taskspace.systems.linear.measures.base import Measure
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["EVERY_START"]
-
 
 class EveryStart(Measure):
     r"""The least ε with $P_K \preceq (1 + \epsilon) P_*$.

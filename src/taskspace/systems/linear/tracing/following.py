@@ -27,8 +27,6 @@ from taskspace.systems.linear.tracing.symbols import (
     to_numbers,
 )
 
-__all__ = ["follow"]
-
 NEW_ARRAYS = ("zeros", "ones", "empty", "eye", "identity", "full", "diag", "tri")
 LIKE_ARRAYS = ("zeros_like", "ones_like", "empty_like", "full_like")
 AS_ARRAYS = ("array", "asarray", "asanyarray", "ascontiguousarray", "atleast_2d")

@@ -16,8 +16,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RefusedOperation", "Symbol", "SymbolArray", "Tape", "first_symbol"]
-
 CONSTANT, AXIS, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = range(7)
 SQUARE_ROOT, EXPONENTIAL, LOGARITHM, SINE, COSINE, ENCLOSED = range(7, 13)
 FUNCTIONS = {

@@ -45,25 +45,6 @@ from taskspace.systems.linear.tracing.symbols import (
     Tape,
 )
 
-__all__ = [
-    "ADD",
-    "AXIS",
-    "CONSTANT",
-    "DIVIDE",
-    "ENCLOSED",
-    "EXPONENTIAL",
-    "LOGARITHM",
-    "MULTIPLY",
-    "NEGATE",
-    "SINE",
-    "SQUARE_ROOT",
-    "SUBTRACT",
-    "Trace",
-    "UntraceableError",
-    "check_trace",
-    "trace_matrices",
-]
-
 # f and its derivative, from x and f(x).
 FUNCTIONS = {
     SQUARE_ROOT: (np.sqrt, lambda x, y: 0.5 / y),
