@@ -28,6 +28,7 @@ def plant(time="continuous", scale=1.0) -> LinearFamily:
         R=[[1.0]],
         C=lambda k: [[(1.0 + 0.1 * k) / scale, 0]],
         time=time,
+        channel=([[0.3 * scale], [1.0]], [[1.0 / scale, 0.5]]),
     )
 
 
@@ -70,7 +71,18 @@ def exact_loss(system, measure, policy, context):
         if system.is_continuous:
             return max(mp.re(root) for root in roots)
         return mp.log(max(abs(root) for root in roots))
-    out, through = (y, 0) if measure == "hinf" else (u, mp.mpf(1) / 2)
+    out, through = {
+        "hinf": (y, 0),
+        "channel_norm": (y, 0),
+        "disk_margin": (u, mp.mpf(1) / 2),
+        "sensitivity": (u, 1),
+        "complementary_sensitivity": (u, 0),
+    }[measure]
+    if measure == "channel_norm":
+        entry, exit_row = (mp.matrix(x.tolist()) for x in system.channel)
+        e, out = mp.zeros(n, 1), mp.zeros(1, n)
+        for x in range(2):
+            e[x], out[x] = entry[x], exit_row[x]
 
     def gain(w):
         shifted = mp.eye(n) * (1j * w) - loop
@@ -84,7 +96,7 @@ def exact_loss(system, measure, policy, context):
     best = int(np.argmax(values))
     near = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, 1500)], 15)
     top = max(gain(mp.mpf(float(w))) for w in near)
-    return top if measure == "hinf" else -1 / top
+    return -1 / top if measure == "disk_margin" else top
 
 
 CASES = [
@@ -92,9 +104,10 @@ CASES = [
     ("decay_rate", "pi", "discrete"),
     ("decay_rate", "gain", "continuous"),
     ("hinf", "pid", "continuous"),
-    ("hinf", "gain", "continuous"),
+    ("channel_norm", "pi", "continuous"),
+    ("sensitivity", "pi", "continuous"),
+    ("complementary_sensitivity", "gain", "continuous"),
     ("disk_margin", "pi", "continuous"),
-    ("disk_margin", "gain", "continuous"),
 ]
 
 

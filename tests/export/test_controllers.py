@@ -2,6 +2,7 @@
 
 import csv
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,15 @@ from scipy.io import loadmat
 
 import taskspace as ts
 from taskspace.deploy.files import load_library
-from taskspace.errors import InvalidInputError
-from taskspace.export import PidRunner, export_c99, export_pid, export_tables
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.export import (
+    PidRunner,
+    export_c99,
+    export_onnx,
+    export_pid,
+    export_tables,
+)
+from taskspace.export.control import library_controller
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid, rate_form
 from tests.deploy.helpers import compile_c, needs_cc
@@ -53,8 +61,26 @@ def test_folder_and_tables_hold_the_parameters(library, tmp_path):
 
 
 def test_what_is_not_exported_is_said(library, tmp_path):
-    with pytest.raises(InvalidInputError, match="linear-controller"):
-        export_c99(library, tmp_path / "c")
+    for export in (export_c99, export_onnx):
+        with pytest.raises(InvalidInputError, match="--as pid --dt"):
+            export(library, tmp_path / "c")
+
+
+def test_controllers_without_states_are_gains_of_what_is_measured(tmp_path):
+    D = np.array([[[[0.4]]], [[[0.8]]]])
+    nothing = np.zeros((2, 1, 0, 0))
+    static = LinearController(nothing, nothing.reshape(2, 1, 0, 1), D[..., :0], D)
+    space = ts.Grid(k=(0.5, 3.0, 3))
+    study = ts.evaluate_policies(PLANT, static, space)
+    library = ts.library(study, [0, 1], question=ts.Question("floor", epsilon=1e3))
+    export_c99(library, tmp_path / "c")
+    assert "0.4" in (tmp_path / "c" / "library.c").read_text()
+    runtime = pytest.importorskip("onnxruntime")
+    export_onnx(library, tmp_path / "onnx")
+    model = runtime.InferenceSession(str(tmp_path / "onnx" / "library.onnx"))
+    feed = {"context": np.array([[1.0]]), "observation": np.array([[2.0]])}
+    action, number, _ = model.run(None, feed)
+    assert action.item() == -2.0 * library.policies.D[number.item()].item()
 
 
 DRIVER = """
@@ -98,19 +124,23 @@ def rows(n: int = 400) -> np.ndarray:
     return np.stack([k, y, r], 1)
 
 
+BACK = {"anti_windup": "back-calculation"}
+
+
 @needs_cc
 @pytest.mark.parametrize(
-    "make",
+    ("make", "how"),
     [
-        Pi([0.1, 0.9], [0.3, 0.5]),
-        Pi([0.1, 0.9], [0.3, 0.5], setpoint_weight=0.2),
-        Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3),
+        (Pi([0.1, 0.9], [0.3, 0.5]), {}),
+        (Pi([0.1, 0.9], [0.3, 0.5], setpoint_weight=0.2), BACK),
+        (Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3), {}),
+        (Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3), BACK),
     ],
-    ids=["pi", "weighted", "pid"],
+    ids=["pi", "weighted-back", "pid", "pid-back"],
 )
-def test_c_runs_as_python_does_bit_for_bit(make, tmp_path):
+def test_c_runs_as_python_does_bit_for_bit(make, how, tmp_path):
     library = switching_library(make)
-    export_pid(library, tmp_path, dt=0.05, name="lib")
+    export_pid(library, tmp_path, dt=0.05, name="lib", **how)
     (tmp_path / "driver.c").write_text(DRIVER)
     program = compile_c(tmp_path, ["lib.c", "lib_pid.c", "driver.c"])
     data = rows()
@@ -118,7 +148,7 @@ def test_c_runs_as_python_does_bit_for_bit(make, tmp_path):
         [program], input=data.tobytes(), capture_output=True, check=True
     )
     out = np.frombuffer(done.stdout).reshape(-1, 2)
-    runner = PidRunner(library, 0.05, low=-0.4, high=0.5)
+    runner = PidRunner(library, 0.05, low=-0.4, high=0.5, **how)
     ours = np.array([runner.step([k], y, r) for k, y, r in data])
     assert out.tobytes() == ours.tobytes()
     numbers = ours[:, 1].astype(int)
@@ -142,9 +172,10 @@ def test_steps_follow_the_controller_in_continuous_time():
     np.testing.assert_allclose(ours[5:], exact[5:], atol=5e-3)
 
 
-def test_switching_is_bumpless_and_nothing_winds_up():
+@pytest.mark.parametrize("how", [{}, BACK], ids=["conditional", "back"])
+def test_switching_is_bumpless_and_nothing_winds_up(how):
     library = switching_library(Pi([0.1, 0.9], [0.3, 0.5]))
-    runner = PidRunner(library, 0.05, low=-1.0, high=1.0)
+    runner = PidRunner(library, 0.05, low=-1.0, high=1.0, **how)
     number = library.select(np.linspace(0.5, 3.0, 26)[:, None]).policy
     one, other = (0.5 + 0.1 * int(np.flatnonzero(number == p)[0]) for p in (0, 1))
     for _ in range(40):
@@ -160,6 +191,54 @@ def test_switching_is_bumpless_and_nothing_winds_up():
     plain = Pi(0.9, 0.5).sampled(0.05)
     wound = 2000 * 0.05 * 50.0  # what an integral without the rule would hold
     assert plain.C.item() * wound > 100
+
+
+def test_back_calculation_pulls_the_integral_as_its_formula_says():
+    """PI at a constant error: the integral rests where its inflow is pulled back."""
+    library = switching_library(Pi([2.0, 2.0], [0.5, 0.5]))
+    dt, kp, ki, error = 0.01, 2.0, 0.5, 3.0
+    for time in (None, 0.7):
+        how = {**BACK, "tracking_time": time}
+        runner = PidRunner(library, dt, low=-1.0, high=1.0, **how)
+        for _ in range(5000):
+            assert runner.step([1.0], 0.0, error)[0] == 1.0
+        # In rest ki · e = (v − u) / Tt; one step of an error of −e shows the integral.
+        rest = 1.0 + ki * error * (kp / ki if time is None else time)
+        proportional = kp * error + 0.5 * dt * ki * error
+        wanted = rest - 2 * proportional
+        shown = runner.step([1.0], 0.0, -error)[0]
+        assert shown == pytest.approx(np.clip(wanted, -1.0, 1.0), abs=1e-9)
+    with pytest.raises(InvalidInputError, match="tracking_time is for"):
+        PidRunner(library, dt, tracking_time=1.0)
+    with pytest.raises(InvalidInputError, match="tracking_time > 0"):
+        PidRunner(library, dt, tracking_time=-1.0, **BACK)
+    with pytest.raises(UnknownNameError, match="back-calculation"):
+        PidRunner(library, dt, anti_windup="back")
+
+
+def test_a_scheduled_controller_of_python_control_is_that_of_the_library():
+    """The closed loop of python-control against the matrices of ours, by its step."""
+    control = pytest.importorskip("control")
+    library = switching_library(Pi([0.4, 0.9], [0.3, 0.5], setpoint_weight=0.6))
+    library = replace(library, outside="clamp")
+    controller = library_controller(library)
+    A, B, _, _ = (x[0] for x in PLANT.matrices(np.array([[2.5]])))
+    plant = control.ss(A, B, [[1.0, 0.0]], 0, inputs="u[0]", outputs="y[0]", name="p")
+    loop = control.interconnect(
+        [plant, controller], inplist=["scheduled.k", "scheduled.r[0]"],
+        inputs=["k", "r"], outlist=["p.y[0]"], outputs=["y"],
+    )  # fmt: skip
+    times = np.linspace(0, 10, 201)
+    inputs = np.stack([np.full(201, 2.5), np.ones(201)])
+    ours = control.input_output_response(
+        loop, times, inputs, solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-11}
+    ).outputs
+    one = library.policies[int(library.select(np.array([2.5])).policy)]
+    C = np.array([[1.0, 0.0]])
+    F = np.block([[A - B @ one.D @ C, -B @ one.C], [one.B @ C, one.A]])
+    entry = np.vstack([-B @ one.D_r, one.B_r])
+    exact = control.step_response(control.ss(F, entry, [[1.0, 0, 0]], 0), times).outputs
+    np.testing.assert_allclose(np.ravel(ours), np.ravel(exact), atol=1e-6)
 
 
 def test_plants_in_rates_export_their_integrators():

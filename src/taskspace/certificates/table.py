@@ -4,7 +4,7 @@ import numpy as np
 
 from taskspace.certificates.case import Case
 from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import claim, on_table
+from taskspace.certificates.statements.claims import claim, claim_on, on_table
 from taskspace.certificates.statements.words import caution_sentence, grid_sentence
 from taskspace.cover import lower_bounds
 from taskspace.systems.base import PROVENANCE_WORDS
@@ -57,7 +57,7 @@ def certify_grid(case: Case) -> list[Certificate]:
     certificate = Certificate(
         "grid cover",
         bool((cover.assignment >= 0).all()),
-        claim(case.provenance),
+        claim_on(case.table, question),
         why,
         values,
         PROVENANCE_WORDS[case.provenance].table,

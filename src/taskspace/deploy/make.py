@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import ContinuumCover
-from taskspace.certificates.statements.claims import claim
+from taskspace.certificates.statements.claims import claim_on
 from taskspace.certificates.statements.words import caution_sentence
 from taskspace.cover import Cover
 from taskspace.deploy.assign import ASSIGN_RULES, assign
@@ -161,7 +161,7 @@ def _of_targets(
         f"At {where} of the table {question.statement}, {basis}; between "
         f"targets nothing is known. {caution_sentence(study.system, question)}"
     )
-    kind = claim(provenance)
+    kind = claim_on(table, question)
     if question.error is not None:
         kind = "estimate"
         says += (

@@ -13,6 +13,7 @@ from taskspace.export.tables import export_tables as export_tables
 EXPORTERS: dict[str, Callable[..., Path]] = {
     "c": export_c99,
     "onnx": export_onnx,
+    "pid": export_pid,
     "tables": export_tables,
 }
 """Exporters by the name of the folder that they write."""

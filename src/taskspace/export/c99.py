@@ -25,7 +25,7 @@ from taskspace.deploy.files import write_new
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.base import contract_bytes
+from taskspace.export.base import contract_bytes, memoryless
 from taskspace.export.c99_policies import act_source, action_sizes, policy_tables
 from taskspace.export.c99_regions import region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
@@ -98,6 +98,7 @@ def c99_files(
             f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
         )
     library.check_actions()
+    library = memoryless(library, "The C function of a policy")
     real = Real(precision)
     library = _as_rounded(library, real)
     notes = [

@@ -11,13 +11,14 @@ from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import OutsideError
 from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError
-from taskspace.policies import LinearGain
+from taskspace.export.pid import with_integrators
+from taskspace.policies import LinearController, LinearGain
 from taskspace.systems.linear.control import import_control
 
 if TYPE_CHECKING:
     import control
 
-__all__ = ["GainSchedule", "library_schedule"]
+__all__ = ["GainSchedule", "library_controller", "library_schedule"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +48,7 @@ class GainSchedule:
         return self._at(np.array([context[name] for name in self.names]))
 
     def _at(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
-        chosen = self.library.select(row)
-        if chosen.policy < 0:
-            raise OutsideError(
-                f"The schedule must have a gain for the context {row.tolist()}, but "
-                "the library refuses it. Use outside='clamp'.",
-                chosen,
-            )
-        return self.gains[chosen.policy]
+        return self.gains[_selected(self.library, row)]
 
     def statefbk(
         self,
@@ -173,7 +167,8 @@ def library_schedule(library: PolicyLibrary) -> GainSchedule:
     if not isinstance(policies, LinearGain):
         raise InvalidInputError(
             "A gain schedule needs linear gains, but this library holds "
-            f"{'names' if policies is None else policies.kind}."
+            f"{'names' if policies is None else policies.kind}. For controllers with "
+            "states use library_controller."
         )
     if isinstance(library.regions, NamedRegions):
         raise InvalidInputError(
@@ -181,3 +176,65 @@ def library_schedule(library: PolicyLibrary) -> GainSchedule:
             "library have names only."
         )
     return GainSchedule(library, policies.gain)
+
+
+def library_controller(
+    library: PolicyLibrary, *, name: str = "scheduled"
+) -> "control.NonlinearIOSystem":
+    """Return a library of controllers as one scheduled system of python-control.
+
+    Its inputs are the axes of the context, then y[0], … and the set points r[0], …; its
+    outputs are u[0], …. All controllers share the states, so the output may jump where
+    the library selects another one; `export_pid` switches without a bump.
+
+    Args:
+        library: with controllers (`LinearController`). Connecting a loop tries zeros:
+            use `outside="clamp"`, or keep zero inside the range.
+        name: what to call the system.
+    """
+    ct = import_control()
+    policies = library.policies
+    if not isinstance(policies, LinearController) or isinstance(
+        library.regions, NamedRegions
+    ):
+        raise InvalidInputError(
+            "A schedule of controllers needs controllers, and contexts with "
+            f"coordinates, but this library holds {getattr(policies, 'kind', 'names')} "
+            "policies. For gains of the whole state use library_schedule."
+        )
+    stack = with_integrators(policies)
+    assert stack.D_r is not None
+    n_axes, (m, p) = len(library.names), stack.D.shape[-2:]
+    n_set_points = stack.D_r.shape[-1]
+
+    def one(u: NDArray[np.float64]) -> LinearController:
+        return stack[_selected(library, u[:n_axes])]
+
+    def update(_t: float, x: Any, u: Any, _params: Any) -> Any:
+        return one(u).step(x, u[n_axes : n_axes + p], u[n_axes + p :])[1]
+
+    def output(_t: float, x: Any, u: Any, _params: Any) -> Any:
+        return one(u).step(x, u[n_axes : n_axes + p], u[n_axes + p :])[0]
+
+    seen = [f"y[{i}]" for i in range(p)] + [f"r[{i}]" for i in range(n_set_points)]
+    return ct.nlsys(
+        update,
+        output,
+        inputs=[*library.names, *seen],
+        outputs=[f"u[{i}]" for i in range(m)],
+        states=stack.n_states,
+        name=name,
+        dt=0 if stack.time == "continuous" else True,
+    )
+
+
+def _selected(library: PolicyLibrary, row: NDArray[np.float64]) -> int:
+    """Return the number of the policy for a context; refuse where there is none."""
+    selection = library.select(row)
+    if selection.policy < 0:
+        raise OutsideError(
+            f"The schedule must have a policy for the context {row.tolist()}, but the "
+            "library refuses it. Use outside='clamp'.",
+            selection,
+        )
+    return int(selection.policy)

@@ -22,7 +22,7 @@ from taskspace.deploy.regions.choose import (
     PointRegions,
 )
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.base import contract_bytes
+from taskspace.export.base import contract_bytes, memoryless
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 __all__ = ["export_onnx", "library_model", "policy_model"]
@@ -45,6 +45,7 @@ def export_onnx(
     Returns:
         The folder.
     """
+    library = memoryless(library, "An ONNX graph")
     files = {"library.onnx": library_model(library).SerializeToString()}
     if library.policies is not None:
         for i in range(library.size):

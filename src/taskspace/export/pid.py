@@ -2,8 +2,9 @@
 
 The controllers of a library run in steps of `dt` (Tustin's rule), one step per call:
 
-- the output is kept within [low, high], and while it is at a limit the integral does
-  not move further beyond (conditional integration);
+- the output is kept within [low, high]. While it is at a limit the integral either does
+  not move further beyond (`"conditional"` integration), or is pulled back by what the
+  limit takes away, within the tracking time (`"back-calculation"`);
 - where the library selects another controller, its integral is set so that the output
   goes on from the last one (bumpless switching).
 
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
 from taskspace.deploy.records import Status
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.c99 import c99_files
 from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
@@ -30,6 +31,7 @@ from taskspace.systems.linear import Pi, Pid
 __all__ = ["PidRunner", "export_pid"]
 
 Array = NDArray[np.float64]
+ANTI_WINDUP = ("conditional", "back-calculation")
 
 
 class PidRunner:
@@ -40,6 +42,9 @@ class PidRunner:
         dt: the time step, > 0.
         low: least output.
         high: largest output.
+        anti_windup: what happens to the integral at a limit, one of `ANTI_WINDUP`.
+        tracking_time: of back-calculation; by default √(Ti Td) of a PID controller and
+            Ti of a PI controller, Ti = kp/ki, Td = kd/kp.
     """
 
     def __init__(
@@ -49,6 +54,8 @@ class PidRunner:
         *,
         low: float = -np.inf,
         high: float = np.inf,
+        anti_windup: str = "conditional",
+        tracking_time: float | None = None,
     ):
         if not low < high:
             raise InvalidInputError(
@@ -56,6 +63,7 @@ class PidRunner:
             )
         self._library, self._limits = library, (low, high)
         self._stack = running_controllers(library, dt)
+        self._back = back_factors(self._stack, dt, anti_windup, tracking_time)
         self.restart()
 
     def restart(self) -> None:
@@ -90,9 +98,12 @@ class PidRunner:
             for j in range(1, len(x)):
                 total = total + row[j] * x[j]
             moved.append(total + B[i] * y + B_r[i] * r)
-        push = -C[0] * (moved[0] - x[0])
-        if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
-            x[0] = moved[0]
+        if self._back is not None:
+            x[0] = moved[0] + float(self._back[policy]) * (v - u)
+        else:
+            push = -C[0] * (moved[0] - x[0])
+            if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
+                x[0] = moved[0]
         x[1:] = moved[1:]
         self._policy, self._u = policy, u
         return u, policy
@@ -114,21 +125,68 @@ def running_controllers(library: PolicyLibrary, dt: float) -> LinearController:
         dt: the time step, > 0.
     """
     stack = library.policies
-    known = isinstance(stack, LinearController) and stack.names[:2] == ("kp", "ki")
-    if not isinstance(stack, LinearController) or not known:
+    is_pid = isinstance(stack, LinearController) and stack.names[:2] == ("kp", "ki")
+    if not isinstance(stack, LinearController) or not is_pid:
         raise InvalidInputError(
             "Controllers that run step by step are Pi and Pid, but the library holds "
             f"policies of kind {getattr(stack, 'kind', None)!r}."
         )
+    return with_integrators(stack).sampled(dt)
+
+
+def with_integrators(stack: LinearController) -> LinearController:
+    """Return controllers of a plant in rates as controllers of the plant itself.
+
+    Args:
+        stack: controllers; those of a plant, not of its rates, stay as they are.
+    """
+    if stack.names[:2] != ("kp", "ki") or stack.D.shape[-1] != 2:
+        return stack
     assert stack.parameters is not None
-    if stack.D.shape[-1] == 2:  # of a plant in rates, where the set-point weight is 0
-        parts = np.moveaxis(stack.parameters, -1, 0)
-        if len(parts) == 2:
-            stack = Pi(*parts, setpoint_weight=0.0)
-        else:
-            tau = parts[3]
-            stack = Pid(*parts[:3], filter_time=tau, setpoint_weight=0.0)
-    return stack.sampled(dt)
+    parts = np.moveaxis(stack.parameters, -1, 0)
+    if len(parts) == 2:
+        return Pi(*parts, setpoint_weight=0.0)  # as in rates
+    return Pid(*parts[:3], filter_time=parts[3], setpoint_weight=0.0)
+
+
+def back_factors(
+    stack: LinearController, dt: float, anti_windup: str, tracking_time: float | None
+) -> Array | None:
+    """Return how much of what a limit takes away goes into each integral per step.
+
+    Args:
+        stack: the controllers in steps of `dt`.
+        dt: the time step.
+        anti_windup: one of `ANTI_WINDUP`.
+        tracking_time: of all controllers, > 0; None for that of each.
+
+    Returns:
+        (dt / tracking time) / ki, 0 for a controller without integral; None for
+        conditional integration.
+    """
+    if anti_windup not in ANTI_WINDUP:
+        raise UnknownNameError("anti_windup", anti_windup, ANTI_WINDUP)
+    if anti_windup == "conditional":
+        if tracking_time is not None:
+            raise InvalidInputError(
+                "tracking_time is for anti_windup='back-calculation', but got "
+                f"tracking_time={tracking_time} with anti_windup='conditional'."
+            )
+        return None
+    assert stack.parameters is not None
+    kp, ki, *rest = np.abs(np.moveaxis(stack.parameters, -1, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        time = np.sqrt(rest[0] / ki) if rest else kp / ki
+        time = np.where(time > 0, time, kp / ki)
+        if tracking_time is not None:
+            if not 0 < tracking_time < np.inf:
+                raise InvalidInputError(
+                    f"tracking_time > 0 must hold, but got {tracking_time}."
+                )
+            time = np.full(ki.shape, float(tracking_time))
+        # Faster than one step would overshoot what the limit took away.
+        share = dt / np.maximum(time, dt)
+        return np.where(ki > 0, share / stack.C[..., 0, 0], 0.0)
 
 
 def export_pid(
@@ -138,6 +196,8 @@ def export_pid(
     dt: float,
     name: str = "library",
     hysteresis: float = 0.02,
+    anti_windup: str = "conditional",
+    tracking_time: float | None = None,
     command: str | None = None,
 ) -> Path:
     """Write a library of PI or PID controllers as C99 that runs step by step.
@@ -148,6 +208,8 @@ def export_pid(
         dt: the time step, > 0.
         name: prefix of all names in C.
         hysteresis: of `select_held`, a share of the width of each axis.
+        anti_windup: what happens to the integral at a limit, see `PidRunner`.
+        tracking_time: of back-calculation, see `PidRunner`.
         command: what was typed to make it, kept in the contract.
 
     Returns:
@@ -155,6 +217,7 @@ def export_pid(
         `NAME_pid.h` and `NAME_pid.c` (its steps).
     """
     stack = running_controllers(library, dt)
+    back = back_factors(stack, dt, anti_windup, tracking_time)
     guarantee = library.guarantee
     if guarantee.status == Status.GUARANTEED:
         statement = (
@@ -172,6 +235,7 @@ def export_pid(
         "D": stack.D,
         "B_R": stack.B_r,
         "D_R": stack.D_r,
+        "BACK": back,
     }
     tables = [
         reals(Real("double"), f"PID_{label}", array)
@@ -180,6 +244,8 @@ def export_pid(
     ]
     values = {"name": name, "upper": name.upper(), "n": stack.n_states}
     header = fill("pid.h", dt=f"{dt:.17g}", **values)
-    source = fill("pid.c", tables="\n".join(tables), **values)
+    rule = "pid_conditional.c" if back is None else "pid_back.c"
+    integrate = fill(rule, **values).rstrip()
+    source = fill("pid.c", tables="\n".join(tables), integrate=integrate, **values)
     files |= {f"{name}_pid.h": header.encode(), f"{name}_pid.c": source.encode()}
     return write_new(folder, files)

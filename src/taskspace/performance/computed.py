@@ -72,7 +72,7 @@ def computed_study(
         },
         sources,
         targets,
-        table_notes(task, "optimum"),
+        table_notes(task, system.optimum_kind),
     )
     policies = block.trained.policies
     return Study.of(

@@ -346,7 +346,8 @@ class Ledger:
         """
         if self.reference is not None:
             return np.fmax(self.reference, self.store.top()), self._reference_kind
-        return _reference(self._optimum, self.store.top())
+        kind = self.task.system.optimum_kind
+        return _reference(self._optimum, self.store.top(), kind)
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """The reference of regret at each target, and where it comes from.
@@ -465,19 +466,19 @@ def best_known(
         top: best J seen at each target.
 
     Returns:
-        Best known J at each target, and where it comes from: `"optimum"`, `"best of
-        the table"`, or `"optimum where known"` if the system knows it at some targets
-        only (NaN at the others).
+        Best known J at each target, and where it comes from: `system.optimum_kind`,
+        `"best of the table"`, or `"… where known"` if the system knows it at some
+        targets only (NaN at the others).
     """
-    return _reference(system.optimum(contexts), top)
+    return _reference(system.optimum(contexts), top, system.optimum_kind)
 
 
 def _reference(
-    optimum: NDArray[np.float64] | None, top: NDArray[np.float64]
+    optimum: NDArray[np.float64] | None, top: NDArray[np.float64], kind: str
 ) -> tuple[NDArray[np.float64], str]:
     if optimum is None or np.isnan(optimum).all():
         return top, BEST_OF_TABLE
-    kind = "optimum where known" if np.isnan(optimum).any() else "optimum"
+    kind = f"{kind} where known" if np.isnan(optimum).any() else kind
     return np.fmax(optimum, top), kind
 
 

@@ -5,6 +5,7 @@ import taskspace._util.lazy
 from .base import Trained as Trained
 from .base import Trainer as Trainer
 from .base import context_seed as context_seed
+from .best_found import BestFound as BestFound
 from .lqr import Lqr as Lqr
 from .ppo import Ppo as Ppo
 from .region import Region as Region

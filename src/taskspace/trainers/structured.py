@@ -143,6 +143,7 @@ class Structured(Trainer):
             stack = self._controllers(system, gains)
             if system.is_in_rates and self.structure != "static":
                 stack = in_rates(stack)
+            ((_, stack),) = system.seen_by(stack, row)
             if not loop:
                 start = system.initial_covariance
                 loop.extend(augmented(*seen, start, stack.n_states))

@@ -20,7 +20,12 @@ from taskspace.certificates.boxes.gate import TableGate
 from taskspace.certificates.boxes.search import certified_cover
 from taskspace.certificates.case import Case
 from taskspace.certificates.lipschitz.certify import certify_margin
-from taskspace.certificates.statements.claims import Bound, Certificate, claim
+from taskspace.certificates.statements.claims import (
+    Bound,
+    Certificate,
+    against_found,
+    claim,
+)
 from taskspace.cover import minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.spaces import Space
@@ -161,7 +166,10 @@ def _lipschitz(case: Case) -> Enclosure | None:
         contexts,
         question,
         rates=rates,
-        kind=claim(system.provenance),
+        kind=claim(
+            system.provenance,
+            rigorous=not against_found(system.optimum_kind, question),
+        ),
         basis="the Lipschitz constants that were given, if they hold "
         f"({given.sentence})",
     )

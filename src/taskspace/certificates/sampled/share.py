@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace.certificates.sampled.betting import check_confidence, share_bound
 from taskspace.certificates.statements.base import Certificate
+from taskspace.certificates.statements.claims import against_found
 from taskspace.certificates.statements.words import share_sentence
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -419,7 +420,7 @@ class Deployed:
         if best is None and isinstance(system, EpisodicSystem):
             limits = system.return_bounds(contexts)
             best = None if limits is None else limits[:, 1]
-        if best is None:
+        if best is None or against_found(system.optimum_kind, question):
             raise InvalidInputError(
                 f"criterion={question.criterion!r} at new contexts needs the "
                 f"optimum there, which {system.id} does not know. Use 'signed' or "

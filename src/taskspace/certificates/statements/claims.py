@@ -9,16 +9,22 @@ is about. Fresh samples with a stated level make a statement of confidence.
 
 from collections.abc import Sequence
 
+import xarray as xr
+
 from taskspace.certificates.statements.base import Bound, Certificate, CertificateKind
 from taskspace.errors import ContradictionError
-from taskspace.systems.base import PROVENANCE_WORDS, Provenance
+from taskspace.performance.table import provenance_of
+from taskspace.questions import Question
+from taskspace.systems.base import FOUND, PROVENANCE_WORDS, Provenance
 
 __all__ = [
     "Bound",
     "Certificate",
     "ContradictionError",
+    "against_found",
     "check_consistent",
     "claim",
+    "claim_on",
     "on_table",
 ]
 
@@ -36,6 +42,31 @@ def claim(provenance: Provenance, *, rigorous: bool = True) -> CertificateKind:
             estimated from samples makes it not so.
     """
     return "proof" if provenance == "exact" and rigorous else "estimate"
+
+
+def claim_on(table: xr.Dataset, question: Question) -> CertificateKind:
+    """Return the strongest word for what a table says of targets that are served.
+
+    Args:
+        table: the numbers.
+        question: what is asked.
+    """
+    kind = str(table.attrs.get("best_known_kind", ""))
+    return claim(provenance_of(table), rigorous=not against_found(kind, question))
+
+
+def against_found(kind: str, question: Question) -> bool:
+    """Whether a loss compares with the best that a search found.
+
+    The true best may be better, so the loss is at least what the table says: bounds on
+    the number of sources from below hold, and that a target is served is an estimate.
+
+    Args:
+        kind: of the reference, `best_known_kind` of a table or `System.optimum_kind`.
+        question: what is asked.
+    """
+    compares = any(d.rule.reference == "best known" for d in question.demands)
+    return compares and kind.startswith(FOUND)
 
 
 def on_table(provenance: Provenance) -> str:

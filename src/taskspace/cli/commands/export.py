@@ -36,6 +36,7 @@ from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
 from taskspace.deploy.operation import with_operation
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
+from taskspace.export.pid import ANTI_WINDUP
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
@@ -88,6 +89,15 @@ class Options:
     hysteresis: Annotated[
         float, typer.Option(help="Of select_held in C, share of each axis' width.")
     ] = 0.02
+    dt: Annotated[
+        float | None, option("Time step of PI and PID controllers in C (--as pid).")
+    ] = None
+    anti_windup: Annotated[
+        str, typer.Option(help=f"Of --as pid, at a limit: {', '.join(ANTI_WINDUP)}.")
+    ] = "conditional"
+    tracking_time: Annotated[
+        float | None, option("Of back-calculation; from the gains if left out.")
+    ] = None
     switching: Annotated[
         bool,
         typer.Option(
@@ -112,10 +122,10 @@ def export(
     """Write a policy library: which policy in which context, and what is guaranteed.
 
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
-    export: C99 with a self-test, ONNX, look-up tables.
+    export: C99 with a self-test, ONNX, PI and PID controllers as C99, look-up tables.
     """
     question = asking.question(options.path, options.epsilon)
-    formats = _formats(options.formats)
+    formats = _formats(options.formats, options.dt)
     _check_new(options.to)
     with progress_console.status("load") as status:
         study = reading.study(options.path)
@@ -181,12 +191,17 @@ def _record(
     }
 
 
-def _formats(text: str) -> list[str]:
+def _formats(text: str, dt: float | None) -> list[str]:
     names = [word.strip() for word in text.split(",") if word.strip()]
     names = [] if names == ["none"] else names
     for name in names:
         if name not in EXPORTERS:
             raise UnknownNameError("export format", name, [*EXPORTERS, "none"])
+    if ("pid" in names) != (dt is not None):
+        raise InvalidInputError(
+            "--as pid and --dt STEP belong together: the controllers run in steps of "
+            f"dt, but got --as {text} and --dt {dt}."
+        )
     return list(dict.fromkeys(names))
 
 
@@ -238,12 +253,15 @@ def _certified(options: Options, study: Study, question: Question) -> Any:
 def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
     """Everything into a folder beside, which then takes its place: all or nothing."""
     to, command = options.to, shlex.join(["taskspace", *sys.argv[1:]])
-    own = {
-        "c": {
-            "name": options.name,
-            "precision": options.precision,
-            "hysteresis": options.hysteresis,
-        }
+    both = {"name": options.name, "hysteresis": options.hysteresis}
+    own: dict[str, dict[str, Any]] = {
+        "c": {**both, "precision": options.precision},
+        "pid": {
+            **both,
+            "dt": options.dt,
+            "anti_windup": options.anti_windup,
+            "tracking_time": options.tracking_time,
+        },
     }
     draft = to.with_name(f".partial-{os.getpid()}-{to.name}")
     try:

@@ -247,7 +247,7 @@ def try_library(
     known = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
     reference, against = best, "the best of all contenders"
     if optimum is not None and known.all():
-        reference, against = optimum, "the optimum of each context"
+        reference, against = optimum, f"the {system.optimum_kind} of each context"
         scores["optimum"] = (0, optimum[None])
     elif optimum is not None and known.any():
         reference = np.where(known, optimum, best)

@@ -2,7 +2,7 @@ r"""Linear families: $\dot x = A(\theta) x + B(\theta) u$ with a quadratic cost.
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.systems.base import Provenance, System
-from taskspace.systems.linear.controllers import augmented, in_rates
+from taskspace.systems.linear.controllers import augmented, in_rates, without_direct
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
 from taskspace.systems.linear.matrices import LinearMatrices
@@ -37,6 +37,8 @@ class LinearSystem(System):
     is_in_rates: ClassVar[bool] = False
     """Whether states, inputs and outputs are rates, see `systems.linear.rates`."""
     horizon: float
+    channel: "tuple[NDArray[np.float64], NDArray[np.float64]] | None" = None
+    """B_w and C_z of the measure `channel_norm`, where they are stated."""
 
     @property
     @abstractmethod
@@ -66,6 +68,34 @@ class LinearSystem(System):
         """C at each context row, y = C x is what a controller sees; I unless stated."""
         n = self._sizes[0]
         return np.broadcast_to(np.eye(n), (len(contexts), n, n))
+
+    def direct_matrix(
+        self, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """D at each context row, y = C x + D u; None where there is none.
+
+        Args:
+            contexts: full context rows.
+        """
+        del contexts
+        return None
+
+    def seen_by(
+        self, policies: LinearController, contexts: NDArray[np.float64]
+    ) -> Iterator[tuple[NDArray[np.intp], LinearController]]:
+        """Yield contexts with one direct part, and the controllers on C x there.
+
+        Args:
+            policies: a stack of controllers.
+            contexts: full context rows.
+        """
+        direct = self.direct_matrix(contexts)
+        if direct is None:
+            yield np.arange(len(contexts)), policies
+            return
+        parts, which = np.unique(direct, axis=0, return_inverse=True)
+        for i, part in enumerate(parts):
+            yield np.flatnonzero(which.ravel() == i), without_direct(policies, part)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -106,13 +136,27 @@ class LinearSystem(System):
         zero and cost nothing.
         """
         stack = self.stacked(policies)
-        matrices, C, start = self.matrices(contexts), None, self.initial_covariance
-        if isinstance(stack, LinearController):
-            gain = stack.feedback
-            outputs = self.output_matrix(contexts)
-            matrices, C, start = augmented(matrices, outputs, start, stack.n_states)
-        else:
-            gain = stack.gain
+        if not isinstance(stack, LinearController):
+            return self._negative_cost(stack.gain, self.matrices(contexts), None)
+        J = np.empty((*stack.D.shape[:2], len(contexts)))
+        for rows, controllers in self.seen_by(stack, contexts):
+            some = contexts[rows]
+            J[..., rows] = self._negative_cost(
+                controllers.feedback, self.matrices(some), self.output_matrix(some)
+            )
+        return J
+
+    def _negative_cost(
+        self,
+        gain: NDArray[np.float64],
+        matrices: LinearMatrices,
+        C: NDArray[np.float64] | None,
+    ) -> NDArray[np.float64]:
+        """Return J of u = −K x, or of controllers written as feedback of C x."""
+        start = self.initial_covariance
+        if C is not None:
+            n_states = gain.shape[-1] - C.shape[1]
+            matrices, C, start = augmented(matrices, C, start, n_states)
         cost = closed_loop_cost(
             np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
             *matrices,
@@ -121,7 +165,7 @@ class LinearSystem(System):
             float(self.horizon),
             C,
         )
-        return -cost.reshape(*gain.shape[:2], len(contexts))
+        return -cost.reshape(*gain.shape[:2], len(matrices.A))
 
     def home_performance(
         self, policies: Policy, contexts: NDArray[np.float64]

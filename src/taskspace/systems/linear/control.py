@@ -30,8 +30,9 @@ def control_family(
 ) -> LinearFamily:
     """Return a linear family from a function that gives a model of python-control.
 
-    A, B and C are used, and the names of states, inputs and outputs. Gains act on the
-    whole state, controllers (`Pi`, `Pid`, `controller_of`) on y = C x. A transfer
+    A, B, C and D are used, and the names of states, inputs and outputs. Gains act on
+    the whole state, controllers (`Pi`, `Pid`, `controller_of`) on y = C x + D u. A
+    direct part that is zero at the default context must be zero everywhere. A transfer
     function becomes the state space that python-control makes of it, so its states
     have no meaning of their own: weigh its output, see `rate_form`.
 
@@ -61,6 +62,8 @@ def control_family(
     if isinstance(first, ct.TransferFunction):
         first = ct.ss(first)
 
+    has_direct = isinstance(first, ct.StateSpace) and bool(np.any(first.D))
+
     @lru_cache(maxsize=1)
     def model(context: tuple[tuple[str, float], ...]) -> Any:
         found: Any = plant(**dict(context))
@@ -71,10 +74,11 @@ def control_family(
                 "plant(context) must give a control.StateSpace or TransferFunction, "
                 f"but at {dict(context)} it gave {type(found).__name__}."
             )
-        if np.any(np.asarray(found.D) != 0):
+        if np.any(found.D) and not has_direct:
             raise InvalidInputError(
-                "A plant must have no direct part, but D is not zero at "
-                f"{dict(context)}. Add the lag of the actuator or of the sensor."
+                "A plant without a direct part at the default context must have none "
+                f"anywhere, but D is not zero at {dict(context)}. Choose a default "
+                "where it is there."
             )
         if found.dt != first.dt:
             raise InvalidInputError(
@@ -102,6 +106,7 @@ def control_family(
         horizon=horizon,
         name=name,
         C=lambda **context: model(tuple(context.items())).C,
+        D=(lambda **context: model(tuple(context.items())).D) if has_direct else None,
         **labels,
     )
 

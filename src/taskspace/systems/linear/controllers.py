@@ -24,7 +24,15 @@ from taskspace.systems.linear.matrices import LinearMatrices
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["Lqg", "Pi", "Pid", "augmented", "block_diagonal", "in_rates"]
+__all__ = [
+    "Lqg",
+    "Pi",
+    "Pid",
+    "augmented",
+    "block_diagonal",
+    "in_rates",
+    "without_direct",
+]
 
 Array = NDArray[np.float64]
 
@@ -173,6 +181,39 @@ def in_rates(controllers: LinearController) -> LinearController:
     )
 
 
+def without_direct(controllers: LinearController, direct: Array) -> LinearController:
+    r"""Return controllers of $y = C x + D u$ as controllers of $C x$ alone.
+
+    With $M = (I + D_c D)^{-1}$ the loop is $u = -M (C_c x_c + D_c C x + D_r r)$.
+
+    Args:
+        controllers: of any leading dims.
+        direct: D of the plant, one matrix.
+    """
+    assert controllers.B_r is not None
+    assert controllers.D_r is not None
+    try:
+        M = np.linalg.inv(np.eye(direct.shape[1]) + controllers.D @ direct)
+    except np.linalg.LinAlgError as error:
+        raise InvalidInputError(
+            "The loop of a controller and a plant with a direct part must be well "
+            "posed, but I + D_c D is singular. Add the lag of the actuator or of the "
+            "sensor."
+        ) from error
+    inner = controllers.B @ direct @ M
+    return LinearController(
+        controllers.A - inner @ controllers.C,
+        controllers.B - inner @ controllers.D,
+        M @ controllers.C,
+        M @ controllers.D,
+        controllers.B_r - inner @ controllers.D_r,
+        M @ controllers.D_r,
+        controllers.parameters,
+        controllers.names,
+        controllers.time,
+    )
+
+
 def Lqg(
     system: "LinearSystem",
     contexts: Array,
@@ -211,8 +252,9 @@ def Lqg(
         continuous=system.is_continuous,
     )
     filtered = np.swapaxes(dual, 1, 2)
+    seen = C if (D := system.direct_matrix(contexts)) is None else C - D @ gain
     return LinearController(
-        (A - B @ gain - filtered @ C)[:, None],
+        (A - B @ gain - filtered @ seen)[:, None],
         filtered[:, None],
         gain[:, None],
         np.zeros((len(A), 1, B.shape[2], p)),

@@ -114,6 +114,10 @@ class LinearFamily(StatedFamily):
         C: what is measured, y = C x, a matrix or a function; all states if left out.
             Only controllers (`LinearController`) act on it.
         output_names: names of the outputs, likewise; y1, y2, … if left out.
+        D: direct part of what is measured, y = C x + D u, a matrix or a function; none
+            if left out. Bounds over boxes are for plants without one.
+        channel: B_w and C_z, matrices of numbers: disturbances enter as B_w w, and
+            z = C_z x counts in the measure `channel_norm`.
 
     Examples:
         >>> pendulum = LinearFamily(
@@ -141,12 +145,30 @@ class LinearFamily(StatedFamily):
     input_names: Sequence[str] | None = None
     C: MatrixOfContext | ArrayLike | None = None
     output_names: Sequence[str] | None = None
+    D: MatrixOfContext | ArrayLike | None = None
+    channel: tuple[ArrayLike, ArrayLike] | None = None  # pyright: ignore
     id: ClassVar[str] = "linear-family"
 
     def __post_init__(self):
         default = np.array([[axis.default for axis in self.axes]])
         matrices = self.matrices(default)._asdict() | {"C": self.output_matrix(default)}
         self._check({name: stack.shape[1:] for name, stack in matrices.items()})
+        direct, wanted = self.direct_matrix(default), matrices["C"][0].shape[0]
+        if direct is not None and direct.shape[1:] != (wanted, matrices["B"].shape[2]):
+            raise InvalidInputError(
+                f"D must have shape {(wanted, matrices['B'].shape[2])}, one row per "
+                f"output and one column per input, but has {direct.shape[1:]}."
+            )
+        if self.channel is not None:
+            entry, exit_rows = (np.array(x, np.float64) for x in self.channel)
+            n = len(matrices["A"][0])
+            shapes = entry.shape[:1], exit_rows.shape[1:]
+            if entry.ndim != 2 or exit_rows.ndim != 2 or shapes != ((n,), (n,)):
+                raise InvalidInputError(
+                    f"channel must be B_w with {n} rows and C_z with {n} columns, but "
+                    f"they have shapes {entry.shape} and {exit_rows.shape}."
+                )
+            object.__setattr__(self, "channel", (entry, exit_rows))
 
     @property
     def varying_weights(self) -> tuple[str, ...]:
@@ -177,6 +199,14 @@ class LinearFamily(StatedFamily):
         if self.C is None:
             return super().output_matrix(contexts)
         return np.stack([self._matrix("C", row) for row in contexts.tolist()])
+
+    def direct_matrix(
+        self, contexts: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """D at each context row, None unless given."""
+        if self.D is None:
+            return None
+        return np.stack([self._matrix("D", row) for row in contexts.tolist()])
 
     def _matrix(self, symbol: str, row: list[float]) -> NDArray[np.float64]:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))

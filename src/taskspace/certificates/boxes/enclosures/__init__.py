@@ -27,6 +27,7 @@ from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure, loop_enclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
+from taskspace.certificates.statements.claims import against_found
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
@@ -132,6 +133,13 @@ def find_enclosure(
                 return None, reason or _nobody(system, policies)
             parts.append(part)
         return AllOf(parts, question), ""
+    if against_found(system.optimum_kind, question):
+        return None, (
+            f"The reference is the {system.optimum_kind}: it is known at single "
+            "contexts, and nothing is proven between them. Compare with the optimum "
+            f"of {type(system.tasks).__name__} itself, or use criterion='floor'."
+        )
+    system = system.tasks
     own = question.measure in ("performance", question.criterion)
     for kind, make in ENCLOSURES if own else LEVEL_ENCLOSURES:
         if isinstance(system, kind):

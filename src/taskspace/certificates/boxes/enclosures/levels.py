@@ -5,7 +5,6 @@ Lyapunov inequality of the shifted loop or by the bounded real lemma. Bounds for
 tolerance are infinite.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,8 @@ from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.measures import MEASURES
+from taskspace.systems.linear.measures.base import NormMeasure
 from taskspace.systems.linear.tracing.loops import (
     bounded_real_trace,
     loop_trace,
@@ -34,7 +35,7 @@ from taskspace.systems.linear.tracing.loops import (
 )
 from taskspace.systems.linear.tracing.traced import UntraceableError
 
-__all__ = ["LEVELS", "LevelEnclosure", "level_enclosure"]
+__all__ = ["LevelEnclosure", "level_enclosure"]
 
 # A rate is proven not to be reached if it is not by so much less.
 REFUTED = 1e-9
@@ -46,7 +47,7 @@ def level_enclosure(
     sources: NDArray[np.float64],
     question: Question,
 ) -> Enclosure | None:
-    """Return bounds on a measure of `LEVELS` for a linear family; None for others.
+    """Return bounds on a measure of closed loops for a linear family; None for others.
 
     Args:
         system: the tasks.
@@ -54,7 +55,7 @@ def level_enclosure(
         sources: full context rows of the sources.
         question: about one measure; its tolerance does not matter here.
     """
-    if not isinstance(system, LinearSystem) or question.measure not in LEVELS:
+    if not isinstance(system, LinearSystem):
         return None
     if not isinstance(policies, LinearController | LinearGain):
         return None
@@ -71,7 +72,7 @@ class LevelEnclosure(PerLoop):
         system: a linear family with an infinite horizon.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        question: `floor` by one measure of `LEVELS`.
+        question: `floor` by the decay rate or an H∞ norm.
     """
 
     def __init__(
@@ -82,18 +83,20 @@ class LevelEnclosure(PerLoop):
         question: Question,
     ):
         question.check_single("A bound on a measure over boxes")
-        if question.measure not in LEVELS:
+        self._measure = MEASURES[question.measure]
+        is_norm = isinstance(self._measure, NormMeasure)
+        if not is_norm and question.measure != "decay_rate":
             raise NoEnclosureError(
                 f"The measure {question.measure!r} has no bounds over boxes: what is "
                 "said of it is about the contexts of the table."
             )
-        if question.measure != "decay_rate" and not system.is_continuous:
+        if is_norm and not system.is_continuous:
             raise NoEnclosureError(
                 f"The measure {question.measure!r} has bounds over boxes in continuous "
                 "time only."
             )
         super().__init__(system, policies, sources, question)
-        self._decide = LEVELS[question.measure]
+        self._decide = self._decide_norm if is_norm else self._decide_rate
 
     def _loop_bounds(
         self, boxes: Boxes, source: int, policy: int, epsilon: float
@@ -102,10 +105,10 @@ class LevelEnclosure(PerLoop):
         if not len(boxes) or np.isnan(epsilon):
             return low, high
         self._family.check(boxes)
-        self._decide(self, boxes, self._members[source][policy], epsilon, low, high)
+        self._decide(boxes, self._members[source][policy], epsilon, low, high)
         return low, high
 
-    def decide_rate(
+    def _decide_rate(
         self, boxes: Boxes, policy: Any, epsilon: float, low: Any, high: Any
     ) -> None:
         """Fill bounds on minus the decay rate.
@@ -140,27 +143,26 @@ class LevelEnclosure(PerLoop):
             else:
                 low[found[0] == np.inf] = np.nextafter(epsilon, np.inf)
 
-    def decide_norm(
+    def _decide_norm(
         self, boxes: Boxes, policy: Any, epsilon: float, low: Any, high: Any
     ) -> None:
-        """Fill bounds on an H∞ norm, or on minus a disk margin.
+        """Fill bounds on the loss of an H∞ norm, or of a margin that is one over it.
 
         Args:
             boxes: where.
             policy: a single one.
-            epsilon: the norm, or minus the margin, that is asked for.
+            epsilon: tolerance of the loss.
             low: not filled: no norm is proven to be above a level.
             high: filled where the level is proven.
         """
         del low
-        margin = self.question.measure == "disk_margin"
-        if margin and epsilon >= 0:
-            return  # a margin of nothing asks for stability alone
-        level = -1 / epsilon if margin else epsilon
-        level *= 1 - 1e-14  # rounded to the safe side
-        if not (0.5 if margin else 0.0) < level < np.inf:
+        measure = self._measure
+        assert isinstance(measure, NormMeasure)
+        level = measure.level(epsilon) * (1 - 1e-14)  # rounded to the safe side
+        if not measure.direct < level < np.inf:
             return
-        trace = bounded_real_trace(self._family.trace, policy, level, margin=margin)
+        system = self._family.system
+        trace = bounded_real_trace(self._family.trace, policy, measure, level, system)
         grid = box_grid(boxes, ORDER)
         program, arrays = trace_program(trace, grid, boxes)
         proven = np.zeros(len(boxes), np.bool_)
@@ -173,16 +175,9 @@ class LevelEnclosure(PerLoop):
                 grid.tables,
                 ORDER,
                 grid.n_candidate,
+                system.is_continuous,
                 proven[some],
             )
 
         over_rows(kernel, len(boxes))
         high[proven] = epsilon
-
-
-LEVELS: dict[str, Callable[..., None]] = {
-    "decay_rate": LevelEnclosure.decide_rate,
-    "hinf": LevelEnclosure.decide_norm,
-    "disk_margin": LevelEnclosure.decide_norm,
-}
-"""How each measure is decided."""

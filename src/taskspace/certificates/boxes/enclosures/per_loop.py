@@ -7,7 +7,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Boxes,
+    Enclosure,
+    NoEnclosureError,
+)
 from taskspace.certificates.boxes.enclosures.traced import (
     MAGNITUDE,
     TracedFamily,
@@ -41,6 +45,11 @@ class PerLoop(Enclosure):
         sources: NDArray[np.float64],
         question: Question,
     ):
+        if system.direct_matrix(sources[:1]) is not None:
+            raise NoEnclosureError(
+                "Bounds over boxes are for plants without a direct part, but this one "
+                "has D. Add the lag of the actuator or of the sensor to its states."
+            )
         self._stack = stack = system.stacked(policies)
         arrays = list(stack.arrays().values())
         if not all((np.abs(array) <= MAGNITUDE).all() for array in arrays):

@@ -37,6 +37,8 @@ from taskspace.certificates.boxes.rigor.residual import (
 )
 from taskspace.certificates.boxes.rigor.small import (
     add_product,
+    add_product_t,
+    fill_product,
     inverse_cholesky,
     lyapunov_factors,
     riccati_gain,
@@ -50,7 +52,7 @@ SHARES = (0.3, 0.1, 0.03, 0.01, 1e-3)
 
 
 @njit(cache=True, error_model="numpy")
-def _margin(plant, t, tables, n_p, gain):
+def _margin(plant, t, tables, n_p, gain, continuous):
     """1 − ‖T E Tᵀ‖ − d² for the plant with Z in its weight, and whether P(0) ≻ 0."""
     _, _, B, B_rest, _, _, R, R_rest = plant
     product = tables[0]
@@ -59,18 +61,18 @@ def _margin(plant, t, tables, n_p, gain):
     a, w = np.zeros((n_cap, n, n)), np.zeros((n_cap, n, n))
     a_rest, w_rest = closed_loop(plant, gain, tables, a, w)
     pivots = np.empty(n * (n + 1) // 2, np.int64)
-    factors, fine = lyapunov_factors(a[0], True, pivots)
+    factors, fine = lyapunov_factors(a[0], continuous, pivots)
     if not fine:
         return -np.inf, False
     p = np.zeros((n_p, n, n))
-    candidates(a, w, factors, pivots, product, True, p[:n_linear])
-    follow_optimum(plant, a, p, product, True, n_linear, gain)
+    candidates(a, w, factors, pivots, product, continuous, p[:n_linear])
+    follow_optimum(plant, a, p, product, continuous, n_linear, gain)
     a_rest, w_rest = closed_loop(plant, gain, tables, a, w)
-    candidates(a, w, factors, pivots, product, True, p)
+    candidates(a, w, factors, pivots, product, continuous, p)
     gamma = rounding(n, m, n_cap)
     loop = (a, a_rest, w, w_rest)
     nu, _, _, _, y, kt_stack, kt = scaled_problem(
-        plant, gain, loop, p, t, tables, True, gamma
+        plant, gain, loop, p, t, tables, continuous, gamma
     )
     # T D T_Rᵀ with T_R = I / √h, h <= −R: D = P B − Kᵀ R.
     size = 0.0
@@ -121,7 +123,7 @@ def _margin(plant, t, tables, n_p, gain):
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def bounded_real(program, boxes, tables, order, n_p, proven):
+def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
     """Fill where the norm is proven to be below the level of the program, by box.
 
     Args:
@@ -130,6 +132,7 @@ def bounded_real(program, boxes, tables, order, n_p, proven):
         tables: `product, even, n_linear`.
         order: of the models and of the candidates.
         n_p: number of monomials up to that order.
+        continuous: kind of time; not a literal, or all below is compiled again for it.
         proven: filled.
     """
     tape, places, place = program
@@ -137,31 +140,32 @@ def bounded_real(program, boxes, tables, order, n_p, proven):
     n, m = places[1].shape
     models = empty_plant(n_p, n, m)
     n_linear = tables[2]
-    weight = np.zeros((n, n))
+    weight, plain, first = np.zeros((n, n)), np.zeros((n, n)), np.zeros((m, n))
+    stack, inner, p = np.zeros((1, n, n)), np.zeros((1, n, n)), np.zeros((1, n, n))
+    weighed = np.zeros((m, n))
+    pivots = np.empty(n * (n + 1) // 2, np.int64)
     for b in range(len(centre)):
         proven[b] = False
         box = (centre[b], radius[b], enclosed[b])
         if not fill_plant(tape, places, box, place, tables, order, models):
             continue
-        A, Q, R = models[0], models[4], models[6]
-        plain = Q[0].copy()
-        first = np.zeros((m, n))
-        if not riccati_gain(A[0], models[2][0], plain, R[0], True, first):
+        A, B, Q, R = models[0], models[2], models[4], models[6]
+        _copy(Q[0], plain)
+        if not riccati_gain(A[0], B[0], plain, R[0], continuous, first):
             continue
         # P without Z, from the Lyapunov equation of A − B K.
-        loop = A[0] - models[2][0] @ first
-        pivots = np.empty(n * (n + 1) // 2, np.int64)
-        factors, fine = lyapunov_factors(loop, True, pivots)
+        _copy(A[0], stack[0])
+        add_product(stack[0], B[0], first, -1.0)
+        factors, fine = lyapunov_factors(stack[0], continuous, pivots)
         if not fine:
             continue
-        inner = np.zeros((1, n, n))
-        inner[0] = plain + transposed(first) @ (R[0] @ first)
-        stack, p = np.zeros((1, n, n)), np.zeros((1, n, n))
-        stack[0] = loop
-        candidates(stack, inner, factors, pivots, tables[0], True, p)
+        fill_product(weighed, R[0], first)
+        _copy(plain, inner[0])
+        add_product_t(inner[0], first, weighed, 1.0)
+        candidates(stack, inner, factors, pivots, tables[0], continuous, p)
         speed = 0.0
         for i in range(n):
-            speed += abs(loop[i, i])
+            speed += abs(stack[0, i, i])
         speed = speed / n
         for share in SHARES:
             for i in range(n):
@@ -173,14 +177,22 @@ def bounded_real(program, boxes, tables, order, n_p, proven):
             if not fine:
                 continue
             gain = np.zeros((n_linear, m, n))
-            Q[0] = plain + weight
-            found = riccati_gain(A[0], models[2][0], Q[0], R[0], True, gain[0])
-            if found:
-                margin, positive = _margin(models, t, tables, n_p, gain)
+            for i in range(n):
+                for j in range(n):
+                    Q[0, i, j] = plain[i, j] + weight[i, j]
+            if riccati_gain(A[0], B[0], Q[0], R[0], continuous, gain[0]):
+                margin, positive = _margin(models, t, tables, n_p, gain, continuous)
                 proven[b] = positive and margin > loose(weight, Q[0], t)
-            Q[0] = plain
+            _copy(plain, Q[0])
             if proven[b]:
                 break
+
+
+@njit(cache=True, error_model="numpy")
+def _copy(a, out):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j]
 
 
 @njit(cache=True, error_model="numpy")
@@ -188,7 +200,9 @@ def loose(z, q, t):
     """A bound on ‖T Z Tᵀ − I‖, and on the rounding of q = Q + Z in the scaling T."""
     n = len(z)
     gamma = rounding(n, 0, 1)
-    gap = t @ z @ transposed(t)
+    half, gap = np.empty((n, n)), np.empty((n, n))
+    fill_product(half, t, z)
+    fill_product(gap, half, transposed(t))
     size = absolute_transpose(t)
     inner = np.zeros((n, n))
     for i in range(n):

@@ -40,7 +40,7 @@ def hinf_norms(
         F: loops, shape `(…, n, n)`.
         E: shape `(…, n, n_in)`.
         C: shape `(…, n_out, n)`.
-        D: shape `(n_out, n_in)`, of all loops.
+        D: shape `(…, n_out, n_in)`, or one of all loops.
         continuous: continuous or discrete time.
 
     Returns:
@@ -48,7 +48,7 @@ def hinf_norms(
     """
     front, n = F.shape[:-2], F.shape[-1]
     loops, entries, exits = (x.reshape(-1, *x.shape[-2:]) for x in (F, E, C))
-    through = np.broadcast_to(D, (len(loops), *D.shape))
+    through = np.broadcast_to(D, (*front, *D.shape[-2:])).reshape(-1, *D.shape[-2:])
     if not continuous:
         with np.errstate(all="ignore"):
             inverse = _inverse(loops + np.eye(n))

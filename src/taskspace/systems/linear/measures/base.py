@@ -10,11 +10,19 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.systems.linear.controllers import augmented
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.linear.kernels.norms import hinf_norms
 
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["ClosedLoops", "Measure", "closed_loops"]
+__all__ = [
+    "ClosedLoops",
+    "LoopMeasure",
+    "Measure",
+    "NormMeasure",
+    "closed_loops",
+    "stated_channel",
+]
 
 Array = NDArray[np.float64]
 
@@ -80,14 +88,90 @@ class ClosedLoops(NamedTuple):
         E: from what is added to the plant's input, `(…, n, n_inputs)`.
         U: to the feedback, u = U z, `(…, n_inputs, n)`.
         Y: to the measured outputs, y = Y z, `(…, n_outputs, n)`.
+        W: from the disturbances of the stated channel, `(n, …)`.
+        Z: to what counts of the stated channel, `(…, n)`.
+        through: for `"U"` and `"Y"` what reaches them at once, where the plant has a
+            direct part: from what is added to its input, less the identity for `"U"`.
         stable: which loops are stable, for the matrices as given.
+        continuous: continuous or discrete time.
     """
 
     F: Array
     E: Array
     U: Array
     Y: Array
+    W: Array
+    Z: Array
+    through: "dict[str, Array]"
     stable: NDArray[np.bool_]
+    continuous: bool
+
+
+class LoopMeasure(Measure):
+    """A measure of closed loops of gains and controllers alike."""
+
+    @abstractmethod
+    def loop_values(self, loops: ClosedLoops) -> Array:
+        """Return the measure of each loop; what it is for an unstable one is ignored.
+
+        Args:
+            loops: of every policy at every context.
+        """
+
+    def values(
+        self, system: "LinearSystem", policies: Policy, contexts: Array
+    ) -> Array:
+        """Return the measure of every policy at every context, infinite if unstable.
+
+        Args:
+            system: the tasks.
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows.
+        """
+        loops = closed_loops(system, policies, contexts)
+        worst = -np.inf if self.larger_is_better else np.inf
+        return np.where(loops.stable, self.loop_values(loops), worst)
+
+
+class NormMeasure(LoopMeasure):
+    r"""An H∞ norm of a channel, $\|C_z (sI - F)^{-1} B_w + d I\|_\infty$.
+
+    Levels of it are proven over boxes by the bounded real lemma
+    (`certificates.boxes.enclosures.levels`) for every channel that is stated so.
+    """
+
+    larger_is_better: ClassVar[bool] = False
+    channel: ClassVar[tuple[str, str]]
+    """Names of B_w and C_z among the matrices of `ClosedLoops`."""
+    direct: ClassVar[float] = 0.0
+    """d, for as many inputs as outputs."""
+
+    def norms(self, loops: ClosedLoops) -> Array:
+        """Return the norm of each loop.
+
+        Args:
+            loops: of every policy at every context.
+        """
+        entry, exit_rows = (getattr(loops, name) for name in self.channel)
+        through = self.direct * np.eye(exit_rows.shape[-2], entry.shape[-1])
+        through = through + loops.through.get(self.channel[1], 0.0)
+        return hinf_norms(loops.F, entry, exit_rows, through, loops.continuous)
+
+    def loop_values(self, loops: ClosedLoops) -> Array:
+        """Return the norm of each loop.
+
+        Args:
+            loops: of every policy at every context.
+        """
+        return self.norms(loops)
+
+    def level(self, epsilon: float) -> float:
+        """Return the norm that a loss of at most `epsilon` asks for, NaN for none.
+
+        Args:
+            epsilon: tolerance of the loss, which is minus the score.
+        """
+        return epsilon
 
 
 def closed_loops(
@@ -106,14 +190,51 @@ def closed_loops(
             f"horizon={system.horizon:g}. Use horizon=inf."
         )
     stack = system.stacked(policies)
-    matrices = system.matrices(contexts)
+    if not isinstance(stack, LinearController):
+        return _loops_of(system, stack.gain, 0, contexts, None)
+    parts, order = [], []
+    for rows, controllers in system.seen_by(stack, contexts):
+        feedback, n_states = controllers.feedback, stack.n_states
+        parts.append(_loops_of(system, feedback, n_states, contexts[rows], stack))
+        order.append(rows)
+    if len(parts) == 1:
+        return parts[0]
+    back = np.argsort(np.concatenate(order))
+
+    def joined(arrays: list[Array]) -> Array:
+        return np.concatenate(arrays, axis=2)[:, :, back]
+
+    first = parts[0]
+    through = {
+        key: joined([part.through[key] for part in parts]) for key in first.through
+    }
+    arrays = {
+        name: joined([getattr(part, name) for part in parts])
+        for name in ("F", "E", "U", "Y", "W", "Z", "stable")
+    }
+    return first._replace(through=through, **arrays)
+
+
+def _loops_of(
+    system: "LinearSystem",
+    gain: Array,
+    n_states: int,
+    contexts: Array,
+    original: LinearController | None,
+) -> ClosedLoops:
+    """Return the loops of feedback of C x, where the direct part is one matrix.
+
+    Args:
+        system: the tasks.
+        gain: `(source, policy, …, …)`; of the whole state where `original` is None.
+        n_states: states of the controllers.
+        contexts: full context rows.
+        original: the controllers of C x + D u, whose feedback of C x `gain` is.
+    """
+    matrices, outputs = system.matrices(contexts), system.output_matrix(contexts)
     n, n_inputs = matrices.B.shape[1:]
-    outputs = system.output_matrix(contexts)
-    if isinstance(stack, LinearController):
-        gain, n_states = stack.feedback, stack.n_states
-        seen = outputs
-    else:
-        gain, n_states = stack.gain, 0
+    seen = outputs
+    if original is None:
         seen = np.broadcast_to(np.eye(n), (len(contexts), n, n))
     larger, C, _ = augmented(matrices, seen, system.initial_covariance, n_states)
     state_gain = gain[:, :, None] @ C
@@ -124,10 +245,43 @@ def closed_loops(
     shape = F.shape[:3]
     Y = np.zeros((len(contexts), outputs.shape[1], n + n_states))
     Y[:, :, :n] = outputs
+    Y = np.broadcast_to(Y, (*shape, *Y.shape[1:]))
+    E = np.broadcast_to(larger.B[:, :, :n_inputs], (*shape, n + n_states, n_inputs))
+    U, through = -state_gain[..., :n_inputs, :], {}
+    direct = system.direct_matrix(contexts[:1])
+    if direct is not None:
+        # The plant's input is M (w − …), M = (I + D_c D)⁻¹, and y has D of it.
+        M = np.broadcast_to(np.eye(n_inputs), (*shape, n_inputs, n_inputs))
+        if original is not None:
+            M = np.linalg.inv(np.eye(n_inputs) + original.D @ direct[0])[:, :, None]
+            M = np.broadcast_to(M, (*shape, n_inputs, n_inputs))
+            E = E @ M
+            E[..., n:, :] += original.B[:, :, None] @ direct[0] @ M
+        Y = Y + direct[0] @ U
+        through = {"U": M - np.eye(n_inputs), "Y": direct[0] @ M}
+    W, Z = stated_channel(system, n + n_states)
     return ClosedLoops(
         F,
-        np.broadcast_to(larger.B[:, :, :n_inputs], (*shape, n + n_states, n_inputs)),
-        -state_gain[..., :n_inputs, :],
-        np.broadcast_to(Y, (*shape, *Y.shape[1:])),
+        E,
+        U,
+        Y,
+        np.broadcast_to(W, (*shape, *W.shape)),
+        np.broadcast_to(Z, (*shape, *Z.shape)),
+        through,
         stable.reshape(shape),
+        system.is_continuous,
     )
+
+
+def stated_channel(system: "LinearSystem", n: int) -> tuple[Array, Array]:
+    """Return B_w and C_z of the stated channel, for all states of a loop.
+
+    Args:
+        system: the tasks; without a channel both are empty.
+        n: states of plant and controller.
+    """
+    if system.channel is None:
+        return np.zeros((n, 0)), np.zeros((0, n))
+    entry, exit_rows = system.channel
+    rest = n - len(entry)
+    return np.pad(entry, ((0, rest), (0, 0))), np.pad(exit_rows, ((0, 0), (0, rest)))

@@ -1,20 +1,16 @@
 """How fast a closed loop forgets: the rate of its slowest mode."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.policies import Policy
-from taskspace.systems.linear.measures.base import Measure, closed_loops
-
-if TYPE_CHECKING:
-    from taskspace.systems.linear.base import LinearSystem
+from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
 
 __all__ = ["DECAY_RATE"]
 
 
-class DecayRate(Measure):
+class DecayRate(LoopMeasure):
     r"""$-\max \mathrm{Re}\,\lambda$ of the loop (discrete: $-\log \max |\lambda|$)."""
 
     name: ClassVar[str] = "decay_rate"
@@ -22,24 +18,16 @@ class DecayRate(Measure):
     unit: ClassVar[str] = "per unit of time"
     larger_is_better: ClassVar[bool] = True
 
-    def values(
-        self,
-        system: "LinearSystem",
-        policies: Policy,
-        contexts: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Return the rate of every policy at every context, −inf if unstable.
+    def loop_values(self, loops: ClosedLoops) -> NDArray[np.float64]:
+        """Return the rate of each loop.
 
         Args:
-            system: the tasks.
-            policies: a stack with leading dims `(source, policy)`.
-            contexts: full context rows.
+            loops: of every policy at every context.
         """
-        loops = closed_loops(system, policies, contexts)
         roots = np.linalg.eigvals(loops.F)
         with np.errstate(divide="ignore"):
-            edge = roots.real if system.is_continuous else np.log(np.abs(roots))
-        return np.where(loops.stable, -edge.max(-1), -np.inf)
+            edge = roots.real if loops.continuous else np.log(np.abs(roots))
+        return -edge.max(-1)
 
 
 DECAY_RATE = DecayRate()

@@ -7,45 +7,40 @@ Guaranteed gains are from $(2 - \alpha) / (2 + \alpha)$ to its inverse, the guar
 phase is $2 \arctan(\alpha / 2)$.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.policies import Policy
-from taskspace.systems.linear.kernels.norms import hinf_norms
-from taskspace.systems.linear.measures.base import Measure, closed_loops
-
-if TYPE_CHECKING:
-    from taskspace.systems.linear.base import LinearSystem
+from taskspace.systems.linear.measures.base import ClosedLoops, NormMeasure
 
 __all__ = ["DISK_MARGIN"]
 
 
-class DiskMargin(Measure):
+class DiskMargin(NormMeasure):
     r"""$\alpha = 1 / \|S - \tfrac12 I\|_\infty$ at the plant's inputs."""
 
     name: ClassVar[str] = "disk_margin"
     words: ClassVar[str] = "a disk margin at the inputs"
     larger_is_better: ClassVar[bool] = True
+    channel: ClassVar[tuple[str, str]] = ("E", "U")
+    direct: ClassVar[float] = 0.5
 
-    def values(
-        self,
-        system: "LinearSystem",
-        policies: Policy,
-        contexts: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Return the margin of every policy at every context, −inf if unstable.
+    def loop_values(self, loops: ClosedLoops) -> NDArray[np.float64]:
+        """Return the margin of each loop.
 
         Args:
-            system: the tasks.
-            policies: a stack with leading dims `(source, policy)`.
-            contexts: full context rows.
+            loops: of every policy at every context.
         """
-        loops = closed_loops(system, policies, contexts)
-        half = 0.5 * np.eye(loops.E.shape[-1])
-        norms = hinf_norms(loops.F, loops.E, loops.U, half, system.is_continuous)
-        return np.where(loops.stable, 1 / norms, -np.inf)
+        return 1 / self.norms(loops)
+
+    def level(self, epsilon: float) -> float:
+        """Return the norm that a margin of at least −ε asks for.
+
+        Args:
+            epsilon: minus the margin; a margin of nothing asks for stability alone.
+        """
+        return -1 / epsilon if epsilon < 0 else np.nan
 
 
 DISK_MARGIN = DiskMargin()

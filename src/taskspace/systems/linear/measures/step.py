@@ -47,6 +47,11 @@ def step_responses(
             "A step response needs controllers with set points (Pi, Pid, "
             "LinearController), but got gains of the whole state."
         )
+    if system.direct_matrix(contexts[:1]) is not None:
+        raise InvalidInputError(
+            "A step response is simulated for plants without a direct part. Leave D "
+            "out, and add the lag of the actuator or of the sensor."
+        )
     if system.is_in_rates:
         raise InvalidInputError(
             "A step response is simulated with the plant itself, but the system is in "

@@ -1,14 +1,18 @@
 """Closed loops of a controller as programs on the context."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.policies import LinearController, LinearGain
+from taskspace.systems.linear.measures.base import NormMeasure, stated_channel
 from taskspace.systems.linear.tracing.symbols import Symbol, Tape
 from taskspace.systems.linear.tracing.traced import Trace, finish_trace
+
+if TYPE_CHECKING:
+    from taskspace.systems.linear.base import LinearSystem
 
 __all__ = ["bounded_real_trace", "loop_trace", "shifted_trace"]
 
@@ -85,6 +89,7 @@ class Loop:
         F: the loop, ż = F z.
         E: from what is added to the plant's inputs.
         K: to minus the feedback, u = −K z.
+        U: to the feedback, −K.
         Y: to the measured outputs.
         Q: weight of the states.
         R: weight of the inputs.
@@ -94,6 +99,7 @@ class Loop:
     F: NDArray[Any]
     E: NDArray[Any]
     K: NDArray[Any]
+    U: NDArray[Any]
     Y: NDArray[Any]
     Q: NDArray[Any]
     R: NDArray[Any]
@@ -131,7 +137,7 @@ def closed_loop(trace: Trace, policy: LinearController | LinearGain) -> Loop:
     outputs = tape.numbers(np.zeros((len(C), n)))
     outputs[:, :n_plant] = C
     gain = np.concatenate([direct, c], 1)
-    return Loop(tape, loop, entry, gain, outputs, weight, R)
+    return Loop(tape, loop, entry, gain, -gain, outputs, weight, R)
 
 
 def loop_trace(trace: Trace, policy: LinearController | LinearGain) -> Trace:
@@ -180,35 +186,40 @@ def shifted_trace(
 def bounded_real_trace(
     trace: Trace,
     policy: LinearController | LinearGain,
+    measure: NormMeasure,
     gamma: float,
-    *,
-    margin: bool,
+    system: "LinearSystem",
 ) -> Trace:
     r"""Return A, B, Q and R of the inequality that says ‖G‖∞ < γ.
 
-    $A^\top P + P A + Q - P B R^{-1} B^\top P \prec 0$ with R = −γ² and Q = YᵀY for
-    G = Y (sI − F)⁻¹ E. For the disk margin G = −K (sI − F)⁻¹ E + ½ I; its direct part
-    is taken in: with h = γ² − ¼, A = F − E K / (2h), Q = KᵀK γ² / h, R = −h.
+    $A^\top P + P A + Q - P B R^{-1} B^\top P \prec 0$ with R = −γ² and Q = CᵀC for
+    G = C (sI − F)⁻¹ B. A direct part d I of G is taken in: with h = γ² − d²,
+    A = F + B C d / h, Q = CᵀC γ² / h, R = −h.
 
     Args:
         trace: of the plant.
         policy: a single one.
-        gamma: γ > 0, above ½ for the margin.
-        margin: G of the disk margin.
+        measure: whose channel G is.
+        gamma: γ > d.
+        system: the family, whose stated channel counts if the measure is about it.
     """
     loop = closed_loop(trace, policy)
-    numbers, m = loop.tape.numbers, loop.E.shape[1]
+    numbers = loop.tape.numbers
+    W, Z = (numbers(part) for part in stated_channel(system, len(loop.F)))
+    parts = {"E": loop.E, "U": loop.U, "Y": loop.Y, "W": W, "Z": Z}
+    B, C = (parts[name] for name in measure.channel)
     level = numbers(np.array([[gamma]]))[0, 0]
-    square, A, weight = level * level, loop.F, times(loop.Y.T, loop.Y)
-    if margin:
-        rest = square - 0.25
-        A = loop.F - times(loop.E, loop.K) * (0.5 / rest)
-        weight = times(loop.K.T, loop.K) * (square / rest)
+    square, A, weight = level * level, loop.F, times(C.T, C)
+    if measure.direct:
+        rest = square - measure.direct**2
+        A = loop.F + times(B, C) * (measure.direct / rest)
+        weight = weight * (square / rest)
         square = rest
+    m = B.shape[1]
     R = numbers(np.zeros((m, m)))
     for i in range(m):
         R[i, i] = -square
-    return loop.tape.finish(A=A, B=loop.E, Q=weight, R=R, C=loop.Y)
+    return loop.tape.finish(A=A, B=B, Q=weight, R=R, C=loop.Y)
 
 
 def _undriven(loop: Loop, F: NDArray[Any], weight: NDArray[Any]) -> Trace:
