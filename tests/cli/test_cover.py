@@ -426,3 +426,34 @@ def test_profile_of_budgets_tells_worst_and_mean(matrix):
         assert point["mean"] == pytest.approx(min(row.mean() for row in rows))
     assert "mean" in taskspace("profile", matrix, "--budgets", "1,2").stdout
     assert "numbers of sources" in refused("profile", matrix, "--budgets", "a")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_table_with_holes_is_filled_in_until_it_is_decided(tmp_path, sign):
+    truth, holes = -REGRET - 1, np.zeros(REGRET.shape, bool)
+    holes[1:, ::2] = True
+    cells = np.where(holes, "", (sign * truth).astype(str))
+    file, fill = tmp_path / "holes.csv", tmp_path / "cells.csv"
+    rows = [["", *(f"t{k}" for k in range(6))]]
+    rows += [[name, *row] for name, row in zip(NAMES, cells.tolist(), strict=True)]
+    file.write_text("\n".join(map(",".join, rows)) + "\n")
+    words = ["select", file, "--criterion", "floor", "--epsilon", 2.0, "--fill", fill]
+    words.append("--higher-is-better" if sign > 0 else "--lower-is-better")
+    for _ in range(holes.sum() + 1):
+        record = answer(*words, "--budget", 2)
+        if record["decided"]:
+            break
+        lines = fill.read_text().splitlines()
+        for k, line in enumerate(lines):
+            if line.endswith(","):
+                source, target, _ = line.split(",")
+                value = truth[NAMES.index(source), int(target[1:])]
+                lines[k] += str(sign * value)
+        fill.write_text("\n".join(lines) + "\n")
+    assert record["decided"]
+    assert record["lower"] == fewest(REGRET <= 1.0)
+    assert "whatever" in taskspace(*words).stdout
+    fill.write_text("source,target,value\na,t1,0\n")
+    assert "measured" in refused(*words)
+    fill.write_text("source,target\n")
+    assert "columns" in refused(*words)

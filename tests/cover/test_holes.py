@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 import taskspace as ts
-from taskspace.cover import cover_with_holes, minimum_cover, source_values
+from taskspace.cover import (
+    cover_with_holes,
+    fill_cells,
+    measure_cells,
+    minimum_cover,
+    source_values,
+)
 from taskspace.cover.ask import smallest_tolerance
 from taskspace.cover.values import best_of
 from taskspace.errors import InvalidInputError
@@ -66,6 +72,52 @@ def test_every_completion_lies_between_the_bounds(seed):
         assert holes[source, target]
         measured[source, target] = True
     assert measured[answer.hopeful.sources].any(0).all() or answer.hopeful.coverage < 1
+
+
+@pytest.mark.parametrize("n_at_once", [1, 3])
+def test_measuring_ends_at_the_number_of_the_whole_table(n_at_once):
+    rng = np.random.default_rng(n_at_once)
+    n_cells = 0
+    for _ in range(12):
+        truth = rng.random((5, 7))
+        truth[rng.integers(0, 5, 7), np.arange(7)] = 0.9  # some source serves each
+        holes = rng.random((5, 7)) < 0.5
+        holes[:, holes.all(0)] &= np.arange(5)[:, None] > 0
+        study = ts.study_from(
+            pd.DataFrame(np.where(holes, np.nan, truth)), missing="unknown"
+        )
+        asked = []
+
+        def measure(cells, truth=truth, asked=asked):
+            asked.extend(cells)
+            return [truth[cell] for cell in cells]
+
+        found = measure_cells(study, QUESTION, measure, n_at_once=n_at_once)
+        assert found.stop_reason == "decided"
+        assert found.answer.lower == found.answer.upper == least(truth >= 0.5)
+        assert found.cells == tuple(asked)
+        assert len(set(asked)) == len(asked)
+        assert all(holes[cell] for cell in asked)
+        n_cells += holes.sum() - len(asked)
+        few = measure_cells(study, QUESTION, measure, budget=len(asked) // 2)
+        assert len(few.cells) <= len(asked) // 2
+        assert few.answer.lower <= found.answer.lower
+    assert n_cells > 0  # not all cells had to be measured
+
+
+def test_cells_are_filled_in_once_and_by_numbers():
+    frame = pd.DataFrame([[1.0, np.nan], [0.2, 0.4]], columns=["a", "b"])
+    study = ts.study_from(frame, missing="unknown")
+    full = fill_cells(study, {(0, 1): 0.7})
+    assert full.table["best_known"].values.tolist() == [1.0, 0.7]
+    for table, scores in (
+        (study, {(0, 1): np.nan}),
+        (study, {(1, 1): 0.5}),
+        (full, {(0, 1): 0.5}),
+        (ts.study_from(frame.fillna(0)), {(0, 1): 0.5}),
+    ):
+        with pytest.raises(InvalidInputError, match=r"measured|filled in"):
+            fill_cells(table, scores)
 
 
 def test_a_table_without_holes_is_told_so():

@@ -9,7 +9,10 @@ from taskspace.cover.bounds.dual import lower_bounds as lower_bounds
 from taskspace.cover.files import SetCoverProblem as SetCoverProblem
 from taskspace.cover.files import read_set_cover_file as read_set_cover_file
 from taskspace.cover.holes import CoverWithHoles as CoverWithHoles
+from taskspace.cover.holes import Measured as Measured
 from taskspace.cover.holes import cover_with_holes as cover_with_holes
+from taskspace.cover.holes import fill_cells as fill_cells
+from taskspace.cover.holes import measure_cells as measure_cells
 from taskspace.cover.methods.baselines import random_cover as random_cover
 from taskspace.cover.methods.baselines import uniform_cover as uniform_cover
 from taskspace.cover.methods.baselines import uniform_grids as uniform_grids

@@ -3,9 +3,10 @@
 With every such cell taken for served the minimum cover can only be smaller, with every
 one taken for not served only larger. Both are covers of stated tables, and whatever
 the cells hold, the number of sources lies between them. Losses are against the best
-measured score, which a new measurement does not move.
+measured score, as long as no further cell is measured.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,21 @@ from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.sets import pack
 
-__all__ = ["CoverWithHoles", "cover_with_holes", "unknown_cells"]
+__all__ = [
+    "CoverWithHoles",
+    "Measured",
+    "cover_with_holes",
+    "fill_cells",
+    "measure_cells",
+    "unknown_cells",
+]
+
+Cell = tuple[int, int]
+"""A source and a target."""
+
+
+def _needed(n_sources: float) -> str:
+    return f"{n_sources:g} source{' is' if n_sources == 1 else 's are'} needed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +77,14 @@ class CoverWithHoles:
         if question is not None and question.rule.reference == "best known":
             some += " (losses are against the best measured)"
         if self.is_decided:
-            return f"{self.upper:g} sources are needed, {some}."
+            return f"{_needed(self.upper)}, {some}."
         if self.upper is None:
             n = len(self.safe.uncoverable)
             return (
-                f"At least {self.lower:g} sources are needed, {some}; measured cells "
+                f"At least {_needed(self.lower)}, {some}; measured cells "
                 f"leave {n:,} targets without a source."
             )
-        return f"Between {self.lower:g} and {self.upper:g} sources are needed, {some}."
+        return f"Between {self.lower:g} and {_needed(self.upper)}, {some}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return what programs need to know, as JSON."""
@@ -137,3 +152,103 @@ def cover_with_holes(
         cells.append([(source, t) for t in np.flatnonzero(open_).tolist()])
     nexts = [cell for part in sorted(cells, key=len) for cell in part]
     return CoverWithHoles(safe, hopeful, int(unknown.sum()), tuple(nexts))
+
+
+def fill_cells(study: Study, scores: Mapping[Cell, float]) -> Study:
+    """Return a study in which some cells are measured that were not.
+
+    A reference that is the best of the table is the best of what is measured then.
+
+    Args:
+        study: what is known, read with `missing="unknown"`.
+        scores: J of each such cell, larger is better; −inf for a failure.
+    """
+    table, unknown = as_study(study).table, unknown_cells(study)
+    if unknown is None or "performance" not in table or "home" in table:
+        raise InvalidInputError(
+            "Cells are filled in where a matrix was read with missing='unknown' "
+            "(--missing unknown), and where it has no scores at home."
+        )
+    unknown, values = unknown.copy(), table["performance"].values.copy()
+    for (source, target), score in scores.items():
+        if np.isnan(score) or score == np.inf or not unknown[source, target]:
+            raise InvalidInputError(
+                "A score of a cell that was not measured must be a number or −inf, but "
+                f"got {score!r} for source {source} at target {target}, which was "
+                f"{'not ' * bool(unknown[source, target])}measured."
+            )
+        values[source, :, target] = score
+        unknown[source, target] = False
+    best = values.max((0, 1))
+    if table.attrs.get("best_known_kind") != "best of the table":
+        stated = table["best_known"].values
+        if (best > stated).any():
+            at = int(np.argmax(best > stated))
+            raise InvalidInputError(
+                f"best_known must be as good as every score, but target {at} has a "
+                f"score of {best[at]!r} and best_known {stated[at]!r}."
+            )
+        best = stated
+    return Study.of(
+        table.assign(
+            performance=(table["performance"].dims, values),
+            unknown=(("source", "target"), unknown),
+            best_known=("target", best),
+        )
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What measuring cell after cell led to.
+
+    Args:
+        study: with the cells that were measured.
+        answer: how many sources are needed by it.
+        cells: what was measured, in this order.
+        stop_reason: `"decided"`, `"no cell left to measure"` or `"budget spent"`.
+    """
+
+    study: Study
+    answer: CoverWithHoles
+    cells: tuple[Cell, ...]
+    stop_reason: str
+
+
+def measure_cells(
+    study: Study,
+    question: Question,
+    measure: Callable[[list[Cell]], Sequence[float]],
+    *,
+    n_at_once: int = 1,
+    budget: int | None = None,
+    time_limit: float = 60.0,
+    **options: Any,
+) -> Measured:
+    """Measure the cells that decide most, until the number of sources is known.
+
+    Args:
+        study: what is known, read with `missing="unknown"`.
+        question: what is asked.
+        measure: gives J of each cell that it is handed, larger is better.
+        n_at_once: cells that it is handed at a time, at most.
+        budget: cells in all, at most.
+        time_limit: seconds for the covers of each round.
+        options: `costs`, `include`, `exclude` and `seed`, see `cover_with_holes`.
+    """
+    done: list[Cell] = []
+    while True:
+        answer = cover_with_holes(study, question, time_limit=time_limit, **options)
+        room = n_at_once if budget is None else min(n_at_once, budget - len(done))
+        reason = None
+        if answer.is_decided:
+            reason = "decided"
+        elif not answer.cells:
+            reason = "no cell left to measure"
+        elif room <= 0:
+            reason = "budget spent"
+        if reason is not None:
+            return Measured(study, answer, tuple(done), reason)
+        cells = list(answer.cells[:room])
+        study = fill_cells(study, dict(zip(cells, measure(cells), strict=True)))
+        done += cells

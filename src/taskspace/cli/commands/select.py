@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from taskspace.cli.commands.fill import choose_cells, is_table
 from taskspace.cli.options import (
+    Asking,
     OverridesOption,
+    Reading,
     SchedulerOption,
-    TrustOption,
     WorkersOption,
     grouped,
     option,
@@ -26,6 +28,7 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
+from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
 from taskspace.runs.opening import open_study
@@ -42,7 +45,8 @@ class Options:
     experiment: Annotated[
         str,
         typer.Argument(
-            help="A TOML file, or a built-in experiment (msd, ...).",
+            help="A TOML file, a built-in experiment (msd, ...), or a matrix file with "
+            "cells that were not measured.",
             metavar="FILE|NAME",
         ),
     ]
@@ -54,7 +58,9 @@ class Options:
     epsilon: Annotated[
         float | None, option("Tolerance; that of the first question if left out.")
     ] = None
-    budget: Annotated[int | None, option("Trainings, at most.")] = None
+    budget: Annotated[
+        int | None, option("Trainings, at most; of a matrix, cells to measure next.")
+    ] = None
     n_parallel: Annotated[int | None, option("Trainings under way at a time.")] = None
     full_table: Annotated[
         Path | None,
@@ -62,13 +68,14 @@ class Options:
     ] = None
     workers: WorkersOption = None
     scheduler: SchedulerOption = None
-    trust: TrustOption = False
+    fill: Annotated[
+        Path | None,
+        option("Of a matrix: a CSV of the cells to measure next, to fill in."),
+    ] = None
 
-    def load(self) -> tuple[Experiment, Question]:
+    def load(self, trust: bool) -> tuple[Experiment, Question]:
         """Return the experiment, with what the options replace, and its question."""
-        loaded = load_experiment(
-            self.experiment, self.overrides or (), trust=self.trust
-        )
+        loaded = load_experiment(self.experiment, self.overrides or (), trust=trust)
         names = ("selector", "budget", "n_parallel")
         stated = {name: getattr(self, name) for name in names}
         spec = replace(
@@ -82,17 +89,41 @@ class Options:
 
 
 @grouped
-def select(options: Options, output: FormatOption = Format.TEXT) -> None:
+def select(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
+    output: FormatOption = Format.TEXT,
+) -> None:
     """Train one policy after the other, where it helps most, until all is covered.
 
     A target counts as covered by an evaluation only. The sources that were trained are
     an ordinary run; after an interruption the same command goes on with the same
     sequence. A TOML file of your own may name code, which is imported and run.
+
+    Of a matrix with empty cells it names those to measure next, until it is known how
+    many sources are needed.
     """
-    experiment, question = options.load()
+    path = Path(options.experiment)
+    if is_table(path):
+        choose_cells(
+            replace(reading, missing="unknown").study(path),
+            asking.question(path, options.epsilon),
+            path,
+            options.fill,
+            n_cells=options.budget,
+            output=output,
+        )
+        return
+    if asking != Asking() or reading != Reading(trust=reading.trust) or options.fill:
+        raise InvalidInputError(
+            "An experiment states its question and its table in its file: options of "
+            "criteria, of reading and --fill are for a matrix file. Use --set."
+        )
+    experiment, question = options.load(reading.trust)
     table = None
     if options.full_table is not None:
-        table = open_study(options.full_table, trust=options.trust).table
+        table = open_study(options.full_table, trust=reading.trust).table
     with stage_progress() as report:
         report("cover", 0, experiment.target_space.size, question.statement)
         found = run_selection(
