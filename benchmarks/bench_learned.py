@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 import taskspace as ts
 from taskspace.cover.methods.catalogue import find_cover
-from taskspace.performance.ledger import REGION, TRAINED
+from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.selection import Budget
 from taskspace.selection.statistics import probability_of_improvement, summarise
 from taskspace.sets import pack

@@ -21,7 +21,7 @@ import psutil
 
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.runs.answers import answer
+from taskspace.runs.results import answer
 
 SHORT = ["trainer.total_steps=20000", "trainer.n_policies=1", "cover.n_repeats=5"]
 

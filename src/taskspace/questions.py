@@ -26,8 +26,6 @@ from taskspace.performance.table import (
 from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
 
-__all__ = ["Question", "as_question", "loss", "tolerance_sets"]
-
 
 @dataclass(frozen=True)
 class Question:

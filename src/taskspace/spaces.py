@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 
-__all__ = ["Axis", "Grid", "Points", "Space", "grid_of", "space_from_dict"]
-
 MAX_CONTEXTS = 10**9  # the contexts of a larger space alone would fill the memory
 
 EVENNESS = 1e-9  # how far from even steps values may lie, as a share of the axis

@@ -10,8 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["keep_kernels_somewhere"]
-
 
 def keep_kernels_somewhere() -> None:
     """Name a folder for Numba's cache if it would find none, and fail, by itself.

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["compilations_told", "compiled_seconds"]
-
 
 def compiled_seconds() -> float:
     """Return the seconds that this process has spent on compiling or loading kernels.

@@ -15,22 +15,6 @@ import numpy as np
 
 from taskspace.errors import DamagedFileError, InvalidInputError
 
-__all__ = [
-    "append_sealed",
-    "checksum",
-    "clean_leftovers",
-    "inside",
-    "no_links_out",
-    "plain",
-    "read_sealed",
-    "read_sealed_lines",
-    "replacing",
-    "seal",
-    "unseal",
-    "write_atomically",
-    "write_sealed",
-]
-
 PARTIAL = ".partial-"
 """How the names of files begin that are still being written."""
 

@@ -8,8 +8,6 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-__all__ = ["Registry"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ import re
 
 from taskspace.errors import InvalidInputError, OutOfMemoryError
 
-__all__ = ["available", "check", "limit", "size_in_bytes"]
-
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 UNKNOWN = 2**33
 LEAST = 2**28

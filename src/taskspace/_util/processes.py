@@ -5,8 +5,6 @@ import signal
 import threading
 import time
 
-__all__ = ["follow_parent"]
-
 
 def follow_parent(parent: int) -> None:
     """In a worker: leave Ctrl-C to the parent, and end when it ends, however it ends.

@@ -9,8 +9,6 @@ import numpy as np
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["read_record"]
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ from itertools import pairwise
 
 import numba
 
-__all__ = ["over_rows"]
-
 
 def over_rows(
     kernel: Callable[[int, int], None], n_rows: int, *, in_threads: bool = True

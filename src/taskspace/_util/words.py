@@ -1,7 +1,5 @@
 """Numbers as people read them."""
 
-__all__ = ["data_size", "time_span"]
-
 
 def time_span(seconds: float) -> str:
     """Seconds in the unit that suits them.

@@ -29,22 +29,6 @@ from taskspace.questions import Question
 from taskspace.runs.opening import NOT_GIVEN, open_study
 from taskspace.systems.base import MEASURES
 
-__all__ = [
-    "Asking",
-    "EpsilonOption",
-    "MemoryOption",
-    "OverridesOption",
-    "Reading",
-    "SchedulerOption",
-    "SeedOption",
-    "TrustOption",
-    "WorkersOption",
-    "command_options",
-    "grouped",
-    "option",
-    "question_options",
-]
-
 
 def option(text: str, *names: str, **settings: Any) -> Any:
     """Return an option whose default is not shown, as most of ours.

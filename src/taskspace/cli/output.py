@@ -30,22 +30,6 @@ from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
 
-__all__ = [
-    "Format",
-    "FormatOption",
-    "began",
-    "command",
-    "console",
-    "figure_file",
-    "number",
-    "print_json",
-    "progress_console",
-    "search_progress",
-    "shown",
-    "stage_progress",
-    "writable",
-]
-
 
 class Format(StrEnum):
     """How a command prints its result."""

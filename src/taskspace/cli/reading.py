@@ -23,21 +23,6 @@ from taskspace.runs.archive import is_archive, read_archive
 from taskspace.runs.manifest import is_run
 from taskspace.runs.opening import check_exists
 
-__all__ = [
-    "choose_question",
-    "column_roles",
-    "has_questions",
-    "is_set_cover",
-    "load_numbers",
-    "missing_cells",
-    "place_of",
-    "read_demand",
-    "read_problem",
-    "source_places",
-    "split_names",
-    "yes_or_no",
-]
-
 MISSING = {
     "error": "error",
     "not-served": "not served",

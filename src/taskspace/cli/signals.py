@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-__all__ = ["Interrupted", "leave", "signal_behind", "signals_heard"]
-
 
 class Interrupted(BaseException):
     """Ctrl-C, where KeyboardInterrupt would be taken for something else."""

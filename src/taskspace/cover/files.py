@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.npz import read_arrays
+from taskspace.performance.io.limits import read_arrays
 from taskspace.sets import RunSets, TargetSets, pack
 
 

@@ -11,7 +11,7 @@ from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
 from taskspace.designs.tasks import check_question, linear_system
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
-from taskspace.performance.ledger import TRAINED
+from taskspace.performance.store.base import TRAINED
 from taskspace.performance.study import Study
 from taskspace.policies import LinearGain
 from taskspace.questions import Question

@@ -1,10 +1,12 @@
 """J of every policy at every target."""
 
-from taskspace.performance.evaluation import evaluate, new_ledger
-from taskspace.performance.from_data import study_from
-from taskspace.performance.given import evaluate_policies
+from taskspace.performance.evaluation import (
+    evaluate,
+    evaluate_policies,
+    study_from,
+)
 from taskspace.performance.io import read_matrix, table_from, write_matrix
-from taskspace.performance.ledger import Ledger, Task, best_known, kept_variables
+from taskspace.performance.ledger import Ledger, best_known, kept_variables
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     REDUCTIONS,
@@ -18,6 +20,7 @@ from taskspace.performance.table import (
     table_from_matrix,
     target_space,
 )
+from taskspace.performance.work import Task
 
 __all__ = [
     "REDUCTIONS",
@@ -31,7 +34,6 @@ __all__ = [
     "holds_score",
     "kept_variables",
     "make_table",
-    "new_ledger",
     "provenance_of",
     "read_matrix",
     "reduced_name",

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from taskspace.errors import TaskspaceError
 from taskspace.performance.store.base import REGION, TRAINED, Store
 from taskspace.performance.table import DIMS, make_table
-from taskspace.performance.work import Task
 from taskspace.spaces import Points, Space
-
-__all__ = ["BEST_OF_TABLE", "assemble", "leave_out", "table_notes", "trained_at"]
+from taskspace.systems.base import System
 
 BEST_OF_TABLE = "best of the table"
 """What regret is against where nothing better is known."""
@@ -123,21 +121,21 @@ def leave_out(
     return np.where(lacking, np.nan, reference), kind
 
 
-def table_notes(task: Task, kind: str) -> dict[str, Any]:
-    """Attributes of a table: what made it, and where its numbers come from.
+def table_notes(system: System, kind: str, **more: Any) -> dict[str, Any]:
+    """Return attributes of a table: what made it, and where its numbers come from.
 
     Args:
-        task: what was trained and tried.
-        kind: where the reference of regret comes from.
+        system: the tasks.
+        kind: what the reference of regret is.
+        more: other attributes; the `trainer` and its `seed`, where there is one.
     """
     notes: dict[str, Any] = {
-        "system": task.system.id,
-        "trainer": task.trainer.id,
-        "seed": task.seed,
+        "system": system.id,
+        **more,
         "best_known_kind": kind,
-        "provenance": task.system.provenance,
-        "cost": task.system.objective.statement,
+        "provenance": system.provenance,
+        "cost": system.objective.statement,
     }
-    if task.system.n_episodes:
-        notes["n_episodes"] = task.system.n_episodes
+    if system.n_episodes:
+        notes["n_episodes"] = system.n_episodes
     return notes

@@ -1,16 +1,36 @@
-"""Evaluation in memory: J of every policy at every target."""
+"""Studies in memory: of trainings, of policies that are given, of numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from taskspace.performance.computed import computed_study
-from taskspace.performance.ledger import Ledger, Task, kept_variables
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from taskspace.errors import InvalidInputError
+from taskspace.performance.assembling import table_notes
+from taskspace.performance.io.files import table_from
+from taskspace.performance.ledger import (
+    Ledger,
+    best_known,
+    kept_variables,
+    reduced_variables,
+)
+from taskspace.performance.store.chunks import computed_rows
 from taskspace.performance.study import Study
+from taskspace.performance.table import (
+    DIMS,
+    make_table,
+    table_from_matrix,
+)
+from taskspace.performance.work import Task, TrainedBlock
+from taskspace.policies import Policy
 from taskspace.progress import Progress
-from taskspace.spaces import Space
-from taskspace.systems.base import System
+from taskspace.spaces import Points, Space
+from taskspace.systems.base import ContextAxis, System
+from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.trainers.base import Trainer
-
-__all__ = ["evaluate", "new_ledger"]
 
 
 def evaluate(
@@ -47,54 +67,196 @@ def evaluate(
     Returns:
         The study: its table, the system, and the policies that were trained.
     """
+    targets = space if targets is None else targets
+    contexts = system.contexts(targets)
+    sizes = space.size, trainer.n_policies, len(contexts)
+    task = Task(system, trainer, contexts, seed, ())
     if computed:
-        return computed_study(
-            system,
-            trainer,
-            space,
-            space if targets is None else targets,
-            seed=seed,
-            judges=judges,
-            measures=measures,
-            progress=progress,
-        )
-    ledger = new_ledger(
-        system,
-        trainer,
-        space,
-        seed=seed,
-        targets=targets,
-        judges=judges,
-        measures=measures,
-    )
+        keep = reduced_variables(judges, measures)
+        return _computed_study(replace(task, keep=keep), space, targets, progress)
+    keep = kept_variables(system, *sizes, judges, measures)
+    ledger = Ledger(replace(task, keep=keep), space, targets)
     ledger.work_off(progress)
     return ledger.study()
 
 
-def new_ledger(
-    system: System,
-    trainer: Trainer,
-    space: Space,
+def _computed_study(
+    task: Task, sources: Space, targets: Space, progress: Progress | None
+) -> Study:
+    """Train at every source, and evaluate rows of the table when they are read."""
+    system, step, parts = task.system, task.trainer.sources_per_block, []
+    contexts, optimum = system.contexts(sources), system.optimum(task.targets)
+    # The best of the table would need the table.
+    if optimum is None or np.isnan(optimum).any():
+        raise InvalidInputError(
+            "A table that is computed as it is read needs a system that knows its "
+            f"optimum at every target, but {system.id} does not. Leave computed out."
+        )
+    for first in range(0, len(contexts), step):
+        parts.append(task.train(contexts[first : first + step]))
+        if progress is not None:
+            progress("train", min(first + step, len(contexts)), len(contexts))
+    block = TrainedBlock.concatenate(parts)
+    table = make_table(
+        {
+            **computed_rows(task, block, task.keep),
+            "home_performance": block.home,
+            "environment_steps": block.trained.environment_steps,
+            "best_known": optimum,
+        },
+        sources,
+        targets,
+        table_notes(system, system.optimum_kind, **task.made_by),
+    )
+    return Study.of(
+        table,
+        system=system,
+        policies=block.trained.policies,
+        targets=targets,
+        origin="evaluate",
+        is_computed=True,
+    )
+
+
+def study_from(
+    data: Any,
     *,
-    seed: int,
-    targets: Space | None = None,
-    judges: Sequence[str] = ("worst", "best"),
-    measures: Sequence[str] = (),
-) -> Ledger:
-    """An empty ledger in memory, with everything still to be done.
+    system: System | None = None,
+    policies: Policy | None = None,
+    **options: Any,
+) -> Study:
+    """Make a study of a transfer matrix that a program holds.
 
     Args:
-        system: the tasks.
-        trainer: makes the policies of each source.
-        space: the sources.
-        seed: seed of the trainer.
-        targets: where policies are tried; the sources if left out.
-        judges: which reductions over a family to keep, where J does not fit.
-        measures: scores beside J that a criterion reads.
+        data: a wide or long pandas `DataFrame`; an xarray `DataArray` or `Dataset`; or
+            an array of J, larger is better, of shape `(source, target)` or `(source,
+            policy, target)`.
+        system: the tasks, if they are known.
+        policies: policies of the sources, leading dims `(source, policy)`.
+        options: for an array `sources` and `targets` (contexts), `home`,
+            `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`;
+            else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
+            `missing`, see `table_from`.
+
+    Examples:
+        >>> study_from([[3.0, 1.0], [2.0, 4.0]])
+        Study(2 sources, 1 policy each, 2 targets, given)
     """
-    tried = space if targets is None else targets
-    contexts = system.contexts(tried)
-    keep = kept_variables(
-        system, space.size, trainer.n_policies, len(contexts), judges, measures
+    if isinstance(data, xr.Dataset) and not options and _is_table(data):
+        table = data
+    elif isinstance(data, pd.DataFrame | xr.DataArray | xr.Dataset):
+        table = table_from(data, **options)
+    else:
+        try:
+            numbers = np.asarray(data, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                "A study is made from a pandas DataFrame, an xarray object or an array "
+                f"of numbers, but got {type(data).__name__}. For a file use ts.open."
+            ) from error
+        table = table_from_matrix(numbers, **options)
+    return Study.of(table, system=system, policies=policies)
+
+
+def _is_table(data: xr.Dataset) -> bool:
+    """Whether a dataset is a performance table already, as this library makes them."""
+    score = "performance" if "performance" in data else "worst"
+    return "best_known_kind" in data.attrs and all(
+        name in data and data[name].dims == DIMS[name] for name in (score, "best_known")
     )
-    return Ledger(Task(system, trainer, contexts, seed, keep), space, tried)
+
+
+def evaluate_policies(
+    system: System | Callable[[dict[str, float], Any], float],
+    policies: Policy | Sequence[Any],
+    targets: Space,
+    *,
+    sources: Space | None = None,
+    workers: int = 0,
+) -> Study:
+    """Evaluate given policies at every target.
+
+    Args:
+        system: the tasks, or a plain function J(context, policy), larger is better;
+            see `FunctionSystem`.
+        policies: a stack, or a list with one policy per row: anything the system plays;
+            for a linear system arrays K with u = −K x, or `LinearController`s.
+        targets: where policies are tried.
+        sources: the context that each policy was made for, if there is one. Policies
+            of the same context form a family. Without it the `signed` criterion is
+            not available.
+        workers: processes that share the evaluation of a plain function.
+
+    Returns:
+        A study with one source per policy, or one per family.
+
+    Examples:
+        >>> from taskspace.spaces import Grid
+        >>> study = evaluate_policies(
+        ...     lambda context, policy: 1 - abs(context["x"] - policy),
+        ...     [0.0, 3.0],
+        ...     Grid(x=(0.0, 3.0, 4)),
+        ... )
+        >>> study.table["best_known"].values.tolist()
+        [1.0, 0.0, 0.0, 1.0]
+    """
+    if not isinstance(system, System):
+        axes = [
+            ContextAxis(name, float(column[0]))
+            for name, column in zip(targets.names, targets.points.T, strict=True)
+        ]
+        system = FunctionSystem(system, axes, workers=workers)
+    elif workers:
+        raise InvalidInputError(
+            "workers is for a plain function; a system has its own setting."
+        )
+    from taskspace.systems.linear import LinearSystem  # loads slowly
+
+    if isinstance(system, LinearSystem):
+        stack = system.stacked(policies)
+    elif isinstance(policies, Policy):
+        stack = policies
+    else:
+        stack = PythonPolicies(list(policies))
+    n_rows = len(next(iter(stack.arrays().values())))
+    if sources is not None:
+        if sources.size != n_rows:
+            raise InvalidInputError(
+                f"There must be one source a policy, but got {n_rows} policies and "
+                f"{sources.size} sources."
+            )
+        if isinstance(stack, PythonPolicies):
+            stack, sources = _families(stack, sources)
+    contexts = system.contexts(targets)
+    variables = system.measure(stack, contexts)
+    variables.pop("returns", None)
+    performance = variables["performance"]
+    if np.isnan(performance).any():
+        row, member, column = np.argwhere(np.isnan(performance))[0].tolist()
+        raise InvalidInputError(
+            f"Performance must be a number (−inf for a failure), but policy {member} "
+            f"of source {row} has NaN at target {column}."
+        )
+    reference, kind = best_known(system, contexts, performance.max((0, 1)))
+    variables["best_known"] = reference
+    if sources is not None:
+        own = system.contexts(sources)
+        variables["home_performance"] = system.home_performance(stack, own)
+    notes = table_notes(system, kind)
+    table = make_table(variables, sources, targets, notes)
+    return Study.of(table, system=system, policies=stack, targets=targets)
+
+
+def _families(stack: PythonPolicies, sources: Space) -> tuple[PythonPolicies, Space]:
+    """Policies of the same source together; a smaller family repeats its first."""
+    groups: dict[tuple[float, ...], list[Any]] = {}
+    for row, members in zip(sources.points.tolist(), stack.objects, strict=True):
+        groups.setdefault(tuple(row), []).extend(members)
+    if len(groups) == sources.size:
+        return stack, sources
+    size = max(map(len, groups.values()))
+    rows = [[*group, *[group[0]] * (size - len(group))] for group in groups.values()]
+    objects = np.empty((len(rows), size), object)
+    for i, row in enumerate(rows):
+        objects[i] = row
+    return PythonPolicies(objects), Points(sources.names, list(groups))

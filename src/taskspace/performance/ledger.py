@@ -25,7 +25,7 @@ from taskspace.performance.assembling import (
     table_notes,
     trained_at,
 )
-from taskspace.performance.store.base import REGION, TRAINED, Source, Store
+from taskspace.performance.store.base import TRAINED, Source, Store
 from taskspace.performance.store.memory import MemoryStore
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
@@ -34,7 +34,6 @@ from taskspace.performance.table import (
     reduced_name,
 )
 from taskspace.performance.work import (
-    RegionTraining,
     Rows,
     Stage,
     Task,
@@ -44,22 +43,6 @@ from taskspace.performance.work import (
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import MEASURES, System
-
-__all__ = [
-    "REGION",
-    "STATED",
-    "STATES",
-    "TRAINED",
-    "Ledger",
-    "RegionTraining",
-    "Rows",
-    "Stage",
-    "Task",
-    "TrainedBlock",
-    "Work",
-    "best_known",
-    "kept_variables",
-]
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
@@ -408,7 +391,7 @@ class Ledger:
             self.sources,
             self.target_space,
             reference,
-            table_notes(self.task, kind) | self._notes,
+            table_notes(self.task.system, kind, **self.task.made_by) | self._notes,
             numbers,
             target_rows=self.task.targets,
         )
@@ -443,14 +426,27 @@ def kept_variables(
         judges: `"worst"`, `"best"` or both.
         measures: scores beside J, of `taskspace.systems.base.MEASURES`.
     """
+    reduced = reduced_variables(judges, measures)
+    if n_sources * n_policies * n_targets > FULL_TABLE_CELLS:
+        return reduced
+    return (*(name for name in system.measures if name != "returns"), *measures)
+
+
+def reduced_variables(
+    judges: Sequence[str], measures: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the reductions over a family that criteria need.
+
+    Args:
+        judges: `"worst"`, `"best"` or both.
+        measures: scores beside J, of `taskspace.systems.base.MEASURES`.
+    """
     for measure in measures:
         if measure not in MEASURES:
             raise UnknownNameError("measure", measure, MEASURES)
     for judge in judges:
         if judge not in REDUCTIONS:
             raise UnknownNameError("judge", judge, REDUCTIONS)
-    if n_sources * n_policies * n_targets <= FULL_TABLE_CELLS:
-        return (*(name for name in system.measures if name != "returns"), *measures)
     more = [reduced_name(measure, judge) for measure in measures for judge in judges]
     return (*(name for judge in judges for name in REDUCTIONS[judge]), *more)
 

@@ -33,19 +33,6 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid, Points, Space, grid_of
 from taskspace.systems.base import MEASURES, Provenance, reduce_family
 
-__all__ = [
-    "REDUCTIONS",
-    "family_rows",
-    "holds_score",
-    "make_table",
-    "provenance_of",
-    "reduced_name",
-    "row_blocks",
-    "source_space",
-    "table_from_matrix",
-    "target_space",
-]
-
 REDUCTIONS = {
     "worst": ("worst", "gap_worst"),
     "best": ("best", "gap_best"),

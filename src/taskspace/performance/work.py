@@ -15,16 +15,6 @@ from taskspace.trainers.base import Trained, Trainer
 from taskspace.trainers.region import Region, RegionTrainer
 from taskspace.trainers.short import shortened
 
-__all__ = [
-    "RegionTraining",
-    "Rows",
-    "Stage",
-    "Task",
-    "TrainedBlock",
-    "Work",
-    "top_of",
-]
-
 Stage = Literal["train", "evaluate"]
 
 FAILED = {"gap_worst": np.inf, "gap_best": np.inf, "standard_error": np.nan}
@@ -142,6 +132,11 @@ class Task:
     targets: NDArray[np.float64]
     seed: int
     keep: tuple[str, ...]
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """The trainer and its seed, as the attributes of a table name them."""
+        return {"trainer": self.trainer.id, "seed": self.seed}
 
     def do(self, work: Work) -> TrainedBlock | Rows:
         """Do a piece of work; the same result in any process and any order.

@@ -28,7 +28,7 @@ from taskspace.errors import (
     UnknownNameError,
 )
 from taskspace.performance import make_table
-from taskspace.performance.io.npz import read_arrays
+from taskspace.performance.io.limits import read_arrays
 from taskspace.performance.store.policies import UNREADABLE, PolicyFacts
 from taskspace.performance.store.records import SystemFacts
 from taskspace.performance.study import Study, StudyParts

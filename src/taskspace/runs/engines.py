@@ -15,8 +15,6 @@ from typing import Any, final
 from taskspace._util.processes import follow_parent
 from taskspace.errors import MissingExtraError, RunStoreError
 
-__all__ = ["Engine", "engine"]
-
 
 def one_thread() -> dict[str, str]:
     """What keeps a worker to one thread; libraries read it when they are imported."""

@@ -18,16 +18,16 @@ from taskspace.errors import (
     InvalidInputError,
     RunStoreError,
 )
-from taskspace.performance.ledger import Ledger, Task, TrainedBlock, Work
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
+from taskspace.performance.work import Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
-from taskspace.runs.answers import answer, cover_settings
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment, load_experiment
 from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
 from taskspace.runs.opening import open_study
-from taskspace.runs.results import Results, Scores
+from taskspace.runs.results import Results, Scores, answer, cover_settings
 from taskspace.runs.store import RunStore
 from taskspace.runs.takeover import Before
 

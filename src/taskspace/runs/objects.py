@@ -17,15 +17,6 @@ from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
 
-__all__ = [
-    "Code",
-    "build_object",
-    "is_gymnasium",
-    "is_reference",
-    "load_object",
-    "takes_settings",
-]
-
 
 @dataclass(frozen=True)
 class Code:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from taskspace.runs.experiment import Experiment
     from taskspace.runs.store import RunStore
 
-__all__ = ["check_archived_plant", "check_plant"]
 
 # Sources at home, and of the first four of them targets away: exact numbers take next
 # to no time, others may be simulations of minutes each.

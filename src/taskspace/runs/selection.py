@@ -11,15 +11,16 @@ import msgspec
 import xarray as xr
 
 from taskspace.errors import InvalidInputError, RunStoreError
-from taskspace.performance.ledger import Ledger, Work
+from taskspace.performance.ledger import Ledger
+from taskspace.performance.work import Work
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.runs.answers import answer
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
+from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
 from taskspace.runs.stored import how_made, selection_layout
@@ -34,8 +35,6 @@ from taskspace.selection.selecting import (
     new_selection_ledger,
 )
 from taskspace.spaces import Space
-
-__all__ = ["SelectionRun", "do_selected", "run_selection"]
 
 
 @dataclass(frozen=True, eq=False)

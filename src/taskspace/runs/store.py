@@ -53,8 +53,6 @@ from taskspace.runs.takeover import check_added, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
 
-__all__ = ["RunStore"]
-
 
 class RunStore:
     """The directory of one run.

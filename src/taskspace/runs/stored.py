@@ -162,7 +162,8 @@ def new_header(
         layout: how the work is cut.
     """
     task = task_of_run(experiment, layout)
-    notes, system = table_notes(task, ""), task.system
+    system = task.system
+    notes = table_notes(system, "", **task.made_by)
     del notes["best_known_kind"]  # is kept with the reference itself
     values = experiment.to_dict()
     data = {key: values.get(key) for key in DATA_KEYS}

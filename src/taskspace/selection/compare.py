@@ -16,8 +16,9 @@ from taskspace.cover import coverage_curve
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, source_space, target_space
-from taskspace.performance.ledger import Ledger, Rows, TrainedBlock, Work
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.table import REDUCTIONS
+from taskspace.performance.work import Rows, TrainedBlock, Work
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
 from taskspace.selection.saved import Rival, Saved

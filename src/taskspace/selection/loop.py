@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 
 from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
-from taskspace.performance.ledger import (
-    REGION,
-    TRAINED,
-    Ledger,
-    RegionTraining,
-    Rows,
-    Task,
-    TrainedBlock,
-    Work,
-)
+from taskspace.performance.ledger import Ledger
+from taskspace.performance.store.base import REGION, TRAINED
+from taskspace.performance.work import RegionTraining, Rows, Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.selection.log import Log, Proposal, Step

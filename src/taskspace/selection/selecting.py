@@ -8,14 +8,10 @@ from numpy.typing import NDArray
 
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.ledger import (
-    REGION,
-    TRAINED,
-    Ledger,
-    Task,
-    kept_variables,
-)
+from taskspace.performance.ledger import Ledger, kept_variables
+from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.study import Study, as_study
+from taskspace.performance.work import Task
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space

@@ -17,9 +17,8 @@ from taskspace.cli.output import (
 from taskspace.cli.render.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.runs.answers import answer
 from taskspace.runs.opening import open_study
-from taskspace.runs.results import Results
+from taskspace.runs.results import Results, answer
 
 
 def report(

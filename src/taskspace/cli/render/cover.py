@@ -21,8 +21,6 @@ from taskspace.cover.ask import CoverProblem
 from taskspace.performance import target_space
 from taskspace.questions import Question
 
-__all__ = ["More", "assignment_csv", "show_cover", "show_more"]
-
 SHOWN_SOURCES = 12
 SHOWN_TARGETS = 30
 

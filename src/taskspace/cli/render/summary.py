@@ -14,8 +14,6 @@ from taskspace.runs import Experiment
 from taskspace.runs.results import Results, Scores, Spent
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["print_summary"]
-
 SHOWN_FAILURES = 5
 
 

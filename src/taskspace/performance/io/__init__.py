@@ -6,15 +6,11 @@
 | `text` | encodings, separators and decimal commas of CSV and TSV |
 | `cells` | what a cell is: a number, a name, nothing |
 | `names` | which row and which column hold names |
-| `direction` | what looks like a cost |
 | `columns` | which columns of a table are targets, and which only notes |
 | `wide`, `long` | one row a policy; one row a cell |
 | `arrays` | npz, NetCDF, Zarr and xarray |
-| `npz` | NumPy's own files, of which nothing is believed |
-| `contexts` | where sources and targets lie |
-| `parts` | what a matrix said, and the performance table it makes |
-| `limits` | what is refused before it fills the memory |
-| `seal` | the checksum by which a damaged file is found out |
+| `parts` | what a matrix said (contexts, costs or scores), and the table it makes |
+| `limits` | what is refused: too large for the memory, pickled, damaged |
 | `write` | a table back into a file |
 """
 

@@ -19,21 +19,11 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import as_python, label
 from taskspace.performance.io.columns import Choices
-from taskspace.performance.io.limits import check_cells
+from taskspace.performance.io.limits import check_cells, check_seal
 from taskspace.performance.io.parts import Parts
-from taskspace.performance.io.seal import check_seal
 from taskspace.performance.table import ORIGINS, provenance_of
 from taskspace.spaces import Points
 from taskspace.systems.base import Provenance
-
-__all__ = [
-    "FORMAT",
-    "NAMES",
-    "Arrays",
-    "arrays_of_dataset",
-    "parts_from_arrays",
-    "sealed_contents",
-]
 
 NAMES = {"source": "name_of_source", "target": "name_of_target"}
 """Where names are kept beside dims of the same name."""

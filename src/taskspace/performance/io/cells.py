@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points
 
-__all__ = [
-    "Frame",
-    "as_frame",
-    "as_python",
-    "is_blank",
-    "is_empty",
-    "is_number",
-    "label",
-    "number_of",
-]
-
 # Texts that programs write for a cell without a value.
 EMPTY = frozenset({"na", "n/a", "nan", "none", "null", "<na>"})
 

@@ -15,18 +15,6 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io.cells import Frame, is_empty, is_number, number_of
 from taskspace.performance.io.names import squeezed
 
-__all__ = [
-    "STANDARD_ERROR",
-    "TARGET",
-    "Choices",
-    "Missing",
-    "is_note",
-    "may_hold_names",
-    "means_something",
-    "note_on",
-    "target_columns",
-]
-
 STANDARD_ERROR = "standard_error:"
 """`standard_error:easy` holds the standard errors of the column `easy`."""
 

@@ -20,29 +20,22 @@ from taskspace.performance.io.arrays import (
 )
 from taskspace.performance.io.cells import Frame, as_frame
 from taskspace.performance.io.columns import Choices, Missing
-from taskspace.performance.io.limits import check_bytes, check_cells, check_file
+from taskspace.performance.io.limits import (
+    check_bytes,
+    check_cells,
+    check_file,
+    check_seal,
+    read_arrays,
+)
 from taskspace.performance.io.long import is_long, read_long
-from taskspace.performance.io.npz import read_arrays
 from taskspace.performance.io.parts import table_from_parts
 from taskspace.performance.io.records import (
     RECORD_SUFFIXES,
     joined_runs,
     read_records,
 )
-from taskspace.performance.io.seal import check_seal
 from taskspace.performance.io.text import read_text
 from taskspace.performance.io.wide import read_wide
-
-__all__ = [
-    "FRAME_SUFFIXES",
-    "MATRIX_SUFFIXES",
-    "READABLE_SUFFIXES",
-    "SEAL_KEY",
-    "matrix_suffix",
-    "parquet",
-    "read_matrix",
-    "table_from",
-]
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
 SEAL_KEY = b"taskspace.crc32c"

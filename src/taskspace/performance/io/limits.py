@@ -1,12 +1,18 @@
-"""How much memory the numbers of a file may take; checked before they are read."""
+"""What is refused of a file: too large for the memory, pickled, damaged."""
 
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO, Any
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from taskspace._util import memory as _memory
 from taskspace._util.words import data_size
 from taskspace.errors import InvalidInputError
-
-__all__ = ["check_bytes", "check_cells", "check_file", "memory_limit"]
 
 
 def memory_limit() -> int:
@@ -50,3 +56,84 @@ def check_file(path: Path, factor: int = 1) -> None:
     if not path.is_file():
         raise InvalidInputError(f"Cannot read {path}: there is no such file.")
     check_bytes(factor * path.stat().st_size, str(path))
+
+
+def read_arrays(
+    source: str | Path | IO[bytes],
+    origin: str,
+    *,
+    known: Mapping[str, NDArray[Any]] | None = None,
+    only: tuple[str, ...] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an npz file, by name.
+
+    Args:
+        source: the file.
+        origin: what to call it.
+        known: arrays that were read before, which are not read again.
+        only: names that are wanted; all if left out.
+        shapes: what shape some of them must have.
+    """
+    arrays = dict(known or {})
+    with zipfile.ZipFile(source) as archive:
+        check_bytes(sum(member.file_size for member in archive.infolist()), origin)
+    if not isinstance(source, str | Path):
+        source.seek(0)
+    with np.load(source, allow_pickle=False) as file:
+        for name in file.files:
+            if name not in arrays and (only is None or name in only):
+                arrays[name] = file[name]
+    for name, shape in (shapes or {}).items():
+        if name in arrays and arrays[name].shape != shape:
+            raise InvalidInputError(
+                f"{origin} is not whole: {name} must have the shape {shape}, but has "
+                f"{arrays[name].shape}."
+            )
+    return arrays
+
+
+BLOCK = 1_000_000
+
+
+def seal(contents: Mapping[str, Any]) -> str:
+    """CRC-32C of names and values, the same for every way to store them.
+
+    Args:
+        contents: arrays of numbers, texts, numbers and lists of them, by name; None
+            and empty entries do not count.
+    """
+    total = google_crc32c.Checksum()
+    for name, value in sorted(contents.items()):
+        if value is None:
+            continue
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+            total.update(json.dumps([name, value.shape]).encode())
+            for block in _blocks(np.ascontiguousarray(value).reshape(-1)):
+                total.update(block)
+        else:
+            total.update(json.dumps([name, value], default=str).encode())
+    return total.hexdigest().decode()
+
+
+def _blocks(values: NDArray[Any]) -> Iterator[bytes]:
+    """The bytes of numbers as 8-byte ones, some at a time."""
+    for first in range(0, len(values), BLOCK):
+        block = values[first : first + BLOCK].astype("<f8")
+        block[np.isnan(block)] = np.nan  # one NaN of many
+        yield block.tobytes()
+
+
+def check_seal(given: Any, contents: Mapping[str, Any], origin: str) -> None:
+    """Refuse contents that are not those that were sealed.
+
+    Args:
+        given: the seal in the file, None if it has none.
+        contents: what was read.
+        origin: what to call the file.
+    """
+    if given is not None and str(given) != seal(contents):
+        raise InvalidInputError(
+            f"{origin} is damaged: its checksum does not fit what it holds. If you "
+            "changed it on purpose, take its checksum (crc32c) out."
+        )

@@ -26,8 +26,6 @@ from taskspace.performance.io.wide import (
 )
 from taskspace.spaces import Points
 
-__all__ = ["is_long", "read_long"]
-
 ERRORS = ("standard_error", "stderr", "se")
 KNOWN = ("source", "policy", "target", "performance", "provenance", "n_episodes")
 TELL_APART = ("seed", "run")

@@ -16,15 +16,6 @@ from numpy.typing import NDArray
 
 from taskspace.performance.io.cells import is_blank, is_empty, is_number, number_of
 
-__all__ = [
-    "Verdict",
-    "judge_first_column",
-    "judge_first_row",
-    "left_out",
-    "read_as",
-    "squeezed",
-]
-
 Cells = Sequence[Any] | NDArray[np.float64]
 Verdict = Literal["names", "numbers", "unsure"]
 

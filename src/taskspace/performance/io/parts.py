@@ -1,7 +1,9 @@
 """What a matrix said, whatever its format, and the performance table it makes."""
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.cells import Frame
+from taskspace.performance.io.cells import Frame, is_number, number_of
 from taskspace.performance.io.columns import Choices
-from taskspace.performance.io.contexts import contexts_from
-from taskspace.performance.io.direction import sounds_like_cost, why_costs
 from taskspace.performance.io.limits import check_cells
 from taskspace.performance.table import table_from_matrix
-from taskspace.spaces import Space
-
-__all__ = ["Parts", "even_families", "group", "table_from_parts"]
+from taskspace.spaces import Points, Space
 
 LAST_DIGITS = 1e-9
 """Share by which the best value of another solver may be worse than the table's."""
@@ -302,3 +300,173 @@ def even_families(
     size = max(map(len, groups))
     check_cells(len(groups) * size * n_targets, origin)
     return np.array([[*group, *[group[0]] * (size - len(group))] for group in groups])
+
+
+# --- costs or scores --------------------------------------------------------------
+
+COSTS = {
+    "cost", "costs", "cputime", "delay", "delays", "err", "error", "errors",
+    "latencies", "latency", "loss", "losses", "mae", "makespan", "mse", "par2",
+    "par10", "penalties", "penalty", "regret", "regrets", "rmse", "runtime",
+    "runtimes", "seconds", "time", "times", "walltime",
+}  # fmt: skip
+OTHERS = {
+    "accuracy", "alive", "flight", "gain", "gains", "life", "lifetime", "profit",
+    "return", "returns", "reward", "rewards", "score", "scores", "standard", "step",
+    "steps", "success", "survival", "up", "utility",
+}  # fmt: skip
+"""Words beside which those words mean something else: `survival time`."""
+
+
+def sounds_like_cost(name: str) -> bool:
+    """Whether a name has a word for a cost, and none that changes its meaning.
+
+    Args:
+        name: name of a file or a target.
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    words = set(re.findall(r"[a-z]+[0-9]*", spaced.lower()))
+    return bool(words & COSTS) and not words & OTHERS
+
+
+def why_costs(
+    origin: str,
+    targets: Sequence[str] | None,
+    cells: NDArray[np.float64],
+    home: NDArray[np.float64] | None,
+) -> str:
+    """Why numbers are costs rather than scores, empty where nothing says so.
+
+    Args:
+        origin: what the matrix is called: its file.
+        targets: names of the targets.
+        cells: the numbers, dims `(source, policy, target)`; NaN where empty.
+        home: the numbers at home, dims `(source, policy)`.
+    """
+    if (cells < 0).any():
+        return ""
+    if sounds_like_cost(PurePath(origin).stem):
+        return f"its name ({PurePath(origin).name}) says so"
+    called = [name for name in targets or () if sounds_like_cost(name)]
+    if 2 * len(called) > len(targets or ()):
+        return f"names of targets ({called[0]!r}) say so"
+    n_sources, _, n_targets = cells.shape
+    if home is not None and n_sources == n_targets >= 3:
+        own = np.diagonal(cells, axis1=0, axis2=2).T
+        others = np.where(np.eye(n_sources, dtype=bool)[:, None], np.inf, cells)
+        if np.array_equal(home, own) and (own.max(1) < others.min((0, 1))).all():
+            return "every policy has the least number of all at its own source"
+    return ""
+
+
+# --- where sources and targets lie ------------------------------------------------
+
+NAME_COLUMNS = ("target", "source", "context", "name")
+
+Sides = tuple[Space | None, Space | None]
+Names = tuple[list[str] | None, list[str] | None]
+
+
+def contexts_from(
+    contexts: Frame, sizes: tuple[int, int], spaces: Sides, names: Names
+) -> Sides:
+    """Contexts of sources and targets from a second frame; see `read_matrix`.
+
+    Args:
+        contexts: the second frame.
+        sizes: numbers of sources and targets.
+        spaces: contexts that sources and targets have already.
+        names: names of sources and targets.
+    """
+    if spaces[1] is not None:
+        raise InvalidInputError(
+            f"The targets have contexts already, and {contexts.origin} gives them "
+            "again."
+        )
+    named = next((n for n in NAME_COLUMNS if n in contexts.names), None)
+    known = contexts.labels(named) if named else None
+    points = _points(contexts, named)
+    if known is not None and len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise InvalidInputError(f"{contexts.origin} names {twice!r} more than once.")
+
+    def pick(wanted: list[str] | None, n: int) -> Points | None:
+        if known is None:
+            return points if n == points.size else None
+        if wanted is None or any(name not in known for name in wanted):
+            return None
+        rows = [known.index(name) for name in wanted]
+        return Points(points.names, points.points[rows])
+
+    n_sources, n_targets = sizes
+    targets = pick(names[1], n_targets)
+    if targets is None and known is None:
+        raise InvalidInputError(
+            f"{contexts.origin} must have one row a target, but there are {n_targets} "
+            f"targets and {points.size} rows."
+        )
+    if targets is None:
+        lost = [n for n in names[1] or () if n not in (known or ())]
+        which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
+        raise InvalidInputError(
+            f"{contexts.origin} must name every target in its column {named!r}, but "
+            f"{which}."
+        )
+    return spaces[0] or pick(names[0], n_sources), targets
+
+
+def _points(contexts: Frame, named: str | None) -> Points:
+    """All contexts of a frame, one a row."""
+    places = [
+        i
+        for i, name in enumerate(contexts.names)
+        if name != named and not (i < contexts.n_index and not name)
+    ]
+    unnamed = [i + 1 for i in places if not contexts.names[i]]
+    if not places or unnamed or not contexts.rows:
+        raise InvalidInputError(
+            f"{contexts.origin} must have a column a context axis, with its name, and "
+            "a row a target, but "
+            + (f"column {unnamed[0]} has no name." if unnamed else "has none.")
+        )
+    values = contexts.numbers(places)
+    for place, column in zip(places, values.T, strict=True):
+        for row in np.flatnonzero(np.isinf(column)):
+            raise InvalidInputError(
+                f"Contexts must be finite, but {contexts.rows[row]}, column "
+                f"{place + 1} ({contexts.names[place]!r}) of {contexts.origin} holds "
+                f"{column[row]}."
+            )
+    axes = [contexts.names[i] for i in places]
+    axes = [axis.removeprefix("target_").removeprefix("source_") for axis in axes]
+    return Points(axes, values)
+
+
+def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:
+    """Contexts from names like `k=1.5;c=0.1`; None unless all are so.
+
+    A name behind `target:` is only a name.
+
+    Args:
+        names: names of targets.
+        origin: what to call their table.
+    """
+    rows: list[dict[str, float]] = []
+    for name in names:
+        pairs = [part.partition("=") for part in name.split(";")]
+        if name.startswith("target:") or not all(
+            axis.strip()
+            and equals
+            and (is_number(value) or value.strip().lower() == "nan")
+            for axis, equals, value in pairs
+        ):
+            return None
+        rows.append({axis.strip(): number_of(value) for axis, _, value in pairs})
+        if not np.isfinite(list(rows[-1].values())).all():
+            raise InvalidInputError(
+                f"Contexts must be finite, but {origin} has a target {name!r}."
+            )
+    if not rows or any(set(row) != set(rows[0]) for row in rows):
+        return None
+    axes = list(rows[0])
+    return Points(axes, [[row[axis] for axis in axes] for row in rows])

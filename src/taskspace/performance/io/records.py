@@ -19,8 +19,6 @@ from taskspace.performance.io.cells import Frame, as_frame
 from taskspace.performance.io.columns import Choices
 from taskspace.performance.io.limits import check_cells, check_file
 
-__all__ = ["RECORD_SUFFIXES", "joined_runs", "read_records"]
-
 RECORD_SUFFIXES = (".arff", ".json", ".jsonl")
 """Endings of files of records; they are read, and never written."""
 

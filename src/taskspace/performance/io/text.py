@@ -26,8 +26,6 @@ from taskspace.performance.io.columns import may_hold_names
 from taskspace.performance.io.limits import check_file
 from taskspace.performance.io.names import judge_first_row
 
-__all__ = ["escaped", "read_text"]
-
 # A byte of text becomes a string of its own in the worst case, of 50 bytes and more;
 # a cell of a usual matrix has ten characters.
 TEXT_FACTOR = 8

@@ -26,19 +26,14 @@ from taskspace.performance.io.columns import (
     note_on,
     target_columns,
 )
-from taskspace.performance.io.contexts import contexts_of_names
 from taskspace.performance.io.names import judge_first_column, read_as
-from taskspace.performance.io.parts import Parts, even_families, group
+from taskspace.performance.io.parts import (
+    Parts,
+    contexts_of_names,
+    even_families,
+    group,
+)
 from taskspace.spaces import Points
-
-__all__ = [
-    "BEST_KNOWN",
-    "check_one_context",
-    "episodes",
-    "one_value",
-    "read_wide",
-    "upper",
-]
 
 BEST_KNOWN = "best_known"
 

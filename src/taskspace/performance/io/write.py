@@ -16,19 +16,17 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.io.arrays import FORMAT, NAMES, sealed_contents
 from taskspace.performance.io.cells import as_frame
 from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
-from taskspace.performance.io.contexts import contexts_of_names
 from taskspace.performance.io.files import (
     FRAME_SUFFIXES,
     SEAL_KEY,
     matrix_suffix,
     parquet,
 )
-from taskspace.performance.io.seal import seal
+from taskspace.performance.io.limits import seal
+from taskspace.performance.io.parts import contexts_of_names
 from taskspace.performance.io.text import escaped
 from taskspace.performance.io.wide import BEST_KNOWN
 from taskspace.performance.table import provenance_of, source_space, target_space
-
-__all__ = ["write_matrix"]
 
 VARIABLES = ("performance", "home_performance", "best_known", "standard_error")
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from taskspace.performance.work import Rows, TrainedBlock
 
-__all__ = ["REGION", "TRAINED", "Source", "Store", "gather"]
-
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made."""
 

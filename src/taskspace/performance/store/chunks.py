@@ -21,8 +21,6 @@ from taskspace.performance.table import DIMS
 from taskspace.performance.work import Task, TrainedBlock
 from taskspace.spaces import Space
 
-__all__ = ["LazyRows", "computed_rows", "create_arrays", "decode", "encode"]
-
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
 
 

@@ -43,8 +43,6 @@ from taskspace.performance.store.records import (
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, top_of
 
-__all__ = ["MANIFEST", "DiskStore", "read_manifest"]
-
 MANIFEST = "manifest.jsonl"
 
 

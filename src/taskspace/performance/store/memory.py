@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from taskspace.performance.store.base import Source, Store, gather
 from taskspace.performance.work import Rows, TrainedBlock
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore(Store):
     """Keeps everything in memory, as long as the process lives."""

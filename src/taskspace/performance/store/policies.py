@@ -9,12 +9,10 @@ import msgspec
 import numpy as np
 
 from taskspace.errors import DamagedFileError, TaskspaceError
-from taskspace.performance.io.npz import read_arrays
+from taskspace.performance.io.limits import read_arrays
 from taskspace.performance.work import TrainedBlock
 from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.trainers.base import Trained
-
-__all__ = ["UNREADABLE", "PolicyFacts", "pack_policies", "unpack_policies"]
 
 UNREADABLE = (
     OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, MemoryError,

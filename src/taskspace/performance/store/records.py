@@ -15,19 +15,6 @@ from taskspace.performance.table import DIMS
 from taskspace.performance.work import Stage
 from taskspace.systems.base import ContextAxis
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Chunk",
-    "Failure",
-    "FileFacts",
-    "Header",
-    "Layout",
-    "Number",
-    "Record",
-    "Reference",
-    "SystemFacts",
-]
-
 FORMAT_VERSION = 3
 
 Number = float | Literal["inf", "-inf", "nan"]

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
+from taskspace.performance.ledger import Ledger
+from taskspace.performance.store.base import TRAINED
+from taskspace.performance.work import TrainedBlock
 from taskspace.questions import Question
 from taskspace.selection.candidates import Array, Candidates, distances
 from taskspace.spaces import Space

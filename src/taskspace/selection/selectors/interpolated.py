@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table
-from taskspace.performance.ledger import TRAINED, Ledger, TrainedBlock
+from taskspace.performance.ledger import Ledger
+from taskspace.performance.store.base import TRAINED
+from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.selection.selectors.base import Array, Offer, Selector, distances

@@ -18,7 +18,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.ledger import REGION, Ledger
+from taskspace.performance.ledger import Ledger
+from taskspace.performance.store.base import REGION
 from taskspace.questions import Question
 from taskspace.selection.selectors.base import (
     Array,

@@ -13,7 +13,7 @@ from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
-from taskspace.performance.ledger import TRAINED
+from taskspace.performance.store.base import TRAINED
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
