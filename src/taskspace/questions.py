@@ -4,7 +4,7 @@ It travels whole. Losses and tolerance sets are what a question makes of a study
 criterion and the judge are looked up here and nowhere else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Self
 
@@ -255,9 +255,9 @@ class Question:
         Yields:
             The stretch, and its losses with dims `(source, target)`.
         """
-        table, windows = self.table_of(study), self._windows(study)
+        table, losses = self._asked_of(study)
         for rows in row_blocks(table):
-            yield rows, self._measured_rows(table, rows, windows)
+            yield rows, losses(rows)
 
     def rows(self, study: Study | xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of one stretch of sources.
@@ -266,7 +266,7 @@ class Question:
             study: what is known, or a performance table.
             rows: the sources.
         """
-        return self._measured_rows(self.table_of(study), rows, self._windows(study))
+        return self._asked_of(study)[1](rows)
 
     def losses_of(
         self, study: Study | xr.Dataset, sources: Iterable[int] | NDArray[np.integer]
@@ -277,11 +277,8 @@ class Question:
             study: what is known, or a performance table.
             sources: numbers of the sources.
         """
-        table, windows = self.table_of(study), self._windows(study)
-        rows = [
-            self._measured_rows(table, slice(int(s), int(s) + 1), windows)
-            for s in sources
-        ]
+        table, losses = self._asked_of(study)
+        rows = [losses(slice(int(s), int(s) + 1)) for s in sources]
         return np.concatenate([np.empty((0, table.sizes["target"])), *rows])
 
     def assign(
@@ -310,11 +307,17 @@ class Question:
             )
         return windows_of(self.error, targets)
 
-    def _measured_rows(
-        self, table: xr.Dataset, rows: slice, windows: Windows | None
-    ) -> NDArray[np.float64]:
-        losses = self._true_rows(table, rows)
-        return losses if windows is None else windows.worst(losses)
+    def _asked_of(
+        self, study: Study | xr.Dataset
+    ) -> tuple[xr.Dataset, Callable[[slice], NDArray[np.float64]]]:
+        """Return the table of a study, and what gives losses of some sources."""
+        table, windows = self.table_of(study), self._windows(study)
+
+        def losses(rows: slice) -> NDArray[np.float64]:
+            exact = self._true_rows(table, rows)
+            return exact if windows is None else windows.worst(exact)
+
+        return table, losses
 
     def _true_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses at the targets themselves, of one stretch of sources."""
@@ -346,20 +349,16 @@ class Question:
         Args:
             study: what is known, or a performance table, in memory or in a store.
         """
-        table, windows = self.table_of(study), self._windows(study)
+        (table, losses), windows = self._asked_of(study), self._windows(study)
 
         def served(rows: slice) -> NDArray[np.bool_]:
             within = self._true_rows(table, rows) <= self.epsilon
             return within if windows is None else windows.erode(within)
 
-        def losses(source: int) -> NDArray[np.float64]:
-            rows = slice(source, source + 1)
-            return self._measured_rows(table, rows, windows)[0]
-
         n_targets = table.sizes["target"]
         facts: dict[str, Any] = {
             "n_targets": n_targets,
-            "losses": losses,
+            "losses": lambda source: losses(slice(source, source + 1))[0],
             "question": self,
         }
         if windows is None and self.criterion == "regret":
@@ -381,37 +380,11 @@ class Question:
         Returns:
             Loss of each target, +inf where none serves it.
         """
-        table, windows = self.table_of(study), self._windows(study)
-        losses = np.full(len(assignment), np.inf)
-        for source in np.unique(assignment[assignment >= 0]):
+        rows, losses = self._asked_of(study)[1], np.full(len(assignment), np.inf)
+        for source in np.unique(assignment[assignment >= 0]).tolist():
             served = assignment == source
-            rows = slice(int(source), int(source) + 1)
-            losses[served] = self._measured_rows(table, rows, windows)[0, served]
+            losses[served] = rows(slice(source, source + 1))[0, served]
         return losses
-
-    def assigned_errors(
-        self, study: Study | xr.Dataset, assignment: NDArray[np.integer]
-    ) -> NDArray[np.float64] | None:
-        """Return the standard error of the score that counts at each target.
-
-        Args:
-            study: what is known, or a performance table.
-            assignment: source of each target, −1 for none.
-
-        Returns:
-            One number per target, NaN where none serves it or it is not known; None
-            for a table without standard errors.
-        """
-        table = as_study(study).table
-        if "standard_error" not in table or "performance" not in table:
-            return None
-        pick = np.argmin if self.judge == "worst" else np.argmax
-        errors = np.full(len(assignment), np.nan)
-        for source in np.unique(assignment[assignment >= 0]):
-            served = np.flatnonzero(assignment == source)
-            policy = pick(table["performance"][int(source)].values[:, served], axis=0)
-            errors[served] = table["standard_error"][int(source)].values[policy, served]
-        return errors
 
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.
@@ -425,31 +398,6 @@ class Question:
         if all(demand.rule.reference != "best known" for demand in self.demands):
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isnan(as_study(study).table["best_known"].values))
-
-    def unmet(
-        self, study: Study | xr.Dataset, targets: NDArray[np.integer]
-    ) -> dict[str, int]:
-        """Return how many of some targets no source serves by each demand alone.
-
-        Args:
-            study: what is known, or a performance table.
-            targets: numbers of targets, e.g. those that a cover cannot serve.
-
-        Returns:
-            For each demand's `label` how many of the targets no source serves even by
-            it alone; under `"together"` those that sources serve by each demand, but
-            none by all of them.
-        """
-        table, windows = self.table_of(study), self._windows(study)
-        served = {demand: np.zeros(len(targets), bool) for demand in self.demands}
-        for rows in row_blocks(table):
-            for demand in served:
-                within = demand._own_rows(table, rows) <= demand.epsilon
-                within = within if windows is None else windows.erode(within)
-                served[demand] = served[demand] | within[:, targets].any(0)
-        counts = {demand.label: int((~hit).sum()) for demand, hit in served.items()}
-        together = np.logical_and.reduce(list(served.values()))
-        return counts | ({"together": int(together.sum())} if self.also else {})
 
     # --- plain values -------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cover import CoverAnswer
+from taskspace.cover.answer import assigned_errors
 from tests.helpers import taskspace
 
 RNG = np.random.default_rng(5)
@@ -19,7 +20,7 @@ TABLE = ts.performance.table_from_matrix(SCORES, standard_error=ERRORS)
 @pytest.mark.parametrize("judge", ["worst", "best"])
 def test_errors_are_of_the_policy_that_counts(judge):
     assignment = np.array([2, 0, -1, 3, 2, 0])
-    found = ts.Question(judge=judge, epsilon=0.0).assigned_errors(TABLE, assignment)
+    found = assigned_errors(ts.Question(judge=judge, epsilon=0.0), TABLE, assignment)
     assert found is not None
     for target, source in enumerate(assignment):
         if source < 0:
@@ -35,7 +36,7 @@ def test_an_answer_and_a_certificate_hold_the_largest():
     question = ts.Question("regret", epsilon=2.0)
     cover = ts.minimum_cover(question.sets(TABLE))
     answer = CoverAnswer.of(cover, TABLE)
-    errors = question.assigned_errors(TABLE, cover.assignment)
+    errors = assigned_errors(question, TABLE, cover.assignment)
     assert errors is not None
     assert answer.standard_error == np.nanmax(errors)
     assert f"standard error up to {answer.standard_error:.4g}" in repr(answer)
@@ -46,7 +47,7 @@ def test_an_answer_and_a_certificate_hold_the_largest():
     assert "Standard error of its scores: up to" in found.why
     # Nothing is said where nothing is known.
     plain = ts.performance.table_from_matrix(SCORES)
-    assert question.assigned_errors(plain, cover.assignment) is None
+    assert assigned_errors(question, plain, cover.assignment) is None
     answer = CoverAnswer.of(cover, plain)
     assert answer.standard_error is None
     assert "standard_error" not in answer.record()

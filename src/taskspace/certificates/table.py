@@ -7,6 +7,7 @@ from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.claims import claim, claim_on, on_table
 from taskspace.certificates.statements.words import caution_sentence, grid_sentence
 from taskspace.cover import lower_bounds
+from taskspace.cover.answer import assigned_errors
 from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["MAX_LP_PAIRS", "certify_bounds", "certify_grid"]
@@ -28,7 +29,7 @@ def certify_grid(case: Case) -> list[Certificate]:
     compared = ~np.isnan(case.table["best_known"].values)
     worst = float(regret[(cover.assignment >= 0) & compared].max(initial=0.0))
     n_lacking = len(question.without_reference(case.table))
-    errors = question.assigned_errors(case.table, cover.assignment)
+    errors = assigned_errors(question, case.table, cover.assignment)
     values = {
         **question.to_dict(),
         "size": cover.size,

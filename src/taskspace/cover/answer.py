@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from taskspace._util.files import plain
 from taskspace.cover.base import Cover
 from taskspace.cover.methods.baselines import subgrid_counts
 from taskspace.cover.views import html_view, listed
-from taskspace.performance.study import Study
+from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.questions import Question
 from taskspace.spaces import Grid
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CoverAnswer",
+    "assigned_errors",
     "error_words",
     "no_reference_words",
     "source_names",
@@ -118,11 +120,11 @@ class CoverAnswer:
         space, names = source_space(table), source_names(table)
         chosen = [int(source) for source in cover.sources]
         regret = question.as_regret()
-        errors = question.assigned_errors(table, cover.assignment)
+        errors = assigned_errors(question, table, cover.assignment)
         known = None if errors is None or np.isnan(errors).all() else errors
         unmet = None
         if question.also and len(cover.uncoverable):
-            unmet = question.unmet(study, cover.uncoverable)
+            unmet = unmet_targets(question, study, cover.uncoverable)
         subgrid = None
         if cover.method == "uniform" and isinstance(space, Grid):
             subgrid = subgrid_counts(cover.sources, space.shape)
@@ -287,3 +289,56 @@ def _names(table: xr.Dataset, dim: str) -> list[str] | None:
     if dim not in table.coords:
         return None
     return [str(name) for name in np.asarray(table.coords[dim].values)]
+
+
+def assigned_errors(
+    question: Question,
+    study: Study | xr.Dataset,
+    assignment: NDArray[np.integer],
+) -> NDArray[np.float64] | None:
+    """Return the standard error of the score that counts at each target.
+
+    Args:
+        question: whose judge chooses the policy of a family.
+        study: what is known, or a performance table.
+        assignment: source of each target, −1 for none.
+
+    Returns:
+        One number per target, NaN where none serves it or it is not known; None
+        for a table without standard errors.
+    """
+    table = as_study(study).table
+    if "standard_error" not in table or "performance" not in table:
+        return None
+    pick = np.argmin if question.judge == "worst" else np.argmax
+    errors = np.full(len(assignment), np.nan)
+    for source in np.unique(assignment[assignment >= 0]):
+        served = np.flatnonzero(assignment == source)
+        policy = pick(table["performance"][int(source)].values[:, served], axis=0)
+        errors[served] = table["standard_error"][int(source)].values[policy, served]
+    return errors
+
+
+def unmet_targets(
+    question: Question, study: Study | xr.Dataset, targets: NDArray[np.integer]
+) -> dict[str, int]:
+    """Return how many of some targets no source serves by each demand alone.
+
+    Args:
+        question: what is asked.
+        study: what is known, or a performance table.
+        targets: numbers of targets, e.g. those that a cover cannot serve.
+
+    Returns:
+        For each demand's `label` how many of the targets no source serves even by
+        it alone; under `"together"` those that sources serve by each demand, but
+        none by all of them.
+    """
+    served: dict[str, NDArray[np.bool_]] = {}
+    for demand in question.demands:
+        blocks = demand.measured_with(question.error).blocks(study)
+        hits = [(b[:, targets] <= demand.epsilon).any(0) for _, b in blocks]
+        served[demand.label] = np.any(hits, axis=0)
+    counts = {label: int((~hit).sum()) for label, hit in served.items()}
+    together = np.all(list(served.values()), axis=0)
+    return counts | ({"together": int(together.sum())} if question.also else {})
