@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -35,37 +34,43 @@ SCHEDULER_WAIT = 20.0
 KEPT = "Everything finished is kept: run the same command to go on"
 
 
-class Engine(ABC):
+class Engine:
     """An executor, how much it can take, and what its failures mean.
 
     Args:
         executor: takes the work.
+        n_workers: pieces of work that are done at the same time.
+        n_ahead: pieces to hand out per worker, so that nobody waits.
     """
 
-    def __init__(self, executor: Executor):
-        self.executor = executor
+    def __init__(self, executor: Executor, n_workers: int, n_ahead: int = 2):
+        self.executor, self._n_workers, self._n_ahead = executor, n_workers, n_ahead
 
     @property
-    @abstractmethod
     def n_workers(self) -> int:
         """How many pieces of work are done at the same time, now."""
+        return self._n_workers
 
     @property
     def at_once(self) -> int:
-        """How many pieces of work to hand out at a time, so that nobody waits."""
-        return 2 * self.n_workers
+        """How many pieces of work to hand out at a time."""
+        return self._n_ahead * self.n_workers
 
-    @abstractmethod
     def check(self) -> None:
-        """Raise if the work in hand will not be done by anyone."""
+        """Raise if the work in hand will not be done by anyone; a pool says it."""
 
-    @abstractmethod
     def why(self, error: BaseException) -> str:
-        """What an exception of a piece of work says of the workers, `""` if nothing.
+        """Return what an exception says of the workers, `""` if nothing.
 
         Args:
             error: what the piece of work, or handing it out, raised.
         """
+        if not isinstance(error, BrokenProcessPool):
+            return ""
+        return (
+            "A worker process ended before its work was done (was it killed, or out "
+            f"of memory?). {KEPT}, perhaps with fewer --workers."
+        )
 
 
 @contextlib.contextmanager
@@ -85,7 +90,8 @@ def engine(
         with _dask(scheduler, max(1, workers), say or (lambda _: None)) as found:
             yield found
     elif workers == 0:
-        yield _InProcess(_Here())
+        # What is done is written before the next piece is begun.
+        yield Engine(_Here(), 1, n_ahead=1)
     else:
         with _processes(workers) as found:
             yield found
@@ -104,56 +110,7 @@ class _Here(Executor):
         return future
 
 
-@final
-class _InProcess(Engine):
-    """One worker: this process."""
-
-    @property
-    def n_workers(self) -> int:
-        """This process alone."""
-        return 1
-
-    @property
-    def at_once(self) -> int:
-        """What is done is written before the next piece is begun."""
-        return 1
-
-    def check(self) -> None:
-        """Nothing can be lost."""
-
-    def why(self, error: BaseException) -> str:
-        """Errors are those of the work itself."""
-        del error
-        return ""
-
-
 # --- processes of this machine ----------------------------------------------------
-
-
-@final
-class _Processes(Engine):
-    """A pool of processes."""
-
-    def __init__(self, executor: Executor, workers: int):
-        super().__init__(executor)
-        self._workers = workers
-
-    @property
-    def n_workers(self) -> int:
-        """How many processes there are."""
-        return self._workers
-
-    def check(self) -> None:
-        """A pool notices by itself when a process ends."""
-
-    def why(self, error: BaseException) -> str:
-        """Whether a process ended before its work was done."""
-        if not isinstance(error, BrokenProcessPool):
-            return ""
-        return (
-            "A worker process ended before its work was done (was it killed, or out "
-            f"of memory?). {KEPT}, perhaps with fewer --workers."
-        )
 
 
 @contextlib.contextmanager
@@ -166,7 +123,7 @@ def _processes(workers: int) -> Iterator[Engine]:
         workers, mp_context=spawn, initializer=follow_parent, initargs=(os.getpid(),)
     )
     try:
-        yield _Processes(pool, workers)
+        yield Engine(pool, workers)
     except BaseException:
         # Whatever ended the work: the processes must not outlive it.
         for process in list((pool._processes or {}).values()):
@@ -191,7 +148,7 @@ class _Dask(Engine):
     """Workers of a scheduler; they may come and go."""
 
     def __init__(self, client: Any, address: str):
-        super().__init__(client.get_executor(pure=False))
+        super().__init__(client.get_executor(pure=False), 1)
         self._client, self._address = client, address
         self._without: float | None = None
 
