@@ -208,7 +208,7 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Study:
         values = read_arrays(path, str(path), only=SMALL)
         text = str(values["experiment"])
         notes = _notes(values)
-        code = Code(trust, (path.parent,), checks_types=True)
+        code = Code(trust, (path.parent,))
         origin = f"the experiment in {path}"
         experiment = Experiment.from_toml(text, origin=origin, code=code)
         sources, targets = experiment.sources, experiment.target_space

@@ -99,7 +99,7 @@ class Experiment:
     @cached_property
     def built_trainer(self) -> Trainer:
         """The trainer."""
-        return _build("trainer", TRAINERS, self.trainer, Trainer, self.code)
+        return build_trainer(self.trainer, self.code)
 
     @property
     def names_code(self) -> bool:
@@ -262,7 +262,7 @@ def load_experiment(
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"Cannot read {path}: {error}.") from error
         own = not is_in_a_run(path)
-        code = Code(own or trust, (path.parent,), checks_types=not own)
+        code = Code(own or trust, (path.parent,))
     elif name in builtin_experiments():
         folder = resources.files("taskspace.runs") / "experiments"
         text = (folder / f"{name}.toml").read_text()
@@ -274,6 +274,21 @@ def load_experiment(
     for override in overrides:
         _override(values, override)
     return Experiment.from_dict(values, code=code).checked()
+
+
+def named_system(name: str, *, trust: bool = False) -> tuple[System, Experiment | None]:
+    """Return the system that a word names, and the experiment that it comes from.
+
+    Args:
+        name: a system, `package.module:object`, or an experiment.
+        trust: import what an experiment in a run directory names.
+    """
+    if Path(name).suffix == ".toml" or name in builtin_experiments():
+        experiment = load_experiment(name, trust=trust)
+        return experiment.built_system, experiment
+    if name not in SYSTEMS and ":" not in name:
+        raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
+    return _build("system", SYSTEMS, {"id": name}, System, Code()), None
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
@@ -380,6 +395,16 @@ def _cover(spec: Mapping[str, Any]) -> CoverSpec:
     if isinstance(methods, str):
         spec = {**spec, "methods": [methods]}
     return _typed("[cover]", spec, CoverSpec)
+
+
+def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
+    """Return the trainer that the table `[trainer]` describes.
+
+    Args:
+        spec: its `id` and settings.
+        code: what may be imported.
+    """
+    return _build("trainer", TRAINERS, spec, Trainer, code or Code())
 
 
 def _build(

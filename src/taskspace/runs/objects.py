@@ -2,17 +2,14 @@
 
 Importing a module runs it. A TOML file that a user wrote and hands to `run`, `doctor`
 or `select` may do that; a run directory or an archive may come from a stranger, so
-what it names is imported only where the user says so (`--trust`), and called only if
-it is a system or a trainer by its type, or a function of a module in those folders.
+what it names is imported and called only where the user says so (`--trust`).
 """
 
 import importlib
 import sys
-import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
@@ -26,13 +23,10 @@ class Code:
         trusted: whether code may be imported at all.
         folders: looked through besides the installed packages, before the working
             directory.
-        checks_types: call only what is a system or a trainer by its type, or a
-            function of a module in these folders, not any function at all.
     """
 
     trusted: bool = True
     folders: tuple[Path, ...] = ()
-    checks_types: bool = False
 
     @property
     def places(self) -> list[str]:
@@ -107,22 +101,6 @@ def takes_settings(reference: str, code: Code | None = None) -> bool:
     return isinstance(found, type) and is_dataclass(found)
 
 
-def _is_beside(found: object, code: Code) -> bool:
-    """Whether a function is of a module in the user's folders, not of a package.
-
-    Importing that module has run it already; a function of an installed package, such
-    as `os:remove`, would be new.
-    """
-    if not isinstance(found, FunctionType):
-        return False
-    parents = Path(found.__code__.co_filename).absolute().parents
-    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    installed = [Path(sysconfig.get_path(kind)) for kind in kinds]
-    return any(Path(place) in parents for place in code.places) and not any(
-        path in parents for path in installed
-    )
-
-
 def build_object(
     kind: str,
     reference: str,
@@ -142,19 +120,11 @@ def build_object(
     """
     code = Code() if code is None else code
     found = load_object(reference, code)
-    is_class = isinstance(found, type) and issubclass(found, base)
     if not isinstance(found, base):
         if not callable(found):
             raise InvalidInputError(
                 f"{reference} must be a {kind}, or make one when it is called, but is "
                 f"{type(found).__name__}."
-            )
-        if code.checks_types and not is_class and not _is_beside(found, code):
-            raise UntrustedCodeError(
-                f"{reference} must be a {kind}, a class of one, or a function in a "
-                "module beside the run or in the working directory, to be used for a "
-                f"run or an archive, but is another {type(found).__name__}; it was not "
-                "called."
             )
         if isinstance(found, type) and is_dataclass(found):
             known = [f.name for f in fields(found)]

@@ -171,7 +171,7 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, path.parent, *folders), checks_types=True),
+                code=Code(trust, (path, path.parent, *folders)),
             )
             if header.layout.n_targets != experiment.target_space.size:
                 raise ValueError("the manifest is not of this experiment")

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +10,9 @@ from rich.table import Table
 
 from taskspace.cli.options import TrustOption
 from taskspace.cli.output import Format, FormatOption, console, print_json
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.runs import builtin_experiments, load_experiment
-from taskspace.runs.objects import build_object, is_gymnasium, is_reference
-from taskspace.systems import SYSTEMS, System, gymnasium_system
+from taskspace.errors import InvalidInputError
+from taskspace.runs.experiment import build_trainer, named_system
 from taskspace.testing import Check, check_system
-from taskspace.trainers import TRAINERS, Trainer
 
 MARKS = {
     "ok": "[green]ok[/green]",
@@ -61,18 +57,15 @@ def doctor(
         raise InvalidInputError(
             f"sources >= 1 and targets >= 1 must hold, but got {sources} and {targets}."
         )
-    context = None
-    if Path(system).suffix == ".toml" or system in builtin_experiments():
-        experiment = load_experiment(system, trust=trust)
-        built: System = experiment.built_system
-        chosen: Trainer | None = experiment.built_trainer
+    built, experiment = named_system(system, trust=trust)
+    chosen, context = None, None
+    if experiment is not None:
+        chosen = experiment.built_trainer
         sources, targets = experiment.sources.size, experiment.target_space.size
         rows = built.contexts(experiment.sources)
         context = rows[len(rows) // 2]
-    else:
-        built, chosen = _system(system), None
     if trainer is not None:
-        chosen = _trainer(trainer)
+        chosen = build_trainer({"id": trainer})
     checks = check_system(
         built, chosen, seed=seed, n_sources=sources, n_targets=targets, context=context
     )
@@ -98,21 +91,3 @@ def _show(checks: list[Check]) -> None:
         console.print(f"[red]![/red] {said}.")
     else:
         console.print(f"{said}. Next: taskspace init, taskspace run FILE.toml")
-
-
-def _system(name: str) -> System:
-    if is_reference(name):
-        return build_object("system", name, {}, System)
-    if is_gymnasium(name):
-        return gymnasium_system(name.removeprefix("gymnasium:"))
-    if name not in SYSTEMS:
-        raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
-    return SYSTEMS[name]()
-
-
-def _trainer(name: str) -> Trainer:
-    if is_reference(name):
-        return build_object("trainer", name, {}, Trainer)
-    if name not in TRAINERS:
-        raise UnknownNameError("trainer", name, TRAINERS)
-    return TRAINERS[name]()

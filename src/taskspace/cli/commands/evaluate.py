@@ -27,15 +27,15 @@ from taskspace.deploy import (
 )
 from taskspace.deploy.trial.networks import training_steps
 from taskspace.deploy.trial.trial import Contender
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp, Policy
-from taskspace.runs import Experiment, builtin_experiments, load_experiment
+from taskspace.runs import Experiment
 from taskspace.runs.archive import is_archive
+from taskspace.runs.experiment import named_system
 from taskspace.runs.manifest import is_run
-from taskspace.runs.objects import build_object, is_reference
 from taskspace.runs.opening import open_study
 from taskspace.spaces import Points
-from taskspace.systems import SYSTEMS, System
+from taskspace.systems import System
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,7 @@ def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
     if is_run(Path(name)) or is_archive(name):
         study = open_study(name, trust=trust)
         return study.require_system(), study.experiment
-    if Path(name).suffix == ".toml" or name in builtin_experiments():
-        experiment = load_experiment(name, trust=trust)
-        return experiment.built_system, experiment
-    if is_reference(name):
-        return build_object("system", name, {}, System), None
-    if name not in SYSTEMS:
-        raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
-    return SYSTEMS[name](), None
+    return named_system(name, trust=trust)
 
 
 def _networks(
