@@ -32,6 +32,34 @@ def four_states(**options) -> LinearFamily:
     )
 
 
+def msd_toml(
+    axis: str = "[0.5, 8.0, 6]",
+    *,
+    seed: int = 0,
+    n_policies: int = 2,
+    noise: float = 0.1,
+    epsilon: float = 0.4,
+    more: str = '[cover]\nmethods = ["greedy", "random"]\nn_repeats = 4\n',
+) -> str:
+    """An experiment of the mass-spring-damper on a square grid."""
+    return f"""
+name = "small"
+seed = {seed}
+[system]
+id = "msd-v1"
+[space]
+k = {axis}
+c = {axis}
+[trainer]
+id = "lqr"
+n_policies = {n_policies}
+noise = {noise}
+[[criteria]]
+criterion = "regret"
+epsilon = {epsilon}
+{more}"""
+
+
 def small_table(n: int = 6, n_policies: int = 3, noise: float = 0.3):
     """A small table of the mass-spring-damper."""
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))

@@ -16,27 +16,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.helpers import taskspace
+from tests.helpers import msd_toml, taskspace
 
-MSD = """
-name = "small"
-seed = 0
-[system]
-id = "msd-v1"
-[space]
-k = [0.5, 8.0, 6]
-c = [0.5, 8.0, 6]
-[trainer]
-id = "lqr"
-n_policies = 2
-noise = 0.1
-[[criteria]]
-criterion = "regret"
-epsilon = 0.4
-[cover]
-methods = ["greedy", "random"]
-n_repeats = 4
-"""
+MSD = msd_toml()
 CARTPOLE = """
 name = "small"
 seed = 0

@@ -11,25 +11,14 @@ import taskspace as ts
 from taskspace.cli import app
 from taskspace.runs import RunStore, load_experiment, run_selection
 from taskspace.runs.archive import read_archive
+from tests.helpers import msd_toml
 
-TOML = """
-name = "mine"
-seed = 0
-[system]
-id = "msd-v1"
-[space]
-k = [0.1, 8.0, 10]
-c = [0.1, 8.0, 10]
-[trainer]
-id = "lqr"
-n_policies = 1
-noise = 0.0
-[[criteria]]
-criterion = "regret"
-epsilon = [0.4]
-[select]
-selector = "interpolated"
-"""
+TOML = msd_toml(
+    "[0.1, 8.0, 10]",
+    n_policies=1,
+    noise=0.0,
+    more='[select]\nselector = "interpolated"',
+)
 ASKED = ["--epsilon", "0.6", "--criterion", "regret"]
 
 

@@ -23,29 +23,22 @@ from taskspace.runs.archive import write_archive
 from taskspace.runs.selection import do_selected
 from taskspace.show.figures.history import stored_selection
 from taskspace.show.figures.map import context_map
+from tests.helpers import msd_toml
 
-TOML = """
-name = "small"
-seed = 3
-[system]
-id = "msd-v1"
-[space]
-k = [0.1, 8.0, 9]
-c = [0.1, 8.0, 9]
-[trainer]
-id = "lqr"
-n_policies = 2
-noise = 0.01
-[[criteria]]
-criterion = "regret"
-epsilon = [0.3]
+TOML = msd_toml(
+    "[0.1, 8.0, 9]",
+    seed=3,
+    noise=0.01,
+    epsilon=0.3,
+    more="""
 [cover]
 methods = ["greedy"]
 n_repeats = 2
 [select]
 selector = "SELECTOR"
 n_parallel = 2
-"""
+""",
+)
 
 
 def experiment(selector="coverage", more=""):
