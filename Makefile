@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-lowest check format docs bench browser page-types lock clean
+.PHONY: help run test test-slow test-lowest check format docs spelling smoke release-check bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,9 +27,9 @@ test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
 test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versions allowed
 	rm -rf $(VENV)-lowest && python3.11 -m venv $(VENV)-lowest
 	PIP_CONSTRAINT=$(CURDIR)/requirements-lowest.txt $(VENV)-lowest/bin/python -m pip \
-	  install --quiet --editable ".[dask,exact,files]" pytest hypothesis mpmath psutil
+	  install --quiet --editable ".[dask,exact,files,sim]" pytest hypothesis mpmath psutil
 	$(VENV)-lowest/bin/python -m pytest -W default tests/runs/test_runs.py \
-	  tests/cli/test_cli.py tests/test_direct.py tests/test_spaces.py tests/cover
+	  tests/cli/test_cli.py tests/test_spaces.py tests/cover
 
 check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, the site, tests
 	$(BIN)/ruff format --check .
@@ -38,6 +38,15 @@ check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, the s
 	$(BIN)/lint-imports
 	$(MAKE) docs
 	$(MAKE) test
+
+smoke: $(VENV)/.dev ## the wheel in a clean environment: the commands of docs/quickstart-table.md
+	$(BIN)/python tools/release_check.py --quick
+
+release-check: $(VENV)/.docs ## before a release: metadata, docs, golden files, wheel and sdist on each Python
+	$(MAKE) docs
+	$(BIN)/python -m pytest -n 0 -k "golden or format" tests/test_package.py tests/runs/test_golden.py \
+	  tests/performance/test_golden_matrices.py tests/deploy/test_files.py tests/cover/test_verify.py
+	$(BIN)/python tools/release_check.py
 
 format: $(VENV)/.dev ## format the code and mend what the linter can
 	$(BIN)/ruff format .
@@ -61,7 +70,7 @@ lock: ## renew requirements.lock and requirements.hashes from pyproject.toml
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock # the oldest Python: it needs most
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet "torch==2.13.0"
-	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[exact,rl,dask,control,files,export,operation]" --group dev --group bench --group docs
+	PIP_CONSTRAINT= $(VENV)-lock/bin/python -m pip install --quiet hatchling -e ".[all]" --group dev --group bench --group docs
 	( echo "# Made by 'make lock'. Every version that CI and the Makefile use."; \
 	  $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable \
 	  | sed -E 's/\+cpu$$//; s/ @ .*torch.*/==2.13.0/' ) > requirements.lock
@@ -83,7 +92,7 @@ $(VENV)/.base: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing the test tools and extras into $(VENV) ..."
-	$(PIP) --editable ".[exact,rl,dask,control,files,export,operation]" --group dev
+	$(PIP) --editable ".[all]" --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

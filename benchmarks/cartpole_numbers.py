@@ -34,7 +34,7 @@ from taskspace.policies import Mlp
 from taskspace.runs.archive import read_archive
 from taskspace.systems import CartPole
 from taskspace.systems.cartpole import MAX_ANGLE, MAX_POSITION
-from taskspace.systems.simulated import episode_keys
+from taskspace.systems.rollouts import episode_keys
 
 DATA = Path(__file__).parents[1] / "examples" / "data"
 TABLE, PILOT = DATA / "cartpole.npz", DATA / "cartpole_pilot.npz"

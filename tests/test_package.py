@@ -40,9 +40,105 @@ def test_a_cover_of_a_matrix_loads_no_physics(tmp_path):
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
 
+WITHOUT_EXTRAS = """
+import sys
+from taskspace.errors import EXTRA_OF
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRA_OF:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def without_extras(code: str) -> "subprocess.CompletedProcess[str]":
+    """Run code where the base package is installed alone."""
+    words = [sys.executable, "-c", WITHOUT_EXTRAS + code]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_the_base_package_needs_no_extra():
+    """All rooms load without one, but for the modules that are written in JAX."""
+    done = without_extras(
+        "import importlib, pkgutil, taskspace\n"
+        "for module in pkgutil.walk_packages(taskspace.__path__, 'taskspace.'):\n"
+        "    if not module.name.endswith('__main__'):\n"
+        "        try: importlib.import_module(module.name)\n"
+        "        except ModuleNotFoundError as error: print(module.name, error.name)\n"
+    )
+    assert not done.returncode, done.stderr
+    needy = dict(line.split() for line in done.stdout.splitlines())
+    assert {name.partition(".")[0] for name in needy.values()} == {"jax"}
+    rooms = {name.rpartition(".")[0] for name in needy}
+    assert rooms == {"taskspace.systems", "taskspace.trainers"}
+    systems = set(needy) & {"taskspace.systems.base", "taskspace.systems.simulated"}
+    assert not systems
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("import taskspace as ts; ts.systems.CartPole", "sim"),
+        ("import taskspace as ts; ts.trainers.Ppo", "sim"),
+        ("from taskspace.systems import SYSTEMS; SYSTEMS['pendulum-v1']", "sim"),
+        (
+            "from taskspace.cli import main; sys.argv = ['taskspace', 'run', "
+            "'cartpole']; main()",
+            "sim",
+        ),
+    ],
+)
+def test_what_misses_an_extra_names_it(code, extra):
+    done = without_extras(code)
+    assert done.returncode
+    last = done.stderr.strip().splitlines()[-1]
+    assert f"needs the extra {extra!r}: pip install 'taskspace[{extra}]'" in last
+
+
+def test_every_extra_is_named_for_its_modules():
+    from taskspace.errors import EXTRA_OF
+
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = data["project"]["optional-dependencies"]
+    whole = extras.pop("all")
+    assert whole == [f"taskspace[{','.join(sorted(extras))}]"]
+    modules = {
+        (requirement.partition(">")[0].replace("-", "_"), extra)
+        for extra, requirements in extras.items()
+        for requirement in requirements
+        if "[" not in requirement  # extras of others bring no module of their own
+    }
+    assert modules == set(EXTRA_OF.items())
+
+
+def test_the_page_on_formats_has_their_versions():
+    from taskspace.cover import base as covers
+    from taskspace.deploy import files as libraries
+    from taskspace.performance.io.arrays import FORMAT
+    from taskspace.performance.store import records
+    from taskspace.runs import archive
+    from taskspace.show.page import data as pages
+
+    versions = {
+        "run and selection": records.FORMAT_VERSION,
+        "archive": archive.FORMAT_VERSION,
+        "cover": covers.FORMAT_VERSION,
+        "library": libraries.FORMAT_VERSION,
+        "matrix": int(FORMAT.rpartition("-")[2]),
+        "page": pages.FORMAT_VERSION,
+    }
+    text = (ROOT / "docs" / "formats.md").read_text()
+    rows = re.findall(r"^\| ([a-z ]+) \| (\d+) \|", text, re.MULTILINE)
+    assert {name: int(number) for name, number in rows} == versions
+
+
 def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == ts.__version__
+    assert f"version: {ts.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {ts.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
     assert project["requires-python"] == ">=3.11"
     assert "Python 3.11 or later" in (ROOT / "README.md").read_text()
 
@@ -61,7 +157,7 @@ def test_every_requirement_is_locked():
 
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     locked = {name(line) for line in lines if "==" in line}
-    assert {name(requirement) for requirement in wanted} <= locked
+    assert {name(requirement) for requirement in wanted} <= {*locked, "taskspace"}
 
 
 def test_documents_link_to_files_that_exist():
@@ -93,7 +189,7 @@ def test_the_lowest_versions_are_those_of_the_project():
     """What `make test-lowest` installs is what pyproject.toml allows at least."""
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     bounds = list(data["project"]["dependencies"])
-    for extra in ("control", "dask", "exact", "export", "files"):
+    for extra in ("control", "dask", "exact", "export", "files", "sim"):
         bounds += data["project"]["optional-dependencies"][extra]
     lines = (ROOT / "requirements-lowest.txt").read_text().splitlines()
     lowest = dict(line.split("==") for line in lines if "==" in line)

@@ -74,7 +74,14 @@ def command_page() -> str:
 
     command = typer.main.get_command(app)
     context = typer.Context(command)
-    return get_docs_for_click(obj=command, ctx=context, name="taskspace")
+    text = get_docs_for_click(obj=command, ctx=context, name="taskspace")
+    examples = re.compile(r"\[bold\]Examples\[/bold\]\n\n((?:taskspace .*\n+)+)")
+    return examples.sub(
+        lambda match: "**Examples**\n\n```\n{}\n```\n\n".format(
+            match[1].strip().replace("\n\n", "\n")
+        ),
+        text,
+    )
 
 
 def api_pages() -> dict[str, str]:

@@ -8,8 +8,8 @@ is proven between and around the grid points), `deploy` (the policy library).
 All names are in `__init__.pyi`; each is imported when it is first used.
 """
 
-import lazy_loader
+from taskspace._util.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -38,6 +38,25 @@ class UnknownNameError(TaskspaceError, LookupError):
         return type(self), (self.kind, self.name, self.known)
 
 
+EXTRA_OF = {
+    "clarabel": "operation",
+    "control": "control",
+    "distributed": "dask",
+    "gymnasium": "rl",
+    "h5netcdf": "files",
+    "h5py": "files",
+    "jax": "sim",
+    "mujoco": "mujoco",
+    "onnx": "export",
+    "optax": "sim",
+    "ortools": "exact",
+    "pyarrow": "files",
+    "stable_baselines3": "rl",
+    "torch": "rl",
+}
+"""The extra of taskspace that installs a module."""
+
+
 class MissingExtraError(TaskspaceError, ImportError):
     """An optional dependency is not installed.
 
@@ -54,6 +73,17 @@ class MissingExtraError(TaskspaceError, ImportError):
 
     def __reduce__(self):
         return type(self), (self.what, self.extra)
+
+    @classmethod
+    def of(cls, error: ModuleNotFoundError, what: str) -> "MissingExtraError | None":
+        """Return the error that names the extra of a missing module, None without one.
+
+        Args:
+            error: what Python said of the module.
+            what: what needs the module.
+        """
+        extra = EXTRA_OF.get((error.name or "").partition(".")[0])
+        return None if extra is None else cls(what, extra)
 
 
 class ContradictionError(TaskspaceError, RuntimeError):

@@ -12,7 +12,7 @@ from taskspace.policies import LinearGain, Mlp, TabularPolicy
 from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
-from taskspace.systems.simulated import SLOTS, episode_keys
+from taskspace.systems.rollouts import SLOTS, episode_keys
 from tests.trainers.probes import Probe, random_mlp
 
 

@@ -17,7 +17,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
-from taskspace.systems.simulated import network
+from taskspace.systems.rollouts import network
 from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.ppo import Ppo
 from taskspace.trainers.region import Region

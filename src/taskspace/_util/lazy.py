@@ -5,10 +5,44 @@ small matrix takes to cover.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+import lazy_loader
+
+from taskspace.errors import MissingExtraError
 
 T = TypeVar("T")
+
+
+@contextmanager
+def _extras_named(what: str) -> Iterator[None]:
+    """Name the extra to install where a module of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (missing := MissingExtraError.of(error, what)) is None:
+            raise
+        raise missing from error
+
+
+def lazy_names(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from its stub.
+
+    Args:
+        package: its `__name__`.
+        file: its `__file__`; the stub stands beside it.
+    """
+    get, names, public = lazy_loader.attach_stub(package, file)
+
+    def get_or_say(name: str) -> Any:
+        with _extras_named(f"{package}.{name}"):
+            return get(name)
+
+    return get_or_say, names, public
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -23,7 +57,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         module, _, thing = self._homes[name].partition(":")
-        return getattr(importlib.import_module(module), thing)
+        with _extras_named(repr(name)):
+            return getattr(importlib.import_module(module), thing)
 
     def __contains__(self, name: object) -> bool:
         return name in self._homes

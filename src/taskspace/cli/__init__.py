@@ -17,29 +17,21 @@ from typer.main import get_command
 from taskspace import __version__
 from taskspace.cli.output import command, shown
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
-from taskspace.errors import TaskspaceError
+from taskspace.errors import MissingExtraError, TaskspaceError
 
 __all__ = ["app", "main"]
 
-COMMANDS = (
-    "run",
-    "select",
-    "design",
-    "cover",
-    "profile",
-    "verify",
-    "certify",
-    "export",
-    "evaluate",
-    "report",
-    "explore",
-    "plot",
-    "archive",
-    "systems",
-    "doctor",
-    "init",
-)
-"""Each is the function of its name in the module of its name."""
+GROUPS = {
+    "Ask: how many policies, and which": ("cover", "profile"),
+    "Train and design": ("run", "select", "design", "init", "systems", "doctor"),
+    "Prove": ("certify", "verify"),
+    "Deploy": ("export", "evaluate", "archive"),
+    "Look": ("explore", "plot", "report"),
+}
+"""Commands by purpose, each the function of its name in the module of its name. The
+module also has its `EXAMPLES`."""
+
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 FULL_OR_FORBIDDEN = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
@@ -53,12 +45,12 @@ class _Commands(TyperGroup):
     """The commands, each imported when it is called or asked for help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the order in which a newcomer meets them."""
+        """Return the names, by purpose."""
         del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name, None for one that does not exist."""
+        """Return the command of a name, None for one that does not exist."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -68,10 +60,13 @@ class _Commands(TyperGroup):
             pretty_exceptions_enable=False,
             rich_markup_mode="rich",
         )
-        one.command(cmd_name)(getattr(module, cmd_name))
-        found = get_command(one)
-        found.name = cmd_name
-        return found
+        purpose = next(p for p, names in GROUPS.items() if cmd_name in names)
+        examples = "\n\n".join(["[bold]Examples[/bold]", *map(shown, module.EXAMPLES)])
+        declare = one.command(cmd_name, rich_help_panel=purpose, epilog=examples)
+        declare(getattr(module, cmd_name))
+        built = get_command(one)
+        built.name = cmd_name
+        return built
 
     def invoke(self, ctx: Any) -> Any:
         """Carry a command out; Ctrl-C is for `main`, not for the library."""
@@ -86,7 +81,6 @@ app = typer.Typer(
     cls=_Commands,
     help="How many policies does a task range need, which ones, and what is proven?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -119,7 +113,9 @@ def main() -> None:
 
 
 def _sentence(error: BaseException) -> str | None:
-    """What to say of an error; None where only a traceback helps."""
+    """Return what to say of an error, None where only a traceback helps."""
+    if isinstance(error, ModuleNotFoundError) and not isinstance(error, TaskspaceError):
+        error = MissingExtraError.of(error, "This command") or error
     if isinstance(error, TaskspaceError):
         return str(error)
     if isinstance(error, OSError) and error.errno in FULL_OR_FORBIDDEN:

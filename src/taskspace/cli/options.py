@@ -8,7 +8,7 @@ import functools
 import inspect
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -237,6 +237,11 @@ class Reading:
         return said
 
 
+def _default(field: Field[Any]) -> Any:
+    """Return the default of an option, and mark those that must be typed."""
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command whose groups of options the command line sees one by one.
 
@@ -259,7 +264,7 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=field.default,
+                default=_default(field),
                 annotation=kinds[field.name],
             )
             for field in fields(groups[name])

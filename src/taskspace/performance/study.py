@@ -16,7 +16,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
+from taskspace.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    TaskspaceError,
+    UnknownNameError,
+    UntrustedCodeError,
+)
 from taskspace.performance.table import (
     DIMS,
     holds_score,
@@ -135,20 +141,20 @@ class Study:
         return self.parts.table()
 
     @cached_property
-    def _system(self) -> "System | UntrustedCodeError | None":
+    def _system(self) -> "System | UntrustedCodeError | MissingExtraError | None":
         try:
             return self.parts.system()
-        except UntrustedCodeError as error:
+        except (UntrustedCodeError, MissingExtraError) as error:
             return error
 
     @property
     def system(self) -> System | None:
-        """The tasks; None where they are not known, or their code is not trusted."""
-        return None if isinstance(self._system, UntrustedCodeError) else self._system
+        """The tasks; None where they are not known, not trusted or not installed."""
+        return None if isinstance(self._system, TaskspaceError) else self._system
 
     def require_system(self) -> System:
         """Return the tasks, or raise the sentence that says why they are missing."""
-        if isinstance(self._system, UntrustedCodeError):
+        if isinstance(self._system, TaskspaceError):
             raise self._system
         if self._system is None:
             raise InvalidInputError(

@@ -1,5 +1,5 @@
 """Whole experiments: from a TOML file to a run directory that can be resumed."""
 
-import lazy_loader
+from taskspace._util.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

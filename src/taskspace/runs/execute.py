@@ -270,7 +270,7 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
     system, targets = ledger.task.system, ledger.task.targets
     if not system.n_episodes:
         return scores
-    from taskspace.systems.baselines import baseline_performance  # loads JAX
+    from taskspace.systems.baselines import baseline_performance
 
     found = baseline_performance(system, targets)
     if found is None:

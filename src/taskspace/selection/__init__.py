@@ -1,5 +1,5 @@
 """What to train next: selectors, and the loop that asks them until all is covered."""
 
-import lazy_loader
+from taskspace._util.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -5,9 +5,9 @@ return matplotlib figures, one for each kind of `taskspace plot`, from the file 
 name in `figures`; `page` makes the HTML explorer.
 """
 
-import lazy_loader
+from taskspace._util.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 KINDS = (
     "map", "coverage", "profile", "transfer", "tolerance", "boxes", "gains", "history"

@@ -5,19 +5,15 @@ knows (a cart with a pole, a pendulum, a mass on a spring) and shows others as l
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.simulated import Head, SimulatedSystem, act, episode_keys
+from taskspace.systems.simulated import SimulatedSystem
 
 FRAMES = 150
 """Moments of a trajectory that are kept: enough for a smooth picture."""
@@ -84,7 +80,7 @@ def play(
 def _play_linear(
     system: LinearSystem, policies: LinearGain, contexts: NDArray[np.float64]
 ) -> Trajectories:
-    """Play closed loops from a displaced first state, by matrix exponentials."""
+    """Release closed loops from a displaced first state, by matrix exponentials."""
     A, B, _, _ = system.matrices(contexts)
     closed = A - B @ policies.gain
     n = closed.shape[-1]
@@ -111,15 +107,18 @@ def _play_episodes(
     system: SimulatedSystem, policies: Policy, contexts: NDArray[np.float64]
 ) -> Trajectories:
     """Return the first episode of each pair, by the functions that performance uses."""
+    import jax
+
+    from taskspace.systems.rollouts import Head, trajectories
+
     stack = system._checked(policies)
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
         for weight, bias in zip(stack.weights, stack.biases, strict=True)
     )
     with jax.enable_x64(False):
-        states, ends, scores = _episodes(
-            system, stack, layers, np.asarray(contexts, np.float32)
-        )
+        rows = np.asarray(contexts, np.float32)
+        states, ends, scores = trajectories(system, layers, Head.of(stack), rows)
     values = np.stack(
         [np.asarray(v, np.float32).reshape(len(contexts), -1) for v in states], axis=-1
     )
@@ -140,33 +139,3 @@ def _play_episodes(
         np.asarray(scores, np.float64),
         "the first episode of the evaluation",
     )
-
-
-def _episodes(
-    system: SimulatedSystem, stack: Any, layers: Any, contexts: NDArray[np.float32]
-) -> Any:
-    keys = episode_keys(jax.random.key(system.episode_seed), jnp.arange(1))[0]
-
-    head = Head.of(stack)
-
-    def episode(one: Any, context: jax.Array) -> Any:
-        def advance(carry: Any, time: jax.Array) -> Any:
-            state, alive, total, end = carry
-            action = act(one, head, system.observe(state, context))
-            noise = jax.random.fold_in(keys[1], time)
-            new, reward, terminated = system.step(state, action, context, noise)
-            total = total + jnp.where(alive, reward, 0)
-            new = jax.tree.map(lambda n, o: jnp.where(alive, n, o), new, state)
-            end = end + alive
-            return (new, alive & ~terminated, total, end), new
-
-        start = system.reset(keys[0], context)
-        zero = jnp.zeros((), context.dtype)
-        carry = (start, jnp.asarray(True), zero, jnp.zeros((), int))
-        last, states = lax.scan(advance, carry, jnp.arange(system.horizon))
-        first = jax.tree.map(
-            lambda s, rest: jnp.concatenate([s[None], rest]), start, states
-        )
-        return first, last[3], last[2]
-
-    return jax.jit(jax.vmap(episode))(layers, contexts)

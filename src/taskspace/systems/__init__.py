@@ -3,12 +3,10 @@
 A new system is one file beside these and one line in `SYSTEMS`.
 """
 
-import lazy_loader
-
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
-from taskspace._util.lazy import Registry
+from taskspace._util.lazy import Registry, lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 SYSTEMS = Registry(
     {

@@ -7,13 +7,9 @@ and looks whether anything that follows changes.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
@@ -95,36 +91,12 @@ def system_outcomes(
         A function of the context with values of shape
         `(n_episodes, n_steps, n_observations + 1)`.
     """
+    from taskspace.systems.rollouts import wander
 
     def outcomes(context: NDArray[np.float64]) -> NDArray[Any]:
-        row = jnp.asarray(context, jnp.result_type(float))
-        return np.asarray(_wander(system, n_episodes, n_steps, seed, row))
+        return np.asarray(wander(system, n_episodes, n_steps, seed, context))
 
     return outcomes
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _wander(
-    system: SimulatedSystem, n_episodes: int, n_steps: int, seed: int, row: jax.Array
-) -> jax.Array:
-    def episode(key: jax.Array) -> jax.Array:
-        key_start, key_action, key_noise = jax.random.split(key, 3)
-        if system.n_actions:
-            actions = jax.random.randint(key_action, (n_steps,), 0, system.n_actions)
-        else:
-            shape = n_steps, system.action_size
-            actions = jax.random.normal(key_action, shape, row.dtype)
-
-        def advance(state, given):
-            action, noise = given
-            state, reward, _ = system.step(state, action, row, noise)
-            seen = jnp.append(system.observe(state, row), reward)
-            return state, seen
-
-        given = actions, jax.random.split(key_noise, n_steps)
-        return lax.scan(advance, system.reset(key_start, row), given)[1]
-
-    return lax.map(episode, jax.random.split(jax.random.key(seed), n_episodes))
 
 
 def environment_outcomes(

@@ -3,11 +3,9 @@
 A new trainer is one file beside these and one line in `TRAINERS`.
 """
 
-import lazy_loader
+from taskspace._util.lazy import Registry, lazy_names
 
-from taskspace._util.lazy import Registry
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 TRAINERS = Registry(
     {

@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from taskspace.systems.simulated import Layers, SimulatedSystem, network
+from taskspace.systems.rollouts import Layers, network
+from taskspace.systems.simulated import SimulatedSystem
 
 __all__ = [
     "Parameters",

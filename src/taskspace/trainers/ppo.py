@@ -21,13 +21,8 @@ from jax import lax
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
-from taskspace.systems.simulated import (
-    Head,
-    Layers,
-    SimulatedSystem,
-    episode_keys,
-    play_pairs,
-)
+from taskspace.systems.rollouts import Head, Layers, episode_keys, play_pairs
+from taskspace.systems.simulated import SimulatedSystem
 from taskspace.trainers.actor_critic import Parameters, initial_parameters
 from taskspace.trainers.base import Trained
 from taskspace.trainers.ppo_update import (

@@ -12,7 +12,8 @@ import numpy as np
 import optax
 from jax import lax
 
-from taskspace.systems.simulated import SimulatedSystem, network, where
+from taskspace.systems.rollouts import network, where
+from taskspace.systems.simulated import SimulatedSystem
 from taskspace.trainers.actor_critic import (
     Parameters,
     Statistics,

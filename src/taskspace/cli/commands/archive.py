@@ -16,6 +16,11 @@ from taskspace.cli.output import (
 from taskspace.runs import RunStore
 from taskspace.runs.archive import KEPT_POLICIES, write_archive
 
+EXAMPLES = (
+    "taskspace archive runs/msd-lqr msd-lqr.npz",
+    "taskspace archive runs/cartpole cartpole.npz --policies all",
+)
+
 
 def archive(
     run: Annotated[Path, typer.Argument(help="A finished run directory.")],

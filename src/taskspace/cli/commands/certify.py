@@ -41,6 +41,11 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 
+EXAMPLES = (
+    "taskspace certify runs/msd-lqr --epsilon 0.2",
+    "taskspace certify runs/cartpole --epsilon 25 --pilot 10 256",
+)
+
 SHOWN_SOURCES = 12
 NOT_PROVEN = 3  # exit code
 MARKS = {

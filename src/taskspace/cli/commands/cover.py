@@ -62,6 +62,11 @@ from taskspace.questions import Question
 
 UNMET = 3  # exit code of a demand that the answer does not meet
 
+EXAMPLES = (
+    "taskspace cover scores.csv --epsilon 5 --method minimum",
+    "taskspace cover runs/msd-lqr --budget 4",
+)
+
 
 @dataclass(frozen=True)
 class Options:

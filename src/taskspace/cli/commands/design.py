@@ -46,6 +46,11 @@ from taskspace.show.page import explore
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
+EXAMPLES = (
+    "taskspace design msd-lqr --epsilon 0.5 --certify",
+    "taskspace design runs/msd-lqr --k 2",
+)
+
 SHOWN_ENTRIES = 8
 """Entries of a gain in the table, at most."""
 

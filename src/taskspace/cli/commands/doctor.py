@@ -14,6 +14,11 @@ from taskspace.errors import InvalidInputError
 from taskspace.runs.experiment import build_trainer, named_system
 from taskspace.testing import Check, check_system
 
+EXAMPLES = (
+    "taskspace doctor msd-v1",
+    "taskspace doctor my_package.my_module:MySystem",
+)
+
 MARKS = {
     "ok": "[green]ok[/green]",
     "warning": "[yellow]warning[/yellow]",

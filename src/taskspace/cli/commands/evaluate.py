@@ -36,6 +36,12 @@ from taskspace.runs.manifest import is_run
 from taskspace.runs.opening import open_study
 from taskspace.spaces import Points
 from taskspace.systems import System
+from taskspace.systems.simulated import SimulatedSystem
+
+EXAMPLES = (
+    "taskspace evaluate library msd-v1",
+    "taskspace evaluate library runs/msd-lqr --noise 0.05 --drift 0.2",
+)
 
 
 @dataclass(frozen=True)
@@ -154,12 +160,11 @@ def _networks(
         )
     if n == 0 or not isinstance(library.policies, Mlp):
         return [], ""
-    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
-    from taskspace.trainers.ppo import Ppo
-
     what = "One network that sees the context was not tried:"
     if not isinstance(system, SimulatedSystem):
         return [], f"{what} it is trained in JAX, and {system.id} is not JAX functions."
+    from taskspace.trainers.ppo import Ppo  # brings JAX
+
     budget = steps or training_steps(library)
     if budget is None:
         return [], (

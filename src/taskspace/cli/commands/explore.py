@@ -20,6 +20,11 @@ from taskspace.cli.output import (
 )
 from taskspace.errors import InvalidInputError
 
+EXAMPLES = (
+    "taskspace explore runs/msd-lqr",
+    "taskspace explore scores.csv --out scores.html",
+)
+
 
 @dataclass(frozen=True)
 class Options:

@@ -40,6 +40,11 @@ from taskspace.export.pid import ANTI_WINDUP
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
+EXAMPLES = (
+    "taskspace export runs/msd-lqr --epsilon 0.2 --to library",
+    "taskspace export scores.csv --epsilon 5 --to library",
+)
+
 SHOWN_POLICIES = 12
 
 

@@ -10,6 +10,11 @@ from taskspace.cli.output import Format, FormatOption, console, print_json
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
 
+EXAMPLES = (
+    "taskspace init",
+    "taskspace init plant.toml",
+)
+
 TEMPLATE = """\
 # An experiment: which few sources serve all targets?
 #   taskspace run {name}.toml

@@ -22,6 +22,11 @@ from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.show import KINDS
 
+EXAMPLES = (
+    "taskspace plot runs/msd-lqr map --epsilon 0.2",
+    "taskspace plot scores.csv profile --out profile.pdf",
+)
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 

@@ -48,6 +48,11 @@ from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 
+EXAMPLES = (
+    "taskspace profile scores.csv",
+    "taskspace profile runs/msd-lqr --epsilon 0.1 --epsilon 0.2",
+)
+
 SHOWN = 40
 """Rows of the table, at most."""
 

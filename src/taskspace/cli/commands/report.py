@@ -20,6 +20,11 @@ from taskspace.performance.study import Study
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, answer
 
+EXAMPLES = (
+    "taskspace report runs/msd-lqr",
+    "taskspace report examples/data/cartpole.npz",
+)
+
 
 def report(
     path: Annotated[Path, typer.Argument(help="A run or an archive of one.")],

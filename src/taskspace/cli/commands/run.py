@@ -31,6 +31,11 @@ from taskspace.runs import (
     run_experiment,
 )
 
+EXAMPLES = (
+    "taskspace run msd-lqr",
+    "taskspace run experiment.toml --set space.n=20 --workers 2",
+)
+
 
 def run(
     experiment: Annotated[

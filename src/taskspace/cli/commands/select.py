@@ -35,6 +35,11 @@ from taskspace.runs.opening import open_study
 from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
+EXAMPLES = (
+    "taskspace select msd-lqr --epsilon 0.5",
+    "taskspace select experiment.toml --out runs/selected",
+)
+
 SHOWN_STEPS = 12
 
 

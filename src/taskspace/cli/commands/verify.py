@@ -19,6 +19,11 @@ from taskspace.questions import Question
 from taskspace.runs import RunStore
 from taskspace.runs.manifest import is_run
 
+EXAMPLES = (
+    "taskspace verify cover.json scores.csv",
+    "taskspace verify runs/msd-lqr",
+)
+
 
 @dataclass(frozen=True)
 class Demands:

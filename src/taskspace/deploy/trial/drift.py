@@ -12,9 +12,9 @@ from taskspace.deploy.trial.contenders import Designer, Pool
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.simulated import SimulatedSystem
 
 if TYPE_CHECKING:
-    from taskspace.systems.simulated import SimulatedSystem
     from taskspace.trainers.conditioned import ConditionedNetwork
 
 N_EPISODES = 64
@@ -60,8 +60,6 @@ def drift_returns(
     Returns:
         Mean return by contender, and notes on what could not be had.
     """
-    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
-
     library = library.with_outside("clamp")
     rng = np.random.default_rng(seed + 1)
     reach = reach_of(library)
@@ -189,7 +187,7 @@ def _linear(
 
 def _simulated(
     library: PolicyLibrary,
-    system: "SimulatedSystem",
+    system: SimulatedSystem,
     act: "Acting",
     at: Moving,
     n_steps: int,

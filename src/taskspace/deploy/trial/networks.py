@@ -10,6 +10,7 @@ from taskspace.deploy.base import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress
 from taskspace.systems.base import System
+from taskspace.systems.simulated import SimulatedSystem
 
 if TYPE_CHECKING:
     from taskspace.trainers.conditioned import ConditionedNetwork
@@ -48,7 +49,6 @@ def conditioned_networks(
         seed: of the first network.
         progress: told how many networks are trained.
     """
-    from taskspace.systems.simulated import SimulatedSystem  # brings JAX
     from taskspace.trainers.conditioned import train_conditioned
     from taskspace.trainers.ppo import Ppo
 

@@ -11,6 +11,7 @@ from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
+from taskspace.show.play import can_play, play
 from taskspace.spaces import Space
 from taskspace.systems.episodic import EpisodicSystem
 
@@ -72,8 +73,6 @@ def play_record(
         members: which policy of the family, one per pair.
         targets: one per pair.
     """
-    from taskspace.show.play import play  # JAX loads slowly
-
     at_home, at_target = (system.contexts(space) for space in spaces)
     away = play(system, policies[sources, members], at_target[targets])
     homes, which = np.unique(
@@ -143,8 +142,6 @@ class Stage:
             system = study.require_system()
         except TaskspaceError as error:
             return f"The policies cannot be played: {error}"
-        from taskspace.show.play import can_play  # JAX loads slowly
-
         if not can_play(system):
             return (
                 f"Policies of {system.id} cannot be played: it is neither linear nor "

@@ -5,6 +5,6 @@ and best gains of many loops at once, `tracing/` finds how matrices depend on th
 context.
 """
 
-import lazy_loader
+from taskspace._util.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,62 @@
+"""Help: commands by purpose, two examples per command that parse, completion."""
+
+import importlib
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from taskspace.cli import COMMANDS, GROUPS, app
+from tests.helpers import taskspace
+
+ROOT_COMMAND = typer.main.get_command(app)
+
+
+def command_of(name: str):
+    return ROOT_COMMAND.get_command(typer.Context(ROOT_COMMAND), name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_parse(name):
+    """Options that do not exist, or values of the wrong kind, would raise."""
+    examples = importlib.import_module(f"taskspace.cli.commands.{name}").EXAMPLES
+    assert len(examples) == 2
+    for example in examples:
+        first, second, *words = shlex.split(example)
+        assert (first, second) == ("taskspace", name)
+        command = command_of(name)
+        command.make_context(name, list(words))
+        assert example in command.epilog
+
+
+def test_a_wrong_example_would_be_found():
+    with pytest.raises(Exception, match="No such option"):
+        command_of("cover").make_context("cover", ["a.csv", "--epsilonn", "1"])
+
+
+def test_help_groups_commands_by_purpose():
+    text = taskspace("--help").stdout
+    places = [text.index(purpose) for purpose in GROUPS]
+    assert places == sorted(places)
+    assert "MISSING" not in taskspace("cover", "--help").stdout
+
+
+def test_completion_of_a_shell():
+    """What the script of --show-completion bash asks when TAB is pressed."""
+    asked = {"COMP_WORDS": "taskspace cover --me", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, taskspace.cli as c; sys.argv = ['taskspace']; c.main()",
+        ],
+        env=os.environ | asked | {"_TASKSPACE_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "--method" in done.stdout.split()
+    assert "--epsilon" not in done.stdout.split()
