@@ -225,7 +225,8 @@ class _Search:
         marked = np.zeros(len(boxes), bool)
         sides = boxes.high - boxes.low
         while clock.left > 0:
-            sources = _small_cover(sets, enough, clock)
+            # A proof that there is none counts only for sets that are never too small.
+            sources = _small_cover(sets, enough, clock, thorough=not marked.any())
             if sources is None:
                 break
             used = sources[~marked[sources]]
@@ -261,13 +262,13 @@ class _Search:
 
 
 def _small_cover(
-    sets: NDArray[np.bool_], enough: int | None, clock: Clock
+    sets: NDArray[np.bool_], enough: int | None, clock: Clock, *, thorough: bool
 ) -> NDArray[np.int64] | None:
     """Return a cover of fewer than `enough` sets, None where none is found."""
     packed = pack(sets)
     if not packed.coverable.all():
         return None
-    for method in (_greedy, _local, _minimum):
+    for method in (_greedy, _local, _minimum) if thorough else (_greedy, _local):
         cover = method(packed, clock)
         if enough is None or cover.size < enough:
             return cover.sources

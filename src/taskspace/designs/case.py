@@ -134,8 +134,9 @@ class DesignCase:
         scale = -optimum if question.criterion == "ratio" else 1.0
         return GainRegion.of(self.system, contexts, -optimum, scale, windows=windows)
 
-    def finer(self) -> GainRegion | None:
-        """Return the region between the nodes of a grid, None for other contexts."""
+    @cached_property
+    def finer(self) -> Grid | None:
+        """A grid with contexts between the nodes of a grid, None for other contexts."""
         if not isinstance(self.targets, Grid):
             return None
         values = [axis.values for axis in self.targets.axes]
@@ -150,7 +151,7 @@ class DesignCase:
             values = halved
         names = [axis.name for axis in self.targets.axes]
         lists = [v.tolist() for v in values]
-        return self.region_of(Grid(**dict(zip(names, lists, strict=True))))
+        return Grid(**dict(zip(names, lists, strict=True)))
 
     def start(
         self, k: int | None, seconds: float, seed: int

@@ -5,7 +5,6 @@ and designed, and a loss below which no k gains get, whatever they are: the larg
 tolerance found at which the bound over all gains is above k.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -176,8 +175,9 @@ def design_curve(
             continue
         search.clock = Clock(DESIGN_SHARE * share)
         best = search.least(start)
-        for more in _one_more(case, gains[-1:]):
-            best = min(best, search.least(more, n_restarts=0), key=lambda g: g.worst)
+        for fewer in gains[-1:]:
+            other = search.least(search.one_more(fewer), n_restarts=0)
+            best = min(best, other, key=lambda g: g.worst)
         lower, best = _lower(case, search, best, own)
         if points:
             lower = min(lower, points[-1].lower)
@@ -197,16 +197,6 @@ def design_curve(
         clock.seconds,
         case,
     )
-
-
-def _one_more(
-    case: DesignCase, fewer: list[NDArray[np.float64]]
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the gains of the point before, with the best one at their worst context."""
-    for gains in fewer:
-        worst = case.region.judged(gains).min(0).argmax()
-        own = case.pool[case.region.judged(case.pool)[:, worst].argmin()]
-        yield np.concatenate([gains, own[None]])
 
 
 def _lower(

@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
-from taskspace.designs.bound import GainBound, bound_all_gains
+from taskspace.designs.between import Between
+from taskspace.designs.bound import GainBound, bound_all_gains, fewer_contexts
 from taskspace.designs.case import DesignCase
 from taskspace.designs.search import DesignSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.spaces import Space
+from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import GainRegion, RegionGains
 
@@ -28,6 +29,8 @@ __all__ = ["Design", "design"]
 # Of the time that is left: for the cover of the candidates, for contexts between the
 # targets, and for the bound over all gains.
 COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5
+N_BEFORE = 400
+"""Targets that a design for a whole box begins with; it adds those that it needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,8 @@ class Design:
         n_candidates: how many gains the search began with.
         size_candidates: how many of these are needed, None where they do not suffice.
         stop_reason: why the search ended.
+        n_between: contexts between the targets that were tried and are all served; 0
+            where the gains were designed for the targets alone.
         seconds: wall-clock time.
     """
 
@@ -60,6 +65,7 @@ class Design:
     n_candidates: int
     size_candidates: int | None
     stop_reason: str
+    n_between: int
     seconds: float = field(repr=False)
 
     @property
@@ -79,7 +85,8 @@ class Design:
         n_targets = self.study.n_targets
         rule = self.question.rule.sentence(self.epsilon)
         one = "gain serves" if self.size == 1 else "gains serve"
-        said = f"{self.size} designed {one} all {n_targets:,} targets, {rule}."
+        between = f" and {self.n_between:,} contexts between" * bool(self.n_between)
+        said = f"{self.size} designed {one} all {n_targets:,} targets{between}, {rule}."
         if self.size_candidates is not None and self.k is None:
             said += (
                 f" Of the {self.n_candidates:,} candidates {self.size_candidates} are "
@@ -104,6 +111,7 @@ class Design:
             "n_candidates": self.n_candidates,
             "size_candidates": self.size_candidates,
             "stop_reason": self.stop_reason,
+            "n_between": self.n_between,
             "seconds": self.seconds,
         }
 
@@ -122,6 +130,7 @@ def design(
     *,
     k: int | None = None,
     mask: ArrayLike | None = None,
+    whole: bool = False,
     time_limit: float = 60,
     seed: int = 0,
     keep: str | Path | None = None,
@@ -142,6 +151,10 @@ def design(
         k: how many gains; then the least tolerance is sought that they reach.
         mask: which entries of a gain are free, shape `(n_inputs, n_states)`; the others
             are zero. All where left out.
+        whole: the gains must serve contexts between the targets of a grid, too. Those
+            that they serve worst are added to the targets, for the design and for the
+            bound, until none are left on a grid up to eight times as fine. That is no
+            proof for the box yet: `ts.certify` is.
         time_limit: seconds, of which about half are for the bound.
         seed: of the restarts.
         keep: a file in which the best gains are kept as they are found; the same call
@@ -168,46 +181,35 @@ def design(
     start, size_candidates = case.start(k, COVER_SHARE * clock.left, seed)
     if kept.gains is not None:
         start = _better(case.region, start, kept.gains, asked.epsilon, k)
-    search = DesignSearch(
-        case.region,
-        case.pool,
-        case.mask,
-        Clock((1 - BOUND_SHARE) * clock.left),
-        seed,
-        kept.keep,
-        report,
-    )
-    found = search.fewest(start, asked.epsilon) if k is None else search.least(start)
-    finer = case.finer()
-    if finer is not None:
-        search.clock = Clock(BETWEEN_SHARE * clock.left)
-        found = _settle(search, found, finer, asked, k)
-    is_anew = k is not None
+    search = _Search(case, k, clock, seed, kept, report, whole=whole)
+    found = search.first(start)
+    is_anew = k is not None or whole
     while True:
         study = case.study(found.gains, start)
         losses = asked.losses(study).values[: len(found.gains)]
         epsilon = asked.epsilon if k is None else float(losses.min(0).max())
         bound = bound_all_gains(
             case.system,
-            case.targets,
+            search.contexts,
             asked.at(epsilon),
             mask=mask,
             goal=len(found.gains),
             time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
             progress=report,
         )
-        n = len(found.gains)
-        search.clock = Clock((1 - BOUND_SHARE) * clock.left)
-        if k is None and bound.smaller is not None and clock.left > 0:
-            # On its way the bound met fewer gains that serve.
-            found = search.fewest(bound.smaller, asked.epsilon)
-            if finer is not None:
-                search.clock = Clock(BETWEEN_SHARE * clock.left)
-                found = _settle(search, found, finer, asked, k)
-        elif not is_anew and bound.value < n and clock.left > 0:
+        if k is not None or bound.value == len(found.gains) or clock.left <= 0:
+            break
+        n_contexts = search.contexts.size
+        smaller = None
+        if bound.smaller is not None:
+            # On its way the bound met fewer gains that serve its contexts.
+            smaller = search.again(bound.smaller)
+        elif not is_anew:
             is_anew = True
-            found = search.fewest(found.gains, asked.epsilon, anew=True)
-        if len(found.gains) == n:
+            smaller = search.anew(found.gains)
+        if smaller is not None and len(smaller.gains) < len(found.gains):
+            found = smaller
+        elif search.contexts.size == n_contexts:
             break
     asked = asked.at(epsilon)
     cover = minimum_cover(study, asked, time_limit=5.0, seed=seed)
@@ -227,25 +229,95 @@ def design(
         len(case.pool),
         size_candidates,
         reason,
+        search.n_served_between(found),
         clock.seconds,
     )
 
 
-def _settle(
-    search: DesignSearch,
-    found: RegionGains,
-    finer: GainRegion,
-    question: Question,
-    k: int | None,
-) -> RegionGains:
-    """Return gains that lose less between the targets, if they serve these still."""
-    nodes = search.region
-    moved = search.between(found, finer)
-    search.region = nodes
-    if k is None and moved.worst > question.epsilon:
-        return found
-    search.keep(moved)
-    return moved
+class _Search:
+    """The search for gains, at the nodes alone or between them, too."""
+
+    def __init__(
+        self,
+        case: DesignCase,
+        k: int | None,
+        clock: Clock,
+        seed: int,
+        kept: "_Kept",
+        report: Progress,
+        *,
+        whole: bool,
+    ):
+        if whole and case.finer is None:
+            raise InvalidInputError(
+                "A design for a whole box needs a grid, whose ends are those of the "
+                "box, but got scattered contexts."
+            )
+        self.case, self.k, self.clock, self.whole = case, k, clock, whole
+        self.around = None if case.finer is None else Between(case, case.finer)
+        self.nodes: Space = (
+            fewer_contexts(case.nodes, N_BEFORE) if whole else case.nodes
+        )
+        region = case.region_of(self.nodes) if whole else case.region
+        self.own = DesignSearch(
+            region, case.pool, case.mask, clock, seed, kept.keep, report
+        )
+
+    @property
+    def contexts(self) -> Space:
+        """The nodes, or the contexts that the gains were designed for."""
+        if not self.own.added:
+            return self.nodes
+        points = np.concatenate([self.nodes.points, *self.own.added])
+        return Points(self.nodes.names, np.unique(points, axis=0))
+
+    def first(self, start: NDArray[np.float64]) -> RegionGains:
+        """Return the gains that the search finds in its share of the time."""
+        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        if self.k is not None:
+            return self._settle(self.own.least(start))
+        return self._fewest(start)
+
+    def again(self, start: NDArray[np.float64]) -> RegionGains:
+        """Return the fewest gains from others that serve the contexts so far."""
+        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        return self._fewest(start)
+
+    def anew(self, gains: NDArray[np.float64]) -> RegionGains:
+        """Return the fewest gains from other choices of candidates."""
+        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        return self.own.fewest(gains, self.case.question.epsilon, anew=True)
+
+    def n_served_between(self, found: RegionGains) -> int:
+        """Return how many contexts between the targets the gains serve, if all."""
+        if not self.whole or self.around is None:
+            return 0
+        epsilon = self.case.question.epsilon
+        served = self.around.worst(found.gains, epsilon).loss <= epsilon
+        return (self.around.grid.size - self.case.targets.size) * served
+
+    def _fewest(self, start: NDArray[np.float64]) -> RegionGains:
+        epsilon = self.case.question.epsilon
+        if self.whole and self.around is not None:
+            served = self.own.whole(start, epsilon, self.around)
+            if served is not None and len(served.gains) > 1:
+                self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
+                self.own.harden(served.gains, epsilon, self.around)
+            return self._settle(served or self.own.fewest(start, epsilon))
+        return self._settle(self.own.fewest(start, epsilon))
+
+    def _settle(self, found: RegionGains) -> RegionGains:
+        """Return gains of less loss between the targets, if they still serve these."""
+        if self.around is None:
+            return found
+        self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
+        nodes = self.own.region
+        moved = self.own.between(found, self.around)
+        self.own.region = nodes
+        if self.k is None and moved.worst > self.case.question.epsilon:
+            return found
+        self.own.keep(moved)
+        return moved
 
 
 def _better(

@@ -6,12 +6,14 @@ nothing gets smaller; then from seeded choices of other gains. What is found is 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
+from taskspace.designs.between import Between
 from taskspace.progress import Progress, silent
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 
@@ -19,10 +21,13 @@ __all__ = ["DesignSearch"]
 
 # Restarts from other gains, of a size that was not reached by taking one away.
 MOST_RESTARTS = 20
-# Contexts between the given ones that are added at a time, and how often.
-N_EXCHANGED, MOST_EXCHANGES = 200, 8
+# How often contexts between the others are added, so that gains lose less there, and
+# where they must serve them.
+MOST_EXCHANGES, MOST_ROUNDS = 12, 60
 # A worst loss so far below the tolerance is good enough to try one gain less.
 EASY = 0.98
+# One gain less should lose so much more than the tolerance, as a share of it.
+HARD = 0.03
 
 
 @dataclass
@@ -46,6 +51,8 @@ class DesignSearch:
     seed: int = 0
     keep: Callable[[RegionGains], None] = lambda found: None
     progress: Progress = silent
+    added: list[NDArray[np.float64]] = field(default_factory=list)
+    """Contexts between the others that joined the region."""
 
     def fewest(
         self, start: NDArray[np.float64], epsilon: float, *, anew: bool = False
@@ -92,31 +99,118 @@ class DesignSearch:
             self.progress("design", 0, len(start), f"worst loss {best.worst:.4g}")
         return best
 
-    def between(self, found: RegionGains, finer: GainRegion) -> RegionGains:
+    def one_more(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gains and the one of the pool that is best where they are worst.
+
+        Args:
+            gains: shape `(gain, n_inputs, n_states)`.
+        """
+        worst = self.region.judged(gains).min(0).argmax()
+        own = self.region.take(np.array([worst])).judged(self.pool)[:, 0].argmin()
+        return np.concatenate([gains, self.pool[own : own + 1]])
+
+    def between(self, found: RegionGains, around: Between) -> RegionGains:
         """Return gains moved so that they lose less between the contexts, too.
 
-        Contexts of a finer region where they lose most are added to the region, and
-        the gains descend again.
+        Contexts where they lose most are added to the region, and the gains descend
+        again.
 
         Args:
             found: gains that were designed for the region.
-            finer: more contexts of the same box.
+            around: more contexts of the same box.
         """
         best, start, nodes = found, found, len(self.region)
-        worst = np.inf
+        least = np.inf
         for _ in range(MOST_EXCHANGES):
-            losses = finer.judged(start.gains).min(0)
-            own = self.region.judged(start.gains).min(0)[:nodes].max()
-            top = max(float(losses.max()), float(own))
-            if top < worst:
-                worst, best = top, RegionGains(start.gains, float(own))
-            bad = np.argsort(losses)[-N_EXCHANGED:]
-            bad = bad[losses[bad] > own]
-            if not len(bad) or self.clock.left <= 0:
+            own = float(self.region.judged(start.gains).min(0)[:nodes].max())
+            worst = around.worst(start.gains, own)
+            if (top := max(worst.loss, own)) < least:
+                least, best = top, RegionGains(start.gains, own)
+            if worst.region is None or self.clock.left <= 0:
                 break
-            self.region = GainRegion.concatenate([self.region, finer.take(bad)])
-            start = self._descend(start.gains)
+            self.region = GainRegion.concatenate([self.region, worst.region])
+            start = self._descend(start.gains, is_warm=True)
         return best
+
+    def whole(
+        self, start: NDArray[np.float64], epsilon: float, around: Between
+    ) -> RegionGains | None:
+        """Return the fewest gains found that serve the contexts between, too.
+
+        Args:
+            start: gains that serve within `epsilon`.
+            epsilon: the tolerance.
+            around: more contexts of the same box; some join the region, and stay.
+
+        Returns:
+            The gains, None where time was up before any served all.
+        """
+        gains, best = start, None
+        while best is None and self.clock.left > 0:
+            best = self._exchange(gains, epsilon, around)
+            if best is None:
+                gains = self.one_more(gains)
+        is_least = len(gains) > len(start)  # one gain less was tried on the way
+        while best is not None and len(best.gains) > 1 and not is_least:
+            self.keep(best)
+            n = len(best.gains) - 1
+            starts = chain(self._without_one(best.gains), self._restarts(n))
+            smaller = self._of_size(n, starts, epsilon)
+            if smaller is not None:
+                smaller = self._exchange(smaller.gains, epsilon, around)
+            if smaller is None:
+                break
+            best = smaller
+        return best
+
+    def _exchange(
+        self, gains: NDArray[np.float64], epsilon: float, around: Between
+    ) -> RegionGains | None:
+        """Return as many gains that serve the contexts between, None if none are found.
+
+        Contexts that they serve worst join the region, and the gains descend again.
+        """
+        n = len(gains)
+        for _ in range(MOST_ROUNDS):
+            worst = around.worst(gains, epsilon)
+            self.progress("design", 0, n, f"{n} gains: worst between {worst.loss:.4g}")
+            if worst.region is None:
+                return RegionGains(gains, worst.loss)
+            if self.clock.left <= 0:
+                return None
+            self.added.append(worst.points)
+            self.region = GainRegion.concatenate([self.region, worst.region])
+            found = self._descend(gains, stop_at=EASY * epsilon, is_warm=True)
+            if found.worst > epsilon:
+                found = self._of_size(n, chain([gains], self._restarts(n)), epsilon)
+            if found is None:
+                return None
+            gains = found.gains
+        return None
+
+    def harden(
+        self, gains: NDArray[np.float64], epsilon: float, around: Between
+    ) -> None:
+        """Add contexts until one gain less loses clearly too much at the region.
+
+        So the bound over all gains has to exclude nothing that is nearly enough.
+
+        Args:
+            gains: that serve; one less was not found to.
+            epsilon: the tolerance.
+            around: more contexts of the same box.
+        """
+        starts = chain(self._without_one(gains), self._restarts(len(gains) - 1))
+        fewer = min(map(self._descend, islice(starts, 4)), key=lambda g: g.worst)
+        for _ in range(MOST_ROUNDS):
+            self.progress("harden", 0, len(fewer.gains), f"{fewer.worst:.4g}")
+            worst = around.worst(fewer.gains, fewer.worst)
+            is_hard = fewer.worst > epsilon + HARD * abs(epsilon)
+            if is_hard or worst.region is None or self.clock.left <= 0:
+                return
+            self.added.append(worst.points)
+            self.region = GainRegion.concatenate([self.region, worst.region])
+            fewer = self._descend(fewer.gains, is_warm=True)
 
     def _of_size(
         self, n: int, starts: Iterator[NDArray[np.float64]], epsilon: float
@@ -163,7 +257,11 @@ class DesignSearch:
         return found if found.worst < best.worst else best
 
     def _descend(
-        self, start: NDArray[np.float64], stop_at: float = -np.inf
+        self,
+        start: NDArray[np.float64],
+        stop_at: float = -np.inf,
+        *,
+        is_warm: bool = False,
     ) -> RegionGains:
         return design_gains(
             self.region,
@@ -171,4 +269,5 @@ class DesignSearch:
             self.mask,
             stop_at=stop_at,
             should_stop=lambda: self.clock.left <= 0,
+            is_warm=is_warm,
         )

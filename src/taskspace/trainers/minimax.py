@@ -25,6 +25,7 @@ __all__ = ["GainRegion", "RegionGains", "design_gains", "gain_mask"]
 OF_CONTEXTS = ("A", "B", "Q", "R", "offset", "scale")
 # Of the first spread of the losses; the last leaves the worst loss a trifle too high.
 TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
+N_HOT = 3  # of these are too hot for gains that are nearly right
 MOST_STEPS = 60  # at one temperature
 # What pairs of less weight add to the slope is below its rounding.
 NO_WEIGHT = 1e-12
@@ -237,6 +238,7 @@ def design_gains(
     *,
     stop_at: float = -np.inf,
     should_stop: Callable[[], bool] = lambda: False,
+    is_warm: bool = False,
 ) -> RegionGains:
     """Return gains of least worst loss over a region, as a descent finds them.
 
@@ -247,13 +249,14 @@ def design_gains(
         mask: which entries are free; the others are zero, to the bit.
         stop_at: a worst loss that is good enough.
         should_stop: asked now and then, to end early with the best gains so far.
+        is_warm: the starts are nearly right, so only low temperatures are used.
     """
     descent = _Descent(region, np.where(mask, starts, 0.0), mask)
     losses = descent.losses.min(0)
     if not np.isfinite(descent.best.worst):
         return descent.best
     first = max(float(np.ptp(losses)), 1e-9 * abs(descent.best.worst))
-    for temperature in TEMPERATURES:
+    for temperature in TEMPERATURES[N_HOT * is_warm :]:
         if descent.best.worst <= stop_at or should_stop():
             break
         descent.run(temperature * first, stop_at, should_stop)

@@ -92,7 +92,7 @@ class Options:
     certify: Annotated[
         bool,
         typer.Option(
-            help="Prove the designed gains on the whole box, between targets."
+            help="Design for the whole box, and prove the gains there, between targets."
         ),
     ] = False
     library: Annotated[
@@ -155,6 +155,7 @@ def design(
             question,
             k=options.k,
             mask=free,
+            whole=options.certify and options.k is None,
             time_limit=options.time_limit,
             seed=options.seed,
             keep=keep,
