@@ -37,19 +37,17 @@ class World:
     point: tuple[float, int, int]
 
     def play(self, rng, kind, trials, uncovered):
-        if kind in ("point", "retry"):
-            chance, steps, reach = self.point
-            new = min(uncovered, reach) if rng.random() < chance else 0
-            return Trial(kind, uncovered, new, steps)
-        chance, steps = self.region
+        side = "points" if kind in ("point", "retry") else "regions"
+        chance, steps, *reach = self.point if side == "points" else self.region
         if kind == "continue":
             before = [t for t in trials if t.kind in ("region", "continue")]
             first = max(k for k, t in enumerate(before) if t.kind == "region")
             steps -= sum(t.steps for t in before[first:])
-        room = slice_steps(trials, BUDGET)
+        room = slice_steps(trials, BUDGET, side)
         if room < steps:
-            return Trial(kind, uncovered, 0, room, goes_on=True)
-        return Trial(kind, uncovered, uncovered * (rng.random() < chance), steps)
+            return Trial(kind, uncovered, 0, room, True, side == "regions")
+        new = min(uncovered, *reach, uncovered) if rng.random() < chance else 0
+        return Trial(kind, uncovered, new, steps, room == steps)
 
     def planned(self, price=0.0, only=("region", "point")):
         """Least expected cost, by dynamic programming over what is uncovered."""
@@ -98,7 +96,7 @@ def test_cost_against_planning_with_all_knowledge(rng, world):
 
 def test_planning_equals_simulated_plans(rng):
     """The dynamic programme itself, against plans that are played."""
-    world = World(10, (0.3, 200), (0.4, 200, 3))
+    world = World(10, (0.3, 200), (0.4, 80, 3))
     for way in ("region", "point"):
         totals = []
         for _ in range(3000):
@@ -140,14 +138,18 @@ def test_neither_way_starves(rng):
 
 
 def test_what_a_side_does():
-    rising = Trial("region", 10, 6, 250, goes_on=True)
+    rising = Trial("region", 10, 6, 250, True, goes_on=True)
     assert choose_kind([rising], budget=BUDGET) == "continue"
     assert choose_kind([Trial("region", 10, 6, 250)], budget=BUDGET) == "region"
-    flat = Trial("region", 10, 0, 250)
+    flat = Trial("region", 10, 0, 250, is_cut=True)
+    assert choose_kind([flat], budget=BUDGET) == "point"
     assert choose_kind([flat], budget=BUDGET, is_fresh=False) == "retry"
-    assert [slice_steps([flat] * n, BUDGET) for n in range(4)] == [250, 500, 1000, 1000]
-    points = [Trial("point", 10, 1, 100)] * 3
-    assert slice_steps(points, BUDGET) == 250
+    slices = [slice_steps([flat] * n, BUDGET, "regions") for n in range(4)]
+    assert slices == [250, 500, 1000, 1000]
+    # What was not spent does not lengthen the next; ways have slices of their own.
+    easy = Trial("point", 10, 1, 100)
+    assert slice_steps([easy] * 3, BUDGET, "points") == 250
+    assert slice_steps([flat] * 3, BUDGET, "points") == 250
 
 
 SPACE = ts.Grid(x0=(0.0, 10.0, 11))
@@ -182,12 +184,12 @@ def test_a_region_that_was_cut_is_continued_and_every_step_counted():
 
 @pytest.mark.parametrize("chance", [1.0, 0.4])
 def test_points_and_regions_cover_what_no_single_policy_can(chance):
-    found = select("noisy", 1.0, Middle(total_steps=400, steps=4, chance=chance))
+    found = select("noisy", 1.0, Middle(total_steps=120, steps=11, chance=chance))
     assert found.stop_reason == "covered"
     kinds = found.study.table["source_kind"].values.tolist()
     assert {"region", "trained"} <= set(kinds)
     assert found.environment_steps == found.study.table["environment_steps"].sum()
-    again = select("noisy", 1.0, Middle(total_steps=400, steps=4, chance=chance))
+    again = select("noisy", 1.0, Middle(total_steps=120, steps=11, chance=chance))
     assert again.history == found.history
     assert found.cover.size >= 4  # eleven targets, at most three each
 

@@ -51,7 +51,7 @@ QUICK_COMPILATION = {
 @partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK_COMPILATION)
 def learned(ppo, system, n_updates, lots, parameters, key):
     """Parameters after some updates, by the trainer's own functions; reward's unit."""
-    optimiser = parts.make_optimiser(ppo)
+    optimiser = parts.make_optimiser(ppo, ppo.n_periods)
     environments = parts.start(ppo, system, lots, key)
 
     def update(carry, key):

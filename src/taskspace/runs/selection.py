@@ -24,7 +24,7 @@ from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
 from taskspace.runs.stored import how_made, selection_layout
-from taskspace.selection import Budget, Options, Selection, SelectResult
+from taskspace.selection import Budget, Options, SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
 from taskspace.selection.loop import Done, do_source
@@ -129,7 +129,7 @@ def run_selection(
                 progress(*said)
 
         with engine(workers, scheduler, say) as crew:
-            selection = Selection(
+            selection = SelectionLoop(
                 ledger,
                 selector,
                 question,

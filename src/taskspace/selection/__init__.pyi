@@ -1,8 +1,8 @@
 # The names of the package; __init__.py loads them when they are first used.
 
-from .loop import Options as Options
-from .loop import Selection as Selection
+from .loop import SelectionLoop as SelectionLoop
 from .result import Budget as Budget
+from .result import Options as Options
 from .result import SelectResult as SelectResult
 from .selecting import select as select
 from .selectors.base import Candidates as Candidates

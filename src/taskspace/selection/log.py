@@ -44,8 +44,8 @@ class Proposal(
         why: who proposed it, and why.
         region: the targets that one policy is trained for, as pairs `[first, stop)`;
             empty where it is trained at `context` alone.
-        steps: of a region, most environment steps of each policy.
-        start: of a region, number of the proposal whose best policy it begins from.
+        steps: most environment steps of each policy, where not those of the trainer.
+        start: number of the proposal whose best policy it begins from.
     """
 
     context: tuple[float, ...]
@@ -101,14 +101,14 @@ class Proposal(
             targets: full context rows of all targets.
             how: stands for the system and the trainer.
         """
-        if self.kind != REGION:
-            return Source.at(row[None], self.seed, self.kind, how)[0]
-        rows = targets[self.members]
-        own = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
         if self.steps is not None:
             how = f"{how} {self.steps} steps"
         if self.start is not None:
             how = f"{how} from {self.start}"
+        if self.kind != REGION:
+            return Source.at(row[None], self.seed, self.kind, how)[0]
+        rows = targets[self.members]
+        own = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
         return Source(tuple(map(tuple, own.tolist())), self.seed, REGION, how=how)
 
 

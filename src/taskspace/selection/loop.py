@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +14,9 @@ from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.work import RegionTraining, Rows, Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.selection.failures import contexts_to_retry
 from taskspace.selection.log import Log, Proposal, Step
-from taskspace.selection.result import COVERED, UNKNOWN, Budget
+from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import (
     Array,
     Known,
@@ -30,47 +30,13 @@ from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 from taskspace.trainers.region import Region
 
-__all__ = ["Done", "Options", "Selection", "do_source"]
+__all__ = ["Done", "SelectionLoop", "do_source"]
 
 CHECKED = 2.0
 """Seconds after which it is looked whether somebody still works."""
 
 Done = tuple[TrainedBlock, Rows] | str
 """What a training and its evaluation gave, or why it failed."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a selection proceeds.
-
-    Args:
-        budget: what it may spend.
-        n_parallel: trainings under way at a time.
-        deterministic: results are heeded in the order of their proposals, so the
-            sequence does not depend on who finishes first.
-        retries: trainings with another seed after one that is bad at home.
-        patience: trainings without any newly covered target, once every uncovered
-            target's own context was tried, after which no candidate is expected to
-            help.
-        evaluate_uncovered_only: evaluate a new policy only at targets that nothing
-            serves yet; where regret is against the best policy seen, everywhere all
-            the same.
-    """
-
-    budget: Budget = field(default_factory=Budget)
-    n_parallel: int = 1
-    deterministic: bool = True
-    retries: int = 0
-    patience: int = 5
-    evaluate_uncovered_only: bool = False
-
-    def __post_init__(self):
-        for name, least in (("n_parallel", 1), ("retries", 0), ("patience", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidInputError(
-                    f"{name} must be an integer >= {least}, but got {value!r}."
-                )
 
 
 def do_source(task: Task, work: Work) -> Done:
@@ -98,7 +64,7 @@ def do_source(task: Task, work: Work) -> Done:
     return block, task.rows(block, work.columns)
 
 
-class Selection:
+class SelectionLoop:
     """A selection under way.
 
     Args:
@@ -259,7 +225,8 @@ class Selection:
         if self.selector.tries_homes and left[self.selector.homes(uncovered)].any():
             return False
         shares = self._served_shares()
-        return max(shares[: -self.options.patience]) >= max(shares)
+        in_vain = max(shares[: -self.options.patience]) >= max(shares)
+        return in_vain and self.selector.may_give_up(self.ledger, self.question)
 
     def _free(self) -> int:
         """How many trainings may be begun now."""
@@ -283,7 +250,9 @@ class Selection:
 
     def _begin_some(self, seen: Known, free: int) -> bool:
         """Begin at most so many trainings; whether there were any to begin."""
-        again = self._to_retry(seen)[:free]
+        again = contexts_to_retry(
+            self.ledger, self.question, seen, self.options.retries
+        )[:free]
         for context in again:
             tried = int((seen.planned == context).all(1).sum())
             why = f"retry {tried}: bad at home"
@@ -333,10 +302,10 @@ class Selection:
         self._launch(self.ledger.n_sources - 1)
 
     def _plan_region(self, plan: RegionPlan, seen: Known) -> None:
-        """Begin a training on a set of targets; one of them alone is a context."""
-        more: dict[str, Any] = {}
+        """Begin a training on a set of targets, or at a context with other steps."""
+        more: dict[str, Any] = {"steps": plan.steps, "start": plan.start}
         if len(plan.targets) > 1:
-            more = {"members": plan.targets, "steps": plan.steps, "start": plan.start}
+            more["members"] = plan.targets
         self._plan(plan.context, plan.seed, seen, self.selector.name, **more)
 
     def _start(self, proposal: Proposal) -> None:
@@ -350,7 +319,7 @@ class Selection:
         """The work on a proposal, with its policies if they are there already."""
         source, store = self.ledger.store.sources[number], self.ledger.store
         line, region, is_there = self.log.proposals[number], None, store.has(source)
-        if line.kind == REGION and not is_there:
+        if (line.kind == REGION or line.steps) and not is_there:
             start = None
             if line.start is not None:
                 block = store.read([store.sources[line.start]])
@@ -504,52 +473,3 @@ class Selection:
         self.log.add(step)
         note = f"{step.trainings} trainings"
         self._progress("cover", int(seen.counted.sum()), len(seen.counted), note)
-
-    # --- trainings that failed ----------------------------------------------------
-
-    def bad(self, seen: Known) -> dict[int, tuple[str, str]]:
-        """Trained sources that failed or are bad at home: state and reason.
-
-        Args:
-            seen: what is known.
-        """
-        found: dict[int, tuple[str, str]] = {}
-        points = self.ledger.target_space.points
-        places = np.cumsum(self.ledger.evaluated) - 1
-        for number, (state, reason) in enumerate(self.ledger.states):
-            kind = self.ledger.kinds[number]
-            if kind not in (TRAINED, REGION) or number in self._running:
-                continue
-            if state not in ("ok", "not trained"):
-                found[number] = state, reason
-            elif self.ledger.evaluated[number] and kind == TRAINED:
-                home = (points == self.ledger.sources.points[number]).all(1)
-                losses = seen.losses[places[number], home]
-                if len(losses) and not losses.min() <= self.question.epsilon:
-                    found[number] = (
-                        "bad at home",
-                        f"its loss at home is {losses.min():g}, more than "
-                        f"{self.question.epsilon:g}",
-                    )
-        return found
-
-    def _to_retry(self, seen: Known) -> list[Array]:
-        """Contexts to train once more: bad at home, uncovered, attempts left."""
-        if not self.options.retries or not self.ledger.n_sources:
-            return []
-        points, sources = self.ledger.target_space.points, self.ledger.sources
-        found = []
-        for number in self.bad(seen):
-            if self.ledger.kinds[number] != TRAINED:
-                continue
-            context = sources.points[number]
-            tries = np.flatnonzero((seen.planned == context).all(1))
-            last = np.flatnonzero((sources.points == context).all(1))[-1]
-            home = (points == context).all(1)
-            if (
-                len(tries) <= self.options.retries
-                and number == last
-                and not (home.any() and seen.covered[home].all())
-            ):
-                found.append(context)
-        return found

@@ -14,7 +14,7 @@ from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.selection.saved import Saved
 
-__all__ = ["COVERED", "UNKNOWN", "Budget", "SelectResult"]
+__all__ = ["COVERED", "UNKNOWN", "Budget", "Options", "SelectResult"]
 
 COVERED = "covered"
 """The stop reason when every target is served, by evaluation."""
@@ -51,6 +51,40 @@ class Budget:
                     f"The budget of {name.replace('_', ' ')} must be "
                     f"{'a number' if name == 'hours' else 'an integer'} >= 0, but got "
                     f"{value!r}."
+                )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a selection proceeds.
+
+    Args:
+        budget: what it may spend.
+        n_parallel: trainings under way at a time.
+        deterministic: results are heeded in the order of their proposals, so the
+            sequence does not depend on who finishes first.
+        retries: trainings with another seed after one that is bad at home.
+        patience: trainings without any newly covered target, once every uncovered
+            target's own context was tried, after which no candidate is expected to
+            help.
+        evaluate_uncovered_only: evaluate a new policy only at targets that nothing
+            serves yet; where regret is against the best policy seen, everywhere all
+            the same.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    n_parallel: int = 1
+    deterministic: bool = True
+    retries: int = 0
+    patience: int = 5
+    evaluate_uncovered_only: bool = False
+
+    def __post_init__(self):
+        for name, least in (("n_parallel", 1), ("retries", 0), ("patience", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidInputError(
+                    f"{name} must be an integer >= {least}, but got {value!r}."
                 )
 
 

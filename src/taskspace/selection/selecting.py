@@ -16,8 +16,9 @@ from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table, what_it_saved
-from taskspace.selection.loop import Options, Selection, do_source
-from taskspace.selection.result import COVERED, Budget, SelectResult
+from taskspace.selection.failures import bad_sources
+from taskspace.selection.loop import SelectionLoop, do_source
+from taskspace.selection.result import COVERED, Budget, Options, SelectResult
 from taskspace.selection.selectors.base import Selector, known
 from taskspace.selection.selectors.catalogue import SELECTORS
 from taskspace.selection.selectors.coverage.selector import Coverage
@@ -118,7 +119,7 @@ def select(
         patience=2 * len(space.names) + 1 if patience is None else patience,
         evaluate_uncovered_only=evaluate_uncovered_only,
     )
-    selection = Selection(
+    selection = SelectionLoop(
         ledger,
         chosen,
         question,
@@ -215,7 +216,7 @@ def new_selection_ledger(
 
 
 def conclude(
-    selection: Selection,
+    selection: SelectionLoop,
     reason: str,
     full_table: xr.Dataset | None = None,
     cover_time_limit: float = 30.0,
@@ -269,7 +270,7 @@ def conclude(
                 "state": state,
                 "reason": why,
             }
-            for number, (state, why) in selection.bad(seen).items()
+            for number, (state, why) in bad_sources(ledger, question, seen).items()
         ]
         if ledger.n_sources
         else []
@@ -299,7 +300,7 @@ def conclude(
     )
 
 
-def _note(selection: Selection, n_done: int) -> str:
+def _note(selection: SelectionLoop, n_done: int) -> str:
     ledger = selection.ledger
     done = [k for k, e in zip(ledger.kinds, ledger.evaluated, strict=True) if e]
     n_made = sum(kind not in (TRAINED, REGION) for kind in done)

@@ -248,8 +248,8 @@ class Ppo(RegionTrainer[Mlp]):
             n_runs, n_kept = self.n_policies, 1
         else:
             n_runs, n_kept = 1, self.n_policies
-        # One compilation serves every size of family.
-        recipe = replace(self, n_policies=1, family="seeds")
+        # One compilation serves every size of family, and every budget.
+        recipe = replace(self, n_policies=1, family="seeds", total_steps=1)
         parts = []
         for child in region.seed(seed).spawn(n_runs):
             with jax.enable_x64(False):
@@ -260,7 +260,8 @@ class Ppo(RegionTrainer[Mlp]):
                 key = jax.random.key(rng.integers(2**32, dtype=np.uint32))
                 warm = jnp.asarray(start is not None)
                 lots = Lots.of(region)
-                kept = _train(recipe, n_kept, system, lots, first, key, warm)
+                n_periods = jnp.asarray(self.n_periods)
+                kept = _train(recipe, n_kept, system, lots, first, key, warm, n_periods)
                 parts.append(jax.device_get(kept))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
@@ -318,14 +319,15 @@ def _train(
     parameters: Parameters,
     key: jax.Array,
     warm: jax.Array,
+    n_periods: jax.Array,
 ) -> Kept:
     """One training; the best `n_kept` evaluated checkpoints of it."""
     stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
     stop = jnp.inf if stop is None else stop
     kind = "argmax" if system.n_actions else "clip"
     head = Head(kind, "tanh", system.action_low, system.action_high)
-    optimiser = make_optimiser(ppo)
-    patience = ppo.n_periods if ppo.patience is None else ppo.patience
+    optimiser = make_optimiser(ppo, n_periods)
+    patience = n_periods if ppo.patience is None else ppo.patience
 
     def evaluate(actor: Layers, key: jax.Array) -> jax.Array:
         """Return the mean return, with contexts spread evenly over the region."""
@@ -376,7 +378,7 @@ def _train(
 
     def goes_on(carry: Carry) -> jax.Array:
         return (
-            (carry.n_periods < ppo.n_periods)
+            (carry.n_periods < n_periods)
             & (carry.score.min() < stop)
             & (carry.since_best < patience)
         )

@@ -103,19 +103,26 @@ CONTEXTS = 1
 """Stands for the draws of contexts among the uses of a key."""
 
 
-def make_optimiser(ppo: "Ppo") -> optax.GradientTransformation:
-    """Adam behind a clip of the gradient's norm.
+def make_optimiser(
+    ppo: "Ppo", n_periods: jax.Array | int
+) -> optax.GradientTransformation:
+    """Return Adam behind a clip of the gradient's norm.
 
     Args:
-        ppo: the settings.
+        ppo: the settings; its budget does not matter.
+        n_periods: evaluation periods of the budget.
     """
-    n_updates = ppo.n_periods * ppo.n_updates_per_period
+    n_updates = n_periods * ppo.n_updates_per_period
     n_gradients = n_updates * ppo.n_epochs * (ppo.n_samples // ppo.batch_size)
-    rate = ppo.learning_rate
-    schedule = optax.linear_schedule(rate, 0.0, n_gradients) if ppo.anneal else rate
+
+    def falling(count: Any) -> jax.Array:
+        """`optax.linear_schedule`, for an end that is not known to the compiler."""
+        part = jnp.clip(count, 0, n_gradients) * (1.0 / n_gradients)
+        return ppo.learning_rate * (1 - part)
+
     return optax.chain(
         optax.clip_by_global_norm(ppo.max_gradient_norm),
-        optax.adam(schedule, eps=1e-5),
+        optax.adam(falling if ppo.anneal else ppo.learning_rate, eps=1e-5),
     )
 
 

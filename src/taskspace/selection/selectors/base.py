@@ -173,8 +173,8 @@ class RegionPlan:
     """A training of one family for a set of targets.
 
     Args:
-        targets: ascending numbers of the targets; a single one is trained as a context
-            is, with this seed.
+        targets: ascending numbers of the targets; with one or none it is trained at
+            `context` alone.
         context: the one of them nearest to their middle, which stands for them.
         seed: of the training.
         steps: most environment steps of each policy; those of the trainer if None.
@@ -250,6 +250,16 @@ class Selector(ABC):
         """
         del ledger, question
         return None
+
+    def may_give_up(self, ledger: Ledger, question: Question) -> bool:
+        """Return whether trainings in vain are a reason to stop.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+        """
+        del ledger, question
+        return True
 
     def spent(self) -> int:
         """Return evaluations that thinking took since this was last asked."""

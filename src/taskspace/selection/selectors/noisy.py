@@ -2,9 +2,10 @@
 
 Two ways to go on compete. *Points*: the uncovered context farthest from all sources,
 again with another seed once all were tried. *Regions*: one policy for everything that
-is uncovered, in slices of the trainer's budget that double, or the last such policy
-trained further. What each way gave so far says what it will give: newly covered targets
-per environment step, a policy kept counting as so many steps too.
+is uncovered, or the last such policy trained further. Trainings may take slices of the
+trainer's budget, which double when they are spent. What each way gave so far says what
+it will give: newly covered targets per environment step, a policy kept counting as so
+many steps too.
 
 Neither way can be trusted before it was tried, so no way may spend much more than the
 other: the total is at most about three times what the better of the two would take
@@ -63,7 +64,7 @@ IMAGINED = {"regions": 0.9, "points": 0.5}
 on all of them may well serve all, but one failure is enough to try the other way."""
 
 FIRST_SLICE = 0.25
-"""Part of the trainer's budget that the first training on a region may take."""
+"""Part of the trainer's budget that the first training of a way may take."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Trial:
         aimed: targets that were uncovered when it began.
         new: how many of them it covered.
         steps: environment steps that it took.
+        is_cut: it took all the steps that it might.
         goes_on: its evaluations still rose when its budget ended.
     """
 
@@ -82,6 +84,7 @@ class Trial:
     aimed: int
     new: int
     steps: int
+    is_cut: bool = False
     goes_on: bool = False
 
 
@@ -114,7 +117,7 @@ def choose_kind(
 
     spent = {
         side: sum(t.steps + price for t in trials if SIDES[t.kind] == side)
-        for side in ("regions", "points")
+        for side in IMAGINED
     }
     side, other = sorted(spent, key=value, reverse=True)
     if spent[side] > LIMIT * (spent[other] + first + price):
@@ -125,15 +128,16 @@ def choose_kind(
     return "continue" if last is not None and last.goes_on else "region"
 
 
-def slice_steps(trials: Sequence[Trial], budget: int) -> int:
-    """Return the most steps of the next training on a region: slices double.
+def slice_steps(trials: Sequence[Trial], budget: float, side: str) -> int:
+    """Return the most steps of the next training: slices double when one is spent.
 
     Args:
         trials: what trainings gave so far.
         budget: most environment steps of one training.
+        side: which way, `"regions"` or `"points"`.
     """
-    n_before = sum(SIDES[trial.kind] == "regions" for trial in trials)
-    return min(budget, round(FIRST_SLICE * budget * 2.0 ** min(n_before, 60)))
+    n_cut = sum(trial.is_cut for trial in trials if SIDES[trial.kind] == side)
+    return round(min(budget, FIRST_SLICE * budget * 2.0 ** min(n_cut, 60)))
 
 
 class Noisy(Selector):
@@ -173,20 +177,18 @@ class Noisy(Selector):
         )
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
-        """Return a context where that is what to train next; else `propose_region`.
+        """Return nothing: points too are trained in slices, see `propose_region`.
 
         Args:
             ledger: what is trained and evaluated so far.
             question: what shall be covered.
-            n: how many contexts, at most; one at a time, what runs is heeded.
+            n: how many contexts, at most.
         """
-        seen = self.look(ledger, question)
-        if n < 1 or self.kind(ledger, seen, past_trials(ledger, seen)) != "point":
-            return np.empty((0, seen.planned.shape[1]))
-        return self._points.propose(ledger, question, 1)
+        del question, n
+        return np.empty((0, len(ledger.target_space.names)))
 
     def propose_region(self, ledger: Ledger, question: Question) -> RegionPlan | None:
-        """Return what is uncovered, or what the last policy of a region was for.
+        """Return a context, what is uncovered, or what was trained before to go on.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -205,12 +207,16 @@ class Noisy(Selector):
         targets = np.arange(len(ledger.task.targets))
         if len(seen.losses):
             targets = np.flatnonzero(~seen.covered)
-        if kind == "point" or not len(targets):
+        if not len(targets):
             return None
+        steps = slice_steps(trials, _budget(ledger), SIDES[kind]) // trainer.n_policies
+        seed = ledger.task.seed + ledger.n_sources
+        if kind == "point":
+            rows = self._points.propose(ledger, question, 1)
+            return RegionPlan(targets[:0], rows[0], seed, steps) if len(rows) else None
         start = None
-        steps: int | None = slice_steps(trials, _budget(ledger)) // trainer.n_policies
         if kind == "retry":
-            targets, steps = targets[[len(trials) % len(targets)]], None
+            targets = targets[[len(trials) % len(targets)]]
         elif kind == "continue":
             start = max(n for n, k in enumerate(ledger.kinds) if k == REGION)
             weights = ledger.store.sources[start].weights_at(ledger.task.targets)
@@ -218,8 +224,19 @@ class Noisy(Selector):
         points = ledger.target_space.points[targets]
         units = self.candidates.units_of(points)
         middle = distances(units, units.mean(0, keepdims=True))[:, 0].argmin()
-        seed = ledger.task.seed + ledger.n_sources
         return RegionPlan(targets, points[middle], seed, steps, start)
+
+    def may_give_up(self, ledger: Ledger, question: Question) -> bool:
+        """Return whether no way has trainings ahead that are longer than its last.
+
+        Args:
+            ledger: what is trained and evaluated so far.
+            question: what shall be covered.
+        """
+        trials = past_trials(ledger, self.look(ledger, question))
+        last = {SIDES[trial.kind]: trial for trial in trials}
+        budget = _budget(ledger)
+        return not any(t.is_cut and t.steps < budget for t in last.values())
 
 
 class Regions(Noisy):
@@ -257,9 +274,9 @@ def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
     trials: list[Trial] = []
     covered = np.zeros(len(ledger.task.targets), bool)
     rows = iter(seen.served)
-    for number, kind in enumerate(ledger.kinds):
-        is_region = kind == REGION
-        most = slice_steps(trials, _budget(ledger)) if is_region else _budget(ledger)
+    for number, source_kind in enumerate(ledger.kinds):
+        kind: Kind = "region" if source_kind == REGION else "point"
+        most = slice_steps(trials, _budget(ledger), SIDES[kind])
         aimed, new, steps, rose = max(1, int((~covered).sum())), 0, most, False
         if ledger.evaluated[number]:
             trained = ledger.store.read([ledger.store.sources[number]]).trained
@@ -268,8 +285,7 @@ def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
             served = next(rows)
             new = int((served & ~covered).sum())
             covered |= served
-        goes_on = is_region and rose and steps >= most
-        trials.append(
-            Trial("region" if is_region else "point", aimed, new, steps, goes_on)
-        )
+        is_cut = steps >= most
+        goes_on = is_cut and rose and kind == "region"
+        trials.append(Trial(kind, aimed, new, steps, is_cut, goes_on))
     return trials
