@@ -8,6 +8,7 @@ import shlex
 import numpy as np
 import pytest
 
+from taskspace.deploy import SourceRule
 from tests.cli.test_cli import COVER_KEYS
 from tests.helpers import refused, taskspace
 
@@ -457,3 +458,32 @@ def test_a_table_with_holes_is_filled_in_until_it_is_decided(tmp_path, sign):
     assert "measured" in refused(*words)
     fill.write_text("source,target\n")
     assert "columns" in refused(*words)
+
+
+def test_rules_for_new_targets_are_judged_and_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.random(40)
+    scores = np.stack([x, 1 - x, np.full(40, 0.4)])
+    file, contexts = tmp_path / "scores.csv", tmp_path / "contexts.csv"
+    names = [f"t{k}" for k in range(40)]
+    rows = [["", *names]]
+    rows += [[n, *map(str, r)] for n, r in zip("abc", scores.tolist(), strict=True)]
+    file.write_text("\n".join(map(",".join, rows)) + "\n")
+    contexts.write_text("x\n" + "\n".join(map(str, x.tolist())) + "\n")
+    saved = tmp_path / "rule.json"
+    words = ["cover", file, "--contexts", contexts, "--criterion", "floor"]
+    words += ["--epsilon", -0.5, "--method", "minimum"]
+    record = answer(*words, "--rules", "--save-rule", saved)
+    bounds = [trial["served_bound"] for trial in record["rules"]]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] > 0.7
+    rule = SourceRule.load(saved)
+    assert rule.about["served_bound"] == bounds[0]
+    assert rule.axes == ("x",)
+    assert [rule.names[rule.sources.index(s)] for s in rule.choose([[0.1], [0.9]])] == [
+        "b",
+        "a",
+    ]
+    assert "served, at least" in " ".join(taskspace(*words, "--rules").stdout.split())
+    assert "give both" in refused(*words, "--save-rule", saved)
+    assert "--contexts" in refused("cover", file, "--epsilon", 0.1, "--rules")

@@ -57,6 +57,34 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert 0.8 <= hits.mean() <= 0.95  # 0.9, less a little for 30 runs
 
 
+@pytest.mark.parametrize("n_runs", [3, 5, 40])
+def test_betting_holds_for_few_runs_where_the_bootstrap_does_not(n_runs):
+    """Means of coins: three runs that are alike say little, and a bootstrap nothing."""
+    rng = np.random.default_rng(n_runs)
+    study = ts.study_from((rng.random((1, n_runs, 500)) < 0.8) * 10.0 - 5)
+    question = ts.Question("floor", epsilon=50.0)
+    found = resampled_covers(
+        study, question, n_resamples=200, bounds=(-5.0, 5.0), confidence=0.9
+    )
+    assert found.bet is not None
+    low, high = found.bet
+    assert ((low <= 3.0) & (high >= 3.0)).mean() >= 0.9
+    assert (low >= -5).all()
+    assert (high <= 5).all()
+    boot = ((found.low <= 3.0) & (found.high >= 3.0)).mean()
+    if n_runs < 10:
+        assert boot < 0.8  # the planted one: what a bootstrap would promise
+    else:
+        assert (high - low).max() < 6
+    mirrored = ts.study_from(-study.table["performance"].values)
+    other = resampled_covers(
+        mirrored, question, n_resamples=2, bounds=(-5.0, 5.0), confidence=0.9
+    )
+    np.testing.assert_allclose(other.bet, -found.bet[::-1], atol=1e-9)
+    with pytest.raises(InvalidInputError, match="within its bounds"):
+        resampled_covers(study, question, bounds=(-5.0, 4.0))
+
+
 def test_one_run_says_nothing_about_chance():
     with pytest.raises(InvalidInputError, match="at least two runs"):
         resampled_covers(ts.study_from(np.eye(3)), QUESTION)

@@ -31,8 +31,7 @@ from .paper.smoothness import performance_smoothness as performance_smoothness
 from .paper.smoothness import smoothness_certificate as smoothness_certificate
 from .paper.volume import volume_bounds as volume_bounds
 from .result import CertifyResult as CertifyResult
-from .sampled.betting import BettingTests as BettingTests
-from .sampled.betting import share_bound as share_bound
+from .sampled.episodes import BettingTests as BettingTests
 from .sampled.episodes import FreshCheck as FreshCheck
 from .sampled.episodes import check_on_fresh_episodes as check_on_fresh_episodes
 from .sampled.pilot import Explored as Explored
@@ -41,6 +40,7 @@ from .sampled.pilot import least_assignment as least_assignment
 from .sampled.share import Distribution as Distribution
 from .sampled.share import distribution_of as distribution_of
 from .sampled.share import served_share as served_share
+from .sampled.share import share_bound as share_bound
 from .statements.base import Bound as Bound
 from .statements.base import Certificate as Certificate
 from .statements.claims import check_consistent as check_consistent

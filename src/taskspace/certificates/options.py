@@ -5,8 +5,8 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from taskspace._util.betting import check_confidence
 from taskspace.certificates.boxes.enclosures import Enclosure
-from taskspace.certificates.sampled.betting import check_confidence
 from taskspace.certificates.sampled.share import Distribution
 from taskspace.errors import InvalidInputError
 

@@ -25,8 +25,6 @@ from taskspace.cover.methods.mean import least_mean as least_mean
 from taskspace.cover.methods.minimum import minimum_cover as minimum_cover
 from taskspace.cover.resample import Resampled as Resampled
 from taskspace.cover.resample import resampled_covers as resampled_covers
-from taskspace.cover.rules import RuleTrial as RuleTrial
-from taskspace.cover.rules import judge_rules as judge_rules
 from taskspace.cover.tolerance.budget import SmallestEpsilon as SmallestEpsilon
 from taskspace.cover.tolerance.budget import least_cover as least_cover
 from taskspace.cover.tolerance.budget import settle_ties as settle_ties

@@ -4,15 +4,18 @@ The policies of a source are taken for runs of it (seeds), and their scores are 
 into one: the mean, or the interquartile mean, which one lucky run cannot move
 (Agarwal et al., NeurIPS 2021). Runs are drawn again with replacement, source by source,
 and the cover is found again. This estimates; with fewer than about ten runs intervals
-are too narrow, because a bootstrap cannot see what no run showed.
+are too narrow, because a bootstrap cannot see what no run showed. Where scores are
+bounded, intervals of their means by betting hold for any number of runs.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.betting import mean_interval
 from taskspace.cover.base import Clock, Cover
 from taskspace.cover.methods.greedy import greedy_cover
 from taskspace.cover.methods.minimum import minimum_cover
@@ -45,6 +48,9 @@ class Resampled:
         low: lower ends of the intervals of J at each target, by its assigned source.
         high: upper ends.
         confidence: of the intervals.
+        bet: ends of intervals of the mean of J by betting, dims `(end, target)`. They
+            hold for every number of runs, if bounds of the scores are known; None if
+            they are not, or runs are not joined by their mean.
     """
 
     cover: Cover
@@ -58,6 +64,7 @@ class Resampled:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     confidence: float
+    bet: NDArray[np.float64] | None = None
 
     @property
     def statement(self) -> str:
@@ -84,6 +91,8 @@ class Resampled:
             "low": self.low.tolist(),
             "high": self.high.tolist(),
             "confidence": self.confidence,
+            "betting_low": None if self.bet is None else self.bet[0].tolist(),
+            "betting_high": None if self.bet is None else self.bet[1].tolist(),
         }
 
 
@@ -108,6 +117,7 @@ def resampled_covers(
     *,
     aggregate: str = "mean",
     n_resamples: int = 200,
+    bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
     time_limit: float = 60.0,
     seed: int = 0,
@@ -119,7 +129,9 @@ def resampled_covers(
         question: criterion and tolerance; the joined score takes the place of a judge.
         aggregate: how runs are joined, one of `AGGREGATES`.
         n_resamples: how often runs are drawn again, `>= 1`.
-        confidence: of the intervals of J.
+        bounds: between which every score lies that a run can have, if that is known;
+            then there are intervals by betting too.
+        confidence: of the intervals of J, each.
         time_limit: seconds for the cover of the table.
         seed: of the draws.
     """
@@ -134,14 +146,19 @@ def resampled_covers(
         )
     scores = np.asarray(table["performance"].values, np.float64)
     n_sources, n_runs, n_targets = scores.shape
+    if bounds is not None and not (
+        bounds[0] <= scores.min() <= scores.max() <= bounds[1]
+    ):
+        raise InvalidInputError(
+            f"Every score must lie within its bounds, {bounds[0]:g} to {bounds[1]:g}, "
+            f"but scores go from {scores.min():g} to {scores.max():g}."
+        )
     if n_runs < 2:
         raise InvalidInputError(
             "Resampling needs at least two runs per source, but each has one. A long "
             "table tells runs apart by a column policy, seed or run."
         )
-    stated = None
-    if table.attrs.get("best_known_kind") not in (None, "best of the table"):
-        stated = table["best_known"].values
+    stated = stated_reference(table)
 
     def losses(joined: NDArray[np.float64]) -> NDArray[np.float64]:
         if rule.reference == "none":
@@ -171,8 +188,46 @@ def resampled_covers(
     low[served], high[served] = np.quantile(
         levels, [tail, 1 - tail], axis=0, method="closest_observation"
     )
+    bet = None
+    if bounds is not None and aggregate == "mean":
+        bet = np.full((2, n_targets), np.nan)
+        width = bounds[1] - bounds[0]
+        own = (scores[cover.assignment[served], :, served] - bounds[0]) / width
+        ends = mean_interval(np.clip(own, 0.0, 1.0), confidence)
+        bet[:, served] = bounds[0] + width * np.array(ends)
     return Resampled(
         cover, aggregate, n_runs, n_resamples, kept / n_resamples,
         float((sizes == size).mean()), sizes, selected / n_resamples, low, high,
-        confidence,
+        confidence, bet,
     )  # fmt: skip
+
+
+def stated_reference(table: xr.Dataset) -> NDArray[np.float64] | None:
+    """Return the reference of each target, None where it is the best of the table.
+
+    Args:
+        table: a performance table.
+    """
+    if table.attrs.get("best_known_kind") in (None, "best of the table"):
+        return None
+    return table["best_known"].values
+
+
+def run_losses(study: Study, question: Question) -> NDArray[np.float64] | None:
+    """Return the loss of every run, None where runs are not independent in it.
+
+    A reference that is the best of the same runs ties them together.
+
+    Args:
+        study: what is known; the policies of each source are its runs.
+        question: criterion; each run is judged by itself.
+
+    Returns:
+        Dims `(source, run, target)`.
+    """
+    table, rule = question.table_of(study), question.rule
+    reference = np.zeros(1) if rule.reference == "none" else stated_reference(table)
+    if "performance" not in table or rule.reference == "home" or reference is None:
+        return None
+    scores = np.asarray(table["performance"].values, np.float64)
+    return np.stack([rule.loss(run, reference) for run in scores.swapaxes(0, 1)], 1)

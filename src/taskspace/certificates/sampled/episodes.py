@@ -18,8 +18,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.betting import BettingTests, check_confidence
 from taskspace.certificates.identity import describe_selection, sample_seed
-from taskspace.certificates.sampled.betting import BettingTests, check_confidence
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.words import FreshFacts
 from taskspace.cover.base import Clock

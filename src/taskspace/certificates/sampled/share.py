@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.certificates.sampled.betting import check_confidence, share_bound
+from taskspace._util.betting import check_confidence, share_bound
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.claims import against_found
 from taskspace.certificates.statements.words import share_sentence

@@ -54,9 +54,12 @@ from taskspace.cover.ask import (
 )
 from taskspace.cover.base import Clock
 from taskspace.cover.holes import unknown_cells
+from taskspace.cover.resample import run_losses
 from taskspace.cover.tolerance.error import largest_error
 from taskspace.cover.values import Best, best_of
+from taskspace.deploy import RuleTrial, judge_rules
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
@@ -167,6 +170,30 @@ class Options:
     aggregate: Annotated[
         str, typer.Option(help="How --resample joins runs: mean, iqm.")
     ] = "mean"
+    score_bounds: Annotated[
+        str | None,
+        option(
+            "Between which all scores of runs lie, e.g. 0,100: --resample then has "
+            "intervals that hold for few runs too."
+        ),
+    ] = None
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--rules",
+            help="Judge rules that name a source for a new target by its context "
+            "(--contexts).",
+        ),
+    ] = False
+    run_share: Annotated[
+        float,
+        typer.Option(
+            help="For --rules: share of the runs of a source that must serve a target."
+        ),
+    ] = 0.5
+    save_rule: Annotated[
+        Path | None, option("Write the rule of the largest bound here, as JSON.")
+    ] = None
     require_full: Annotated[
         bool,
         typer.Option(
@@ -248,7 +275,7 @@ def cover(
         found, least = _ask(options, problem, clock, report, options.limits(problem))
         more = _ask_more(options, problem, found, least, clock, report)
     answer = problem.answer(found)
-    _write(options, reading, problem, answer)
+    _write(options, reading, problem, answer, more)
     if output == Format.JSON:
         print_json(_record(problem, answer, least) | more.record())
     else:
@@ -263,6 +290,9 @@ def _question(options: Options, asking: Asking) -> Question | None:
     """What is asked, None of a set-cover file; bad options show before any work."""
     writable(options.save)
     writable(options.assignment)
+    writable(options.save_rule)
+    if options.save_rule is not None and not options.rules:
+        raise InvalidInputError("--save-rule writes what --rules judges: give both.")
     figure_file(options.plot)
     options.check()
     question, seeks = None, options.seeks_epsilon
@@ -405,10 +435,50 @@ def _ask_more(
             question,
             aggregate=options.aggregate,
             n_resamples=options.resample,
+            bounds=_bounds(options.score_bounds, study),
             time_limit=clock.left,
             seed=options.seed,
         )
-    return More(holes, values, options.measure, resampled)
+    trials = _judge(options, problem, found) if options.rules else None
+    return More(holes, values, options.measure, resampled, trials)
+
+
+def _bounds(text: str | None, study: Study) -> tuple[float, float] | None:
+    """The bounds of all scores, in the direction of J."""
+    if text is None:
+        return None
+    try:
+        low, high = sorted(float(word) for word in text.split(","))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"--score-bounds must be two numbers, e.g. 0,100, but got {text!r}."
+        ) from error
+    if study.table.attrs.get("quantity") == "cost":
+        return -high, -low
+    return low, high
+
+
+def _judge(options: Options, problem: CoverProblem, found: Cover) -> list[RuleTrial]:
+    """Rules that name a source for a new target, the one of the largest bound first."""
+    study, question = problem.study, problem.question
+    space = None if study is None else study.targets
+    if study is None or question is None or space is None:
+        raise InvalidInputError(
+            "--rules choose by the contexts of targets: give a run, or a matrix with "
+            "--contexts."
+        )
+    runs = run_losses(study, question) if study.n_policies > 1 else None
+    trials = judge_rules(
+        question.losses(study) if runs is None else runs,
+        space.points,
+        found.sources.tolist(),
+        epsilon=question.epsilon,
+        run_share=options.run_share,
+        seed=options.seed,
+        names=problem.source_names,
+        axes=space.names,
+    )
+    return sorted(trials, key=lambda t: -(t.served_bound or t.good_bound or 0.0))
 
 
 def _find_error(options: Options, problem: CoverProblem, output: Format) -> None:
@@ -445,7 +515,11 @@ def _find_error(options: Options, problem: CoverProblem, output: Format) -> None
 
 
 def _write(
-    options: Options, reading: Reading, problem: CoverProblem, answer: CoverAnswer
+    options: Options,
+    reading: Reading,
+    problem: CoverProblem,
+    answer: CoverAnswer,
+    more: More,
 ) -> None:
     """The files that were asked for: the cover, who serves whom, the picture."""
     if options.save is not None:
@@ -461,6 +535,9 @@ def _write(
         answer.cover.save(options.save, question=record)
     if options.assignment is not None:
         write_atomically(options.assignment, assignment_csv(answer, problem))
+    if options.save_rule is not None and more.trials:
+        best = more.trials[0]
+        replace(best.made, about=best.to_dict()).save(options.save_rule)
     if options.plot is not None and problem.study is not None:
         from taskspace.show.figures.map import map as draw_map  # matplotlib is slow
 

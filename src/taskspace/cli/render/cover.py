@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from taskspace.cli.output import console, number, shown
@@ -18,6 +19,7 @@ from taskspace.cover import (
 )
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
+from taskspace.deploy import RuleTrial
 from taskspace.performance import target_space
 from taskspace.questions import Question
 
@@ -147,6 +149,7 @@ class More:
     values: list[SourceValue] | None = None
     measure: str = "cost"
     resampled: Resampled | None = None
+    trials: list[RuleTrial] | None = None
 
     def record(self) -> dict[str, Any]:
         """Return all as JSON; what was not asked is left out."""
@@ -158,6 +161,8 @@ class More:
             record["values_measure"] = self.measure
         if self.resampled is not None:
             record["resampled"] = self.resampled.to_dict()
+        if self.trials is not None:
+            record["rules"] = [trial.to_dict() for trial in self.trials]
         return record
 
 
@@ -186,6 +191,14 @@ def show_more(more: More, problem: CoverProblem) -> None:
             f"[bold]Joined runs[/bold] ({more.resampled.aggregate}): {cover.size} "
             f"sources, {names}. {more.resampled.statement}"
         )
+        if more.resampled.bet is not None:
+            width = float(np.nanmax(more.resampled.bet[1] - more.resampled.bet[0]))
+            console.print(
+                f"Intervals of J by betting (confidence {more.resampled.confidence:g} "
+                f"each) are up to {number(width)} wide; all with --format json."
+            )
+    if more.trials is not None:
+        _show_rules(more.trials)
     if more.values is None:
         return
     view = Table("source", "", more.measure, "at least", "more targets unserved")
@@ -197,6 +210,33 @@ def show_more(more: More, problem: CoverProblem) -> None:
             number(value.lower_bound),
             f"{value.unserved:,}" if value.unserved else "",
         )
+    console.print(view)
+
+
+def _show_rules(trials: list[RuleTrial]) -> None:
+    """Print how rules do at targets that they have not seen."""
+    first = trials[0]
+    runs = first.good_bound is not None
+    what = f"served by {100 * first.run_share:g} % of runs" if runs else "served"
+    view = Table(
+        "rule", "served, left out", "mean regret", f"{what}, at least", "sources"
+    )
+    for trial in trials:
+        bound = trial.good_bound if runs else trial.served_bound
+        view.add_row(
+            trial.rule,
+            f"{100 * trial.served:.3g} %",
+            number(trial.mean_regret),
+            f"{100 * (bound or 0.0):.3g} %",
+            ", ".join(shown(name) for name in trial.made.names[:5]),
+        )
+    best, one = (100 * share for share in (first.served_by_best, first.served_by_one))
+    console.print(
+        f"[bold]Rules[/bold] for new targets: the best source of each would serve "
+        f"{best:.3g} %, one source {one:.3g} %. Bounds (confidence "
+        f"{first.confidence:g}) are about a selection and a rule from half of the "
+        "targets, and hold if targets are independent draws."
+    )
     console.print(view)
 
 
