@@ -424,7 +424,7 @@ def test_policies_without_a_context_of_their_own_are_proven_alike(criterion, eps
     )
     gains = ts.evaluate(
         MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0
-    ).policies.gain
+    ).policies.arrays()["gain"]
     gains = list(gains.reshape(-1, *gains.shape[-2:]))
     study = ts.evaluate_policies(MSD, gains, space)
     with_homes = ts.evaluate_policies(MSD, gains, space, sources=space)
