@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.runs import load_experiment, run_experiment
+from taskspace.errors import InvalidInputError
+from taskspace.runs import Experiment, load_experiment, run_experiment, run_selection
 from taskspace.show.figures.boxes import BoxMap, draw_box_map
 from taskspace.show.figures.coverage import coverage_plot, save_figures
 from taskspace.show.figures.map import _edges, context_map
+from taskspace.show.figures.price import PricePoint, draw_prices, unbeaten
 from taskspace.show.figures.tolerance import table_balls, tolerance_plot
 from taskspace.show.style import colour, colour_numbers, ink, neighbours
 
@@ -309,3 +311,60 @@ def test_files_are_written_and_repeat(finished, run_path, tmp_path):
             assert file.read_bytes().startswith(b"\x89PNG")
         if file.suffix == ".pdf":
             assert file.read_bytes().startswith(b"%PDF")
+
+
+def test_prices_join_what_no_other_selection_beats(rng):
+    points = [
+        PricePoint("a", int(steps), int(kept), bool(whole))
+        for steps, kept, whole in zip(
+            rng.integers(1, 30, 40),
+            rng.integers(1, 9, 40),
+            rng.random(40) < 0.7,
+            strict=True,
+        )
+    ]
+    whole = [point for point in points if point.covers_all]
+    beaten = {
+        p
+        for p in whole
+        for q in whole
+        if (q.environment_steps, q.policies) != (p.environment_steps, p.policies)
+        and q.environment_steps <= p.environment_steps
+        and q.policies <= p.policies
+    }
+    front = unbeaten(points)
+    assert set(front) == set(whole) - beaten
+    (axes,) = draw_prices(points).axes
+    (line,) = axes.lines
+    assert line.get_xdata().tolist() == [p.environment_steps for p in front]
+
+
+def test_prices_of_a_folder_of_selections(tmp_path):
+    text = """
+        name = "prices"
+        seed = 0
+        [system]
+        id = "tests.selection.worlds:Line"
+        [space]
+        x0 = [0.0, 10.0, 11]
+        [trainer]
+        id = "tests.selection.worlds:Middle"
+        steps = 10
+        [[criteria]]
+        criterion = "regret"
+        epsilon = [2.0]
+        [select]
+        selector = "noisy"
+        price = PRICE.0
+    """
+    for number, price in enumerate((0, 10_000)):
+        experiment = Experiment.from_toml(text.replace("PRICE", str(price)))
+        run_selection(experiment, tmp_path / str(number))
+    (axes,) = ts.show.price(tmp_path).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[1:] == ["noisy", "noisy, 10,000 steps per policy"]
+    with pytest.raises(InvalidInputError, match="needs selections"):
+        ts.show.price(tmp_path / "0")
+    text = text.replace('"noisy"', '"farthest"').replace("PRICE", "1")
+    with pytest.raises(InvalidInputError, match="heeded by 'noisy' only"):
+        run_selection(Experiment.from_toml(text), tmp_path / "other")

@@ -116,7 +116,9 @@ def run_selection(
             evaluate_uncovered_only=spec.evaluate_uncovered_only,
         )
         assert spec.selector is not None
-        selector = make_selector(spec.selector, space, experiment.seed, anywhere)
+        selector = make_selector(
+            spec.selector, space, experiment.seed, anywhere, spec.price
+        )
         text, keep = experiment.to_toml(), ledger.task.keep
         if workers is None:
             n_parallel = 1 if system.fills_processors else spec.n_parallel

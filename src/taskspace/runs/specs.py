@@ -107,6 +107,7 @@ class SelectSpec:
         patience: trainings in vain after which no candidate is expected to help.
         evaluate_uncovered_only: evaluate a new policy only where nothing serves yet.
         reference: the best performance there is, as stated, that regret is against.
+        price: environment steps that a policy kept is worth, for `noisy`.
     """
 
     selector: str | None = None
@@ -120,6 +121,7 @@ class SelectSpec:
     patience: int | None = None
     evaluate_uncovered_only: bool = False
     reference: float | None = None
+    price: float | None = None
 
     def __post_init__(self):
         from taskspace.selection import SELECTORS, Budget, Options

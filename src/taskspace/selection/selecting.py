@@ -148,15 +148,20 @@ def default_selector(trainer: Trainer, anywhere: bool = False) -> str:
 
 
 def make_selector(
-    selector: str | Selector, space: Space, seed: int, anywhere: bool = False
+    selector: str | Selector,
+    space: Space,
+    seed: int,
+    anywhere: bool = False,
+    price: float | None = None,
 ) -> Selector:
-    """A selector by name, or the one given.
+    """Return a selector by name, or the one given.
 
     Args:
         selector: a name of `SELECTORS`, or a selector.
         space: contexts that may be trained.
         seed: of random choices.
         anywhere: any point of the box may be proposed.
+        price: environment steps that a policy kept is worth, for `noisy`.
     """
     if isinstance(selector, Selector):
         return selector
@@ -168,6 +173,13 @@ def make_selector(
             f"selector is {selector!r}. Give a number of candidates instead."
         )
     cls = SELECTORS[selector]
+    if price is not None:
+        if cls is not Noisy:
+            raise InvalidInputError(
+                f"A price per policy is heeded by {Noisy.name!r} only, but the "
+                f"selector is {selector!r}. Leave select.price out."
+            )
+        return Noisy(space, seed, price=price)
     return Coverage(space, seed, anywhere) if cls is Coverage else cls(space, seed)
 
 

@@ -72,7 +72,8 @@ def plot(
     against the tolerance; transfer: losses of sources at targets, like beside like;
     tolerance: the set that one source serves, with its balls (criterion signed);
     boxes: what is certified between the targets; gains: loss against the number of
-    designed gains; history: of a selection.
+    designed gains; history: of a selection; price: policies kept against environment
+    steps, of all selections in a folder.
     """
     path, kind = options.path, options.kind
     if kind not in KINDS:
@@ -81,10 +82,10 @@ def plot(
     figure_file(file)
     question = None
     with progress_console.status("load") as status:
-        if kind == "history":
+        if kind in ("history", "price"):
             from taskspace import show  # matplotlib loads slowly
 
-            figure = show.history(path)
+            figure = getattr(show, kind)(path)
         else:
             study = reading.study(path)
             finds = kind in ("profile", "gains")
