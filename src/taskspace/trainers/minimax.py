@@ -401,7 +401,7 @@ def _soft_windows(
     def of_contexts(shares: NDArray[np.float64]) -> NDArray[np.float64]:
         out = np.zeros_like(losses)
         pairs = within * np.repeat(shares, sizes, 1)
-        np.add.at(out, (slice(None), members), pairs)
+        np.add.at(out.T, members, pairs.T)
         return out
 
     return soft, of_contexts
