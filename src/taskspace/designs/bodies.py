@@ -133,10 +133,10 @@ def make_bodies(tasks: Tasks) -> Bodies:
         least = (P * sigma).sum((1, 2))
         least -= 2 * gamma * n * (np.abs(P) * np.abs(sigma)).sum((1, 2))
         t_s, fine_s, phi_s = _inverse_factor(sigma[:1], np.zeros_like(sigma[:1]))
-        left, left_rest = _spread(tasks, loop, loop_rest, Y, gamma)
-        gap = t_s @ left @ _t(t_s) - np.eye(n)
-        gap_rest = np.abs(t_s) @ left_rest @ np.abs(_t(t_s)) + gamma * (
-            np.abs(t_s) @ np.abs(left) @ np.abs(_t(t_s)) + np.eye(n)
+        spread, spread_rest = _spread(tasks, loop, loop_rest, Y, gamma)
+        gap = t_s @ spread @ _t(t_s) - np.eye(n)
+        gap_rest = np.abs(t_s) @ spread_rest @ np.abs(_t(t_s)) + gamma * (
+            np.abs(t_s) @ np.abs(spread) @ np.abs(_t(t_s)) + np.eye(n)
         )
         omega = (np.abs(gap) + gap_rest).sum(-1).max(-1)
         kappa = _kappa(tasks, loop, loop_rest, Y, t_s, t_r, t_y, gamma)
@@ -210,7 +210,7 @@ def _residual(
     continuous: bool,
     gamma: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """E = L(P) + W and how far it may be off, entry by entry."""
+    """Return E = L(P) + W and how far it may be off, entry by entry."""
     absolute = np.abs(loop) + loop_rest
     if continuous:
         half = P @ loop
@@ -234,7 +234,7 @@ def _spread(
     Y: NDArray[np.float64],
     gamma: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """−(A Y + Y Aᵀ), or Y − A Y Aᵀ, at K̂, and how far it may be off."""
+    """Return −(A Y + Y Aᵀ), or Y − A Y Aᵀ, at K̂, and how far it may be off."""
     zero = np.zeros_like(Y)
     E, rest = _residual(_t(loop), _t(loop_rest), zero, zero, Y, tasks.continuous, gamma)
     return -E, rest
@@ -250,7 +250,7 @@ def _kappa(
     t_y: NDArray[np.float64],
     gamma: float,
 ) -> NDArray[np.float64]:
-    """‖T_Σ B T_Rᵀ‖ ‖T_Y Y T_Σᵀ‖ (discrete: Y A_K̂ᵀ in place of Y), rounded up."""
+    """Return ‖T_Σ B T_Rᵀ‖ ‖T_Y Y T_Σᵀ‖ (discrete: Y A_K̂ᵀ in place of Y), rounded up."""
     first = t_s @ tasks.B @ _t(t_r)
     first_rest = (
         np.abs(t_s) @ (tasks.rests[1] + gamma * np.abs(tasks.B)) @ np.abs(_t(t_r))
@@ -269,7 +269,7 @@ def _kappa(
 def _inverse_factor(
     matrices: NDArray[np.float64], rests: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-    """T with T M Tᵀ ≈ I, where it exists, and φ with T M Tᵀ ⪰ (1 − φ) I for all M."""
+    """Return T with T M Tᵀ ≈ I, if any, and φ with T M Tᵀ ⪰ (1 − φ) I for all M."""
     n = matrices.shape[-1]
     fine = np.asarray(np.isfinite(matrices).all((1, 2)))
     safe = np.where(fine[:, None, None], matrices, np.eye(n))
@@ -296,7 +296,7 @@ def _frobenius(stack: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _spectral(stack: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest singular value; its backward error is far below the slack."""
+    """Return the largest singular value; its backward error is below the slack."""
     return np.linalg.norm(stack, 2, axis=(-2, -1)) * (1 + 1e-12) + 1e-12 * _frobenius(
         stack
     )

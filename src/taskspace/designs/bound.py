@@ -313,7 +313,7 @@ def _statement(
     question: Question,
     assumption: str,
 ) -> str:
-    """What the bound says."""
+    """Return what the bound says."""
     n_free = int(mask.sum())
     entries = "one free entry" if n_free == 1 else f"{n_free} free entries"
     kind = (

@@ -181,8 +181,8 @@ def design_curve(
         lower, best = _lower(case, search, best, own)
         if points:
             lower = min(lower, points[-1].lower)
-        given = float(case.region.judged(start).min(0).max())
-        points.append(CurvePoint(k, given, best.worst, lower))
+        of_candidates = float(case.region.judged(start).min(0).max())
+        points.append(CurvePoint(k, of_candidates, best.worst, lower))
         gains.append(best.gains)
         candidates.append(start)
     if not points and trouble is not None:

@@ -116,7 +116,7 @@ class Design:
         }
 
     def __repr__(self) -> str:
-        """The design in one line."""
+        """Return the design in one line."""
         return (
             f"Design({self.size} gains, at least {self.lower_bound_all} of any design, "
             f"{self.question.criterion} ≤ {self.epsilon:.4g})"
@@ -182,22 +182,22 @@ def design(
     if kept.gains is not None:
         start = _better(case.region, start, kept.gains, asked.epsilon, k)
     search = _Search(case, k, clock, seed, kept, report, whole=whole)
-    found = search.first(start)
+    selection = search.first(start)
     is_anew = k is not None or whole
     while True:
-        study = case.study(found.gains, start)
-        losses = asked.losses(study).values[: len(found.gains)]
+        study = case.study(selection.gains, start)
+        losses = asked.losses(study).values[: len(selection.gains)]
         epsilon = asked.epsilon if k is None else float(losses.min(0).max())
         bound = bound_all_gains(
             case.system,
             search.contexts,
             asked.at(epsilon),
             mask=mask,
-            goal=len(found.gains),
+            goal=len(selection.gains),
             time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
             progress=report,
         )
-        if k is not None or bound.value == len(found.gains) or clock.left <= 0:
+        if k is not None or bound.value == len(selection.gains) or clock.left <= 0:
             break
         n_contexts = search.contexts.size
         smaller = None
@@ -206,19 +206,19 @@ def design(
             smaller = search.again(bound.smaller)
         elif not is_anew:
             is_anew = True
-            smaller = search.anew(found.gains)
-        if smaller is not None and len(smaller.gains) < len(found.gains):
-            found = smaller
+            smaller = search.anew(selection.gains)
+        if smaller is not None and len(smaller.gains) < len(selection.gains):
+            selection = smaller
         elif search.contexts.size == n_contexts:
             break
     asked = asked.at(epsilon)
     cover = minimum_cover(study, asked, time_limit=5.0, seed=seed)
-    is_least = bound.value == len(found.gains)
+    is_least = bound.value == len(selection.gains)
     reason = "proven least of any design" if is_least else "nothing smaller was found"
     if not is_least and clock.left <= 0:
         reason = "time limit"
     return Design(
-        found.gains,
+        selection.gains,
         cover,
         epsilon,
         bound.value,
@@ -229,7 +229,7 @@ def design(
         len(case.pool),
         size_candidates,
         reason,
-        search.n_served_between(found),
+        search.n_served_between(selection),
         clock.seconds,
     )
 
@@ -288,12 +288,12 @@ class _Search:
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         return self.own.fewest(gains, self.case.question.epsilon, anew=True)
 
-    def n_served_between(self, found: RegionGains) -> int:
+    def n_served_between(self, selection: RegionGains) -> int:
         """Return how many contexts between the targets the gains serve, if all."""
         if not self.whole or self.around is None:
             return 0
         epsilon = self.case.question.epsilon
-        served = self.around.worst(found.gains, epsilon).loss <= epsilon
+        served = self.around.worst(selection.gains, epsilon).loss <= epsilon
         return (self.around.grid.size - self.case.targets.size) * served
 
     def _fewest(self, start: NDArray[np.float64]) -> RegionGains:
@@ -306,16 +306,16 @@ class _Search:
             return self._settle(served or self.own.fewest(start, epsilon))
         return self._settle(self.own.fewest(start, epsilon))
 
-    def _settle(self, found: RegionGains) -> RegionGains:
+    def _settle(self, selection: RegionGains) -> RegionGains:
         """Return gains of less loss between the targets, if they still serve these."""
         if self.around is None:
-            return found
+            return selection
         self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
         nodes = self.own.region
-        moved = self.own.between(found, self.around)
+        moved = self.own.between(selection, self.around)
         self.own.region = nodes
         if self.k is None and moved.worst > self.case.question.epsilon:
-            return found
+            return selection
         self.own.keep(moved)
         return moved
 
@@ -358,13 +358,13 @@ class _Kept:
             if content.get("subject") == self.subject:
                 self.gains = np.array(content["gains"], np.float64)
 
-    def keep(self, found: RegionGains) -> None:
+    def keep(self, selection: RegionGains) -> None:
         """Write gains, so that a search that ends early goes on from there."""
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             content = {
                 "subject": self.subject,
-                "gains": found.gains.tolist(),
-                "worst": found.worst,
+                "gains": selection.gains.tolist(),
+                "worst": selection.worst,
             }
             write_sealed(self.path, content)

@@ -278,7 +278,7 @@ def _by_costs(
 
 @njit(cache=True, error_model="numpy")
 def _middle_cost(plant, sigma, continuous, pivots):
-    """The cost of the gain in the middle, in plain arithmetic; inf if not stable."""
+    """Return the cost of the middle gain, in plain arithmetic; inf if not stable."""
     factors, fine = lyapunov_factors(plant[0][0], continuous, pivots)
     if not fine:
         return np.inf

@@ -49,7 +49,7 @@ class DesignSearch:
     mask: NDArray[np.bool_]
     clock: Clock
     seed: int = 0
-    keep: Callable[[RegionGains], None] = lambda found: None
+    keep: Callable[[RegionGains], None] = lambda gains: None
     progress: Progress = silent
     added: list[NDArray[np.float64]] = field(default_factory=list)
     """Contexts between the others that joined the region."""
@@ -92,9 +92,9 @@ class DesignSearch:
         for restart in self._restarts(len(start), n_restarts):
             if self.clock.left <= 0:
                 break
-            found = self._descend(restart)
-            if found.worst < best.worst:
-                best = found
+            result = self._descend(restart)
+            if result.worst < best.worst:
+                best = result
                 self.keep(best)
             self.progress("design", 0, len(start), f"worst loss {best.worst:.4g}")
         return best
@@ -109,17 +109,17 @@ class DesignSearch:
         own = self.region.take(np.array([worst])).judged(self.pool)[:, 0].argmin()
         return np.concatenate([gains, self.pool[own : own + 1]])
 
-    def between(self, found: RegionGains, around: Between) -> RegionGains:
+    def between(self, start: RegionGains, around: Between) -> RegionGains:
         """Return gains moved so that they lose less between the contexts, too.
 
         Contexts where they lose most are added to the region, and the gains descend
         again.
 
         Args:
-            found: gains that were designed for the region.
+            start: gains that were designed for the region.
             around: more contexts of the same box.
         """
-        best, start, nodes = found, found, len(self.region)
+        best, nodes = start, len(self.region)
         least = np.inf
         for _ in range(MOST_EXCHANGES):
             own = float(self.region.judged(start.gains).min(0)[:nodes].max())
@@ -166,7 +166,7 @@ class DesignSearch:
     def _exchange(
         self, gains: NDArray[np.float64], epsilon: float, around: Between
     ) -> RegionGains | None:
-        """Return as many gains that serve the contexts between, None if none are found.
+        """Return as many gains that serve the contexts between, None if there are none.
 
         Contexts that they serve worst join the region, and the gains descend again.
         """
@@ -180,12 +180,12 @@ class DesignSearch:
                 return None
             self.added.append(worst.points)
             self.region = GainRegion.concatenate([self.region, worst.region])
-            found = self._descend(gains, stop_at=EASY * epsilon, is_warm=True)
-            if found.worst > epsilon:
-                found = self._of_size(n, chain([gains], self._restarts(n)), epsilon)
-            if found is None:
+            result = self._descend(gains, stop_at=EASY * epsilon, is_warm=True)
+            if result.worst > epsilon:
+                result = self._of_size(n, chain([gains], self._restarts(n)), epsilon)
+            if result is None:
                 return None
-            gains = found.gains
+            gains = result.gains
         return None
 
     def harden(
@@ -220,11 +220,11 @@ class DesignSearch:
         for start in starts:
             if self.clock.left <= 0:
                 return None
-            found = self._descend(start, stop_at=EASY * epsilon)
-            best_worst = min(best_worst, found.worst)
+            result = self._descend(start, stop_at=EASY * epsilon)
+            best_worst = min(best_worst, result.worst)
             self.progress("design", 0, n, f"{n} gains: worst loss {best_worst:.4g}")
-            if found.worst <= epsilon:
-                return found
+            if result.worst <= epsilon:
+                return result
         return None
 
     def _without_one(self, gains: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
@@ -246,15 +246,15 @@ class DesignSearch:
         for _ in range(n_restarts):
             chosen = [int(rng.integers(len(self.pool)))]
             while len(chosen) < n:
-                left = losses[chosen].min(0)
+                least = losses[chosen].min(0)
                 # A context drawn among those served worst, and who serves it best.
-                bad = np.argsort(left)[-max(1, len(left) // 10) :]
+                bad = np.argsort(least)[-max(1, len(least) // 10) :]
                 chosen.append(int(losses[:, rng.choice(bad)].argmin()))
             yield self.pool[chosen]
 
     def _polish(self, best: RegionGains) -> RegionGains:
-        found = self._descend(best.gains)
-        return found if found.worst < best.worst else best
+        result = self._descend(best.gains)
+        return result if result.worst < best.worst else best
 
     def _descend(
         self,

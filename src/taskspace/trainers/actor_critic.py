@@ -46,7 +46,7 @@ class Statistics(NamedTuple):
         return cls(jnp.zeros(size), jnp.ones(size), jnp.zeros(()))
 
     def normalise(self, observation: jax.Array) -> jax.Array:
-        """The observation in units of its spread."""
+        """Return the observation in units of its spread."""
         return (observation - self.mean) / jnp.sqrt(self.variance + 1e-8)
 
     def fold(self, layers: Layers) -> Layers:
@@ -62,7 +62,7 @@ class Statistics(NamedTuple):
         return (weight * spread[:, None], bias + self.mean @ weight), *layers[1:]
 
     def updated(self, observations: jax.Array) -> "Statistics":
-        """With further observations, one a row (Chan et al. 1979)."""
+        """Add further observations, one per row (Chan et al. 1979)."""
         n = observations.shape[0]
         total = self.n_seen + n
         mean, variance = observations.mean(0), observations.var(0)
@@ -110,7 +110,7 @@ def initial_parameters(
 
 
 def _orthogonal(rng: np.random.Generator, n_in: int, n_out: int) -> NDArray[Any]:
-    """A random matrix with orthonormal columns, or rows if it is wide."""
+    """Return a random matrix with orthonormal columns, or rows if it is wide."""
     q, r = np.linalg.qr(rng.normal(size=(max(n_in, n_out), min(n_in, n_out))))
     q *= np.sign(np.diag(r))  # uniform over the orthogonal group
     return q if n_in >= n_out else q.T
@@ -127,7 +127,7 @@ def sample(
     Args:
         system: says whether actions are categories or vectors.
         parameters: of the networks.
-        observation: one a row, normalised.
+        observation: one per row, normalised.
         noise: of the action's shape; for categories one number each.
     """
     output = network(parameters.actor, observation)
@@ -147,7 +147,7 @@ def distribution(
     Args:
         system: says whether actions are categories or vectors.
         parameters: of the networks.
-        observation: one a row, normalised.
+        observation: one per row, normalised.
         action: the action taken at each.
     """
     output = network(parameters.actor, observation)

@@ -32,7 +32,7 @@ class Trained(Generic[P]):
     log: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> "Trained[P]":
-        """What some of the sources got.
+        """Return what some of the sources got.
 
         Args:
             rows: which sources.
@@ -98,7 +98,7 @@ class Trainer(ABC):
         """
 
     def settings(self) -> dict[str, Any]:
-        """The fields of the trainer, as plain values for a manifest."""
+        """Return the fields of the trainer, as plain values for a manifest."""
         if not is_dataclass(self):
             return {}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}

@@ -103,7 +103,7 @@ class BestFound(LinearSystem):
         return self._system.performance(policies, contexts)
 
     def scores(self, measure: str, policies: Policy, contexts: Array) -> Array:
-        """`performance`, or another measure of the closed loop."""
+        """Return `performance`, or another measure of the closed loop."""
         return self._system.scores(measure, policies, contexts)
 
     @property
@@ -122,7 +122,7 @@ class BestFound(LinearSystem):
         return self._system.initial_covariance
 
     def matrices(self, contexts: Array) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         return self._system.matrices(contexts)
 
     def output_matrix(self, contexts: Array) -> Array:

@@ -73,7 +73,7 @@ class ConditionedNetwork:
         return 2 * (np.asarray(contexts, np.float64) - low) / (high - low) - 1
 
     def frozen(self, contexts: ArrayLike) -> Mlp:
-        """The network at fixed contexts: a stack with one leading dim, one a context.
+        """Return the network at fixed contexts: a stack along contexts.
 
         Args:
             contexts: values of `axes`, one context a row. Outside of `low` to `high`
@@ -172,7 +172,7 @@ class Sighted(SimulatedSystem):
         return self.inner.solved_return
 
     def reset(self, key: jax.Array, context: jax.Array) -> Any:
-        """A state of the inner system, its context, and what is told of it."""
+        """Return a state of the inner system, its context, and what is told of it."""
         first, second = jnp.split(context, 2)
         if self.draws:
             key_context, key = jax.random.split(key)
@@ -184,14 +184,14 @@ class Sighted(SimulatedSystem):
     def step(
         self, state: Any, action: jax.Array, context: jax.Array, key: jax.Array
     ) -> tuple[Any, jax.Array, jax.Array]:
-        """A step of the inner system in the context of the episode."""
+        """Take a step of the inner system in the context of the episode."""
         del context
         inner, own, told = state
         inner, reward, terminated = self.inner.step(inner, action, own, key)
         return (inner, own, told), reward, terminated
 
     def observe(self, state: Any, context: jax.Array) -> jax.Array:
-        """The inner observation, and behind it the context."""
+        """Return the inner observation, and behind it the context."""
         del context
         inner, own, told = state
         return jnp.concatenate([self.inner.observe(inner, own), told])

@@ -408,5 +408,5 @@ def _train(
 def _put(
     stack: jax.Array, new: jax.Array, *, index: jax.Array, when: jax.Array
 ) -> jax.Array:
-    """The stack with `new` at an index, if the condition holds."""
+    """Return the stack with `new` at an index, if the condition holds."""
     return stack.at[index].set(jnp.where(when, new, stack[index]))

@@ -244,7 +244,7 @@ def _begin_from(model: "BaseAlgorithm", start: Mlp) -> None:
 
 
 def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
-    """The deterministic policy of a Stable-Baselines3 model with an MLP policy.
+    """Return the deterministic policy of a Stable-Baselines3 model with an MLP policy.
 
     Args:
         model: a trained model of one of `ALGORITHMS`, on vector observations.

@@ -10,7 +10,7 @@ __all__ = ["shortened"]
 
 
 def shortened(trainer: Trainer, most: Mapping[str, int]) -> Trainer:
-    """The trainer with some settings no larger than given.
+    """Return the trainer with some settings no larger than given.
 
     Args:
         trainer: any trainer; one without a `total_steps` comes back as it is.

@@ -161,16 +161,16 @@ class Structured(Trainer):
         for place in order[np.isfinite(first[order])]:
             point, value = starts[place], first[place]
             for _ in range(ROUNDS):
-                found = scipy.optimize.minimize(
+                result = scipy.optimize.minimize(
                     lambda x: costs(x[None])[0],
                     point,
                     method="Nelder-Mead",
                     options={"xatol": 0.0, "fatol": 1e-10 * value},
                 )
-                if not found.fun < value:
+                if not result.fun < value:
                     break
-                done = value - found.fun <= 1e-9 * value
-                point, value = found.x, found.fun
+                done = value - result.fun <= 1e-9 * value
+                point, value = result.x, result.fun
                 if done:
                     break
             if value < least:

@@ -116,13 +116,13 @@ class Tuned(Trainer):
         place = int(np.argmin(first))
         best, least, n = starts[place], float(first[place]), self.n_starts
         if np.isfinite(least) and self.n_steps:
-            found = scipy.optimize.minimize(
+            result = scipy.optimize.minimize(
                 lambda x: costs(np.clip(x, low, high)[None])[0],
                 best,
                 method="Nelder-Mead",
                 options={"maxfev": self.n_steps},
             )
-            n += int(found.nfev)
-            if found.fun < least:
-                best, least = np.clip(found.x, low, high), float(found.fun)
+            n += int(result.nfev)
+            if result.fun < least:
+                best, least = np.clip(result.x, low, high), float(result.fun)
         return np.exp(best), least, n
