@@ -26,7 +26,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import taskspace as ts
-from taskspace.certificates import check_on_fresh_episodes, explore, least_assignment
+from taskspace.certificates import check_on_fresh_episodes, least_assignment, play_pilot
 from taskspace.certificates.sampled.pilot import shortlist
 from taskspace.cover import greedy_cover, minimum_cover, random_cover, uniform_cover
 from taskspace.performance import source_space, target_space
@@ -111,7 +111,7 @@ def make(table: xr.Dataset) -> None:
     if not (trained.environment_steps == steps).all():
         raise SystemExit("This processor trains other policies than the table's.")
     few = table.isel(source=short)
-    found = explore(
+    found = play_pilot(
         few,
         asked(5.0),
         system,

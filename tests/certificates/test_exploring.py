@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.certificates import Sampling, certify
-from taskspace.certificates.sampled.pilot import explore, least_assignment, shortlist
+from taskspace.certificates.sampled.pilot import least_assignment, play_pilot, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
 from tests.certificates.test_confidence import Lottery, lottery
@@ -76,7 +76,7 @@ def test_a_pilot_plays_other_episodes(monkeypatch):
         return original(self, policies, contexts, episodes=episodes)
 
     monkeypatch.setattr(Lottery, "returns", spy)
-    found = explore(table, FLOOR, system, policies, n_sources=2, n_episodes=40)
+    found = play_pilot(table, FLOOR, system, policies, n_sources=2, n_episodes=40)
     assert set(seen) == set(range(16, 56))
     assert len(found.sources) == 2
     returns = original(
@@ -99,11 +99,11 @@ def test_a_pilot_plays_other_episodes(monkeypatch):
 
 def test_a_pilot_ends_in_time_and_before_what_judges():
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
-    short = explore(table, FLOOR, system, policies, n_sources=3, time_limit=0.0)
+    short = play_pilot(table, FLOOR, system, policies, n_sources=3, time_limit=0.0)
     assert len(short.sources) == short.table.sizes["source"] == 1
     for n in (1, FIRST_FRESH):
         with pytest.raises(InvalidInputError, match="2 <= n_episodes <= "):
-            explore(table, FLOOR, system, policies, n_episodes=n)
+            play_pilot(table, FLOOR, system, policies, n_episodes=n)
 
 
 def certified(pilot, seed):

@@ -15,7 +15,7 @@ from taskspace.certificates import (
     certify,
     check_on_fresh_episodes,
     distribution_of,
-    explore,
+    play_pilot,
     served_share,
     share_bound,
 )
@@ -233,9 +233,9 @@ def test_the_pilot_the_judges_and_the_draws_never_meet(monkeypatch):
     assert len(set(drawn)) == 50
     assert not set(drawn) & set(fresh[:-50])
     # A pilot of what a pilot played goes on behind it.
-    first = explore(table, FLOOR, system, policies, n_sources=2, n_episodes=40)
+    first = play_pilot(table, FLOOR, system, policies, n_sources=2, n_episodes=40)
     seen.clear()
-    explore(first.table, FLOOR, system, policies[first.sources], n_episodes=40)
+    play_pilot(first.table, FLOOR, system, policies[first.sources], n_episodes=40)
     assert set(seen) == set(range(56, 96))
 
 

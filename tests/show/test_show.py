@@ -13,7 +13,7 @@ from taskspace.show.figures.coverage import coverage_plot, save_figures
 from taskspace.show.figures.map import _edges, context_map
 from taskspace.show.figures.price import PricePoint, draw_prices, unbeaten
 from taskspace.show.figures.tolerance import table_balls, tolerance_plot
-from taskspace.show.style import colour, colour_numbers, ink, neighbours
+from taskspace.show.style import colour, colour_numbers, ink, touching_sources
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def touching(region):
 def test_touching_regions_have_different_colours(shape, n):
     rng = np.random.default_rng(0)
     region = rng.integers(-1, n, shape)
-    numbers = np.array([*colour_numbers(neighbours(region, n)), -1])
+    numbers = np.array([*colour_numbers(touching_sources(region, n)), -1])
     for a, b in touching(region):
         touch = (a != b) & (a >= 0) & (b >= 0)
         assert (numbers[a] != numbers[b])[touch].all()

@@ -34,9 +34,9 @@ from .result import CertifyResult as CertifyResult
 from .sampled.episodes import BettingTests as BettingTests
 from .sampled.episodes import FreshCheck as FreshCheck
 from .sampled.episodes import check_on_fresh_episodes as check_on_fresh_episodes
-from .sampled.pilot import Explored as Explored
-from .sampled.pilot import explore as explore
+from .sampled.pilot import Pilot as Pilot
 from .sampled.pilot import least_assignment as least_assignment
+from .sampled.pilot import play_pilot as play_pilot
 from .sampled.share import Distribution as Distribution
 from .sampled.share import distribution_of as distribution_of
 from .sampled.share import served_share as served_share

@@ -153,23 +153,23 @@ class Case:
     @cached_property
     def _enclosure(self) -> tuple[Enclosure | None, str]:
         question, study = self.question, self.study
-        given = self.bounds.enclosure
-        if given is None:
+        enclosure = self.bounds.enclosure
+        if enclosure is None:
             if study.system is None or study.targets is None:
                 return None, ""
             exact = question.measured_with(None)
             return find_enclosure(study.system, self.policies, self._homes, exact)
-        if given.question.key != question.key:
+        if enclosure.question.key != question.key:
             raise InvalidInputError(
                 f"The enclosure must be for {question.key!r} (criterion and policy), "
-                f"but is for {given.question.key!r}."
+                f"but is for {enclosure.question.key!r}."
             )
-        if given.n_sources != study.n_sources:
+        if enclosure.n_sources != study.n_sources:
             raise InvalidInputError(
                 f"The enclosure must be for the {study.n_sources} sources of the "
-                f"table, in their order, but has {given.n_sources}."
+                f"table, in their order, but has {enclosure.n_sources}."
             )
-        return given, ""
+        return enclosure, ""
 
     @property
     def _homes(self) -> NDArray[np.float64]:
@@ -191,8 +191,10 @@ class Case:
         names = None if self.targets is None else tuple(self.targets.names)
         if self.system is not None:
             names = tuple(axis.name for axis in self.system.axes)
-        given = self.bounds.rates
-        return None if given is None or names is None else check_rates(given, names)
+        constants = self.bounds.rates
+        if constants is None or names is None:
+            return None
+        return check_rates(constants, names)
 
     @property
     def target_rates(self) -> NDArray[np.float64]:

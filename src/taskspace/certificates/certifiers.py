@@ -79,12 +79,12 @@ def certify(
     if question.criterion != "signed" and not _is_small(study):
         # Loss rates that only describe, and take long, come after what is proven.
         names.insert(names.index("continuum"), names.pop(names.index("loss rates")))
-    found: dict[str, list[Certificate]] = {}
+    stated: dict[str, list[Certificate]] = {}
     for number, name in enumerate(names):
         progress("certify", number, len(names), name)
-        found[name] = CERTIFIERS[name](case)
+        stated[name] = CERTIFIERS[name](case)
     progress("certify", len(names), len(names), "")
-    certificates = [one for name in CERTIFIERS for one in found[name]]
+    certificates = [one for name in CERTIFIERS for one in stated[name]]
     check_consistent(certificates)
     return CertifyResult(
         question=question,

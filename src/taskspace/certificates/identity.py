@@ -159,7 +159,7 @@ N_DRAWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class ProofSubject:
     """What a cover of a box is about.
 
     Args:
@@ -222,7 +222,7 @@ def subject_of(
     sources: Sequence[int] | NDArray[np.integer],
     boxes: Boxes,
     epsilon: float,
-) -> Subject | None:
+) -> ProofSubject | None:
     """Return what a cover is about, None where its enclosure does not tell.
 
     Args:
@@ -239,7 +239,7 @@ def subject_of(
     drawn = np.clip(low + share * (high - low), low, high)
     contexts = np.concatenate([[low, high, low / 2 + high / 2], drawn])
     chosen = tuple(int(source) for source in sources)
-    return Subject(
+    return ProofSubject(
         enclosure.question.at(epsilon),
         enclosure.n_sources,
         chosen,

@@ -9,8 +9,6 @@ from taskspace.deploy.files import contract
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain
 
-__all__ = ["contract_bytes", "memoryless"]
-
 
 def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
     """Return a library whose policies act on what is seen now; refuse states.

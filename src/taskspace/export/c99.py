@@ -30,8 +30,6 @@ from taskspace.export.c99_policies import act_source, action_sizes, policy_table
 from taskspace.export.c99_regions import region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
 
-__all__ = ["Precision", "c99_files", "export_c99"]
-
 Precision = Literal["double", "float"]
 N_VECTORS = 48
 """Random contexts of the self-test."""

@@ -18,8 +18,6 @@ from taskspace.systems.linear.control import import_control
 if TYPE_CHECKING:
     import control
 
-__all__ = ["GainSchedule", "library_controller", "library_schedule"]
-
 
 @dataclass(frozen=True, eq=False)
 class GainSchedule:

@@ -25,8 +25,6 @@ from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.export.base import contract_bytes, memoryless
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
-__all__ = ["export_onnx", "library_model", "policy_model"]
-
 OPSET = 17
 IR_VERSION = 8
 """Of the year 2022, so that older runtimes read it too."""

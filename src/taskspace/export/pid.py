@@ -28,8 +28,6 @@ from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
 from taskspace.systems.linear import Pi, Pid
 
-__all__ = ["PidRunner", "export_pid"]
-
 Array = NDArray[np.float64]
 ANTI_WINDUP = ("conditional", "back-calculation")
 

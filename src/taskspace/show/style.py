@@ -87,7 +87,7 @@ def ink(background: str) -> str:
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
 
 
-def neighbours(region: NDArray[np.integer], n_sources: int) -> list[set[int]]:
+def touching_sources(region: NDArray[np.integer], n_sources: int) -> list[set[int]]:
     """Return sources whose regions touch, along an axis or at a corner of a plane.
 
     Args:

@@ -11,21 +11,8 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
-from taskspace.systems.linear.measures import MEASURES
+from taskspace.systems.linear.measures import MEASURES as MEASURES
 from taskspace.systems.objective import Objective
-
-__all__ = [
-    "FOUND",
-    "MEASURES",
-    "PROVENANCE_WORDS",
-    "REDUCED",
-    "ContextAxis",
-    "Provenance",
-    "ProvenanceWords",
-    "System",
-    "overridden",
-    "reduce_family",
-]
 
 Provenance = Literal["exact", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""

@@ -10,9 +10,6 @@ import numpy as np
 
 from taskspace.systems.base import ContextAxis
 
-__all__ = ["READY", "ReadyAxes"]
-
-
 _positive = ContextAxis.positive
 
 

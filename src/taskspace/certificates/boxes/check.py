@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.identity import Subject, subject_of
+from taskspace.certificates.identity import ProofSubject, subject_of
 from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.words import BoxFacts, Shares
 from taskspace.cover.base import Clock
@@ -66,7 +66,7 @@ class ContinuumCover:
     loss_bound: NDArray[np.float64]
     axes: tuple[str, ...]
     lower_bound: int = 0
-    subject: Subject | None = None
+    subject: ProofSubject | None = None
 
     @property
     def size(self) -> int:
@@ -109,14 +109,14 @@ class ContinuumCover:
             bounds: added to those of the certificate.
             **facts: fields of `facts` that are known now.
         """
-        known = replace(self.facts, **facts)
+        stated = replace(self.facts, **facts)
         certificate = replace(
             self.certificate,
-            why=known.sentence,
+            why=stated.sentence,
             values=self.certificate.values | dict(values),
             bounds=(*self.certificate.bounds, *bounds),
         )
-        return replace(self, certificate=certificate, facts=known)
+        return replace(self, certificate=certificate, facts=stated)
 
     def with_bounds(
         self,
@@ -157,13 +157,13 @@ class ContinuumCover:
             contexts: full context rows, shape `(context, len(axes))`.
         """
         rows = np.atleast_2d(np.asarray(contexts, np.float64))
-        found = np.full(len(rows), -1, np.int64)
+        chosen = np.full(len(rows), -1, np.int64)
         for i, row in enumerate(rows):
             inside = ((self.boxes.low <= row) & (row <= self.boxes.high)).all(1)
             served = self.assignment[inside & (self.status == CERTIFIED)]
             if len(served):
-                found[i] = served[0]
-        return found
+                chosen[i] = served[0]
+        return chosen
 
 
 def box_edges(
@@ -329,14 +329,14 @@ def _decide(
         if not len(rest):
             continue
         # What fails on all of a box fails on its parts too.
-        left = np.where(low[~served] > epsilon, -1, tries[rest])
+        open_tries = np.where(low[~served] > epsilon, -1, tries[rest])
         centre = Boxes.points(boxes[rest].centre)
-        there = enclosure.tried_bounds(centre, left, epsilon)
-        fails = ((there[0] > epsilon) | (left < 0)).all(1)
+        there = enclosure.tried_bounds(centre, open_tries, epsilon)
+        fails = ((there[0] > epsilon) | (open_tries < 0)).all(1)
         status[rest[fails]] = UNCOVERED
         # The best goes first on the parts; where no bound is known, that of the centre.
         order = np.lexsort((there[1], high[~served]), axis=1)
-        tries[rest] = np.take_along_axis(left, order, axis=1)
+        tries[rest] = np.take_along_axis(open_tries, order, axis=1)
     return status, assignment, bound, tries
 
 

@@ -40,8 +40,6 @@ def certified_cover(
     *,
     time_limit: float = 20.0,
     n_cells: int | None = None,
-    max_boxes: int = 200_000,
-    max_depth: int = 12,
     candidates: ArrayLike | None = None,
     suggestions: Iterable[ArrayLike] = (),
     seed: int = 0,
@@ -58,8 +56,6 @@ def certified_cover(
         epsilon: tolerance.
         time_limit: seconds for all of it; what is decided late stays open.
         n_cells: see `box_edges`.
-        max_boxes: see `certify_cover`.
-        max_depth: see `certify_cover`.
         candidates: sources to choose from. By default all of them up to
             `MAX_CANDIDATES`, beyond that as many, evenly spread, unless these leave
             a cell that no single one serves.
@@ -85,8 +81,6 @@ def certified_cover(
         tuple(axis.name for axis in system.axes),
         epsilon,
         clock,
-        max_boxes=max_boxes,
-        max_depth=max_depth,
         seed=seed,
     )
     may_grow = candidates is None and len(pool) < enclosure.n_sources
@@ -102,12 +96,12 @@ def certified_cover(
     if not search.holds and not enclosure.is_paved:
         search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
     search.close_gaps(clock)
-    found = search.finish()
+    cover = search.finish()
     every = search.bound
     if len(search.pool) < enclosure.n_sources:
         every = _bound_of_all(enclosure, search.edges, epsilon, clock)
     n_pool = len(search.pool)
-    return _with_bounds(enclosure, found, n_pool, search.bound, every, epsilon)
+    return _with_bounds(enclosure, cover, n_pool, search.bound, every, epsilon)
 
 
 def _bound_of_all(

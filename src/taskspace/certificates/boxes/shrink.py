@@ -43,6 +43,8 @@ MAX_ROUNDS = 40
 # Cells of measured contexts for each cell that is cut where it is needed.
 FINER_CELLS = 3
 GAPS_A_ROUND = 100
+# How often a cell that no source serves whole is cut along each axis.
+CELL_CUTS = 4
 
 
 class BoxSearch:
@@ -55,8 +57,6 @@ class BoxSearch:
         axes: names of the columns.
         epsilon: tolerance.
         clock: of the whole search.
-        max_boxes: see `certify_cover`.
-        max_depth: see `certify_cover`.
         seed: of the cover engine.
     """
 
@@ -69,14 +69,11 @@ class BoxSearch:
         epsilon: float,
         clock: Clock,
         *,
-        max_boxes: int,
-        max_depth: int,
         seed: int,
     ):
         self.enclosure, self.pool = enclosure, pool
         self.edges, self.axes, self.epsilon = edges, axes, epsilon
         self.clock, self.seed = clock, seed
-        self.max_boxes, self.max_depth = max_boxes, max_depth
         self.part = enclosure.subset(pool)
         # Losses of the candidates at some points, from above.
         self.losses = np.empty((len(pool), 0))
@@ -97,8 +94,8 @@ class BoxSearch:
     @property
     def is_optimal(self) -> bool:
         """Whether no smaller cover can be found among the candidates."""
-        found = self.found
-        return found is not None and self.holds and self.bound >= found.size
+        cover = self.found
+        return cover is not None and self.holds and self.bound >= cover.size
 
     def check(
         self, sources: NDArray[np.int64], clock: Clock, *, whole: bool = False
@@ -116,8 +113,6 @@ class BoxSearch:
             self.edges,
             self.epsilon,
             axes=self.axes,
-            max_boxes=self.max_boxes,
-            max_depth=self.max_depth,
             time_limit=clock.left,
             until_failure=not whole,
         )
@@ -257,15 +252,15 @@ class BoxSearch:
         stop = 0.2 * clock.left  # what is kept for the bound at the end
         tight = self.epsilon - TIGHTEN * abs(self.epsilon)
         for _ in range(MAX_ROUNDS):
-            left = clock.left - stop
-            if left <= 0 or self.is_optimal or self.is_closed:
+            seconds = clock.left - stop
+            if seconds <= 0 or self.is_optimal or self.is_closed:
                 break
             sets = PackedSets.from_bool(self.wanted)
-            cover = minimum_cover(sets, time_limit=left / 8, seed=self.seed)
+            cover = minimum_cover(sets, time_limit=seconds / 8, seed=self.seed)
             if self.found is not None and self.holds and cover.size >= self.found.size:
                 self.is_closed = True
                 break
-            checked = self.check(self.pool[cover.sources], Clock(left / 2))
+            checked = self.check(self.pool[cover.sources], Clock(seconds / 2))
             if checked.holds:
                 continue
             gaps = checked.boxes[checked.status != CERTIFIED].centre
@@ -289,12 +284,12 @@ class BoxSearch:
                 single one serves, and there is time for them.
         """
         share = Clock(0.5 * clock.left)
-        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, 4, share)
+        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, share)
         if n_left and may_grow:
             n_all = self.enclosure.n_sources
             if 0.5 * clock.left > share.seconds * n_all / len(self.pool):
                 self.pool, self.part = np.arange(n_all), self.enclosure
-                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, 4, clock)
+                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, clock)
                 # The points were about the candidates of before.
                 self.bound, self.is_closed = 1, False
                 self.bound_at_nodes(clock)
@@ -319,7 +314,6 @@ def _cell_sets(
     enclosure: Enclosure,
     edges: Sequence[NDArray[np.float64]],
     epsilon: float,
-    max_depth: int,
     clock: Clock,
 ) -> tuple[TargetSets, int]:
     """Return which source serves which cell; cells that none serves whole are cut.
@@ -335,23 +329,23 @@ def _cell_sets(
     if sets.coverable.all() or enclosure.is_paved:
         return sets, int((~sets.coverable).sum())
     parts = [sets.to_bool()[:, sets.coverable]]
-    left = Boxes.from_edges(edges)
-    extent = left.extent
-    left = left[~sets.coverable]
+    cells = Boxes.from_edges(edges)
+    extent = cells.extent
+    cells = cells[~sets.coverable]
     n_hopeless = 0
-    for _ in range(max_depth * max(1, int((extent > 0).sum()))):
-        too_many = len(left) * 2 * enclosure.n_sources > MAX_CUT_PAIRS
-        if not len(left) or too_many or clock.left <= 0:
+    for _ in range(CELL_CUTS * max(1, int((extent > 0).sum()))):
+        too_many = len(cells) * 2 * enclosure.n_sources > MAX_CUT_PAIRS
+        if not len(cells) or too_many or clock.left <= 0:
             break
-        left, _ = left.split(enclosure.widths(left, extent).argmax(1))
-        served = enclosure.serves(left, epsilon)
+        cells, _ = cells.split(enclosure.widths(cells, extent).argmax(1))
+        served = enclosure.serves(cells, epsilon)
         coverable = served.any(0)
         parts.append(served[:, coverable])
-        left = left[~coverable]
+        cells = cells[~coverable]
         # A part whose centre no source serves will never be served.
-        centre = left.centre
+        centre = cells.centre
         low, _ = enclosure.bounds(Boxes.points(centre), epsilon=epsilon)
         hopeless = (low > epsilon).all(0)
         n_hopeless += int(hopeless.sum())
-        left = left[~hopeless]
-    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(left) + n_hopeless
+        cells = cells[~hopeless]
+    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(cells) + n_hopeless

@@ -19,20 +19,20 @@ def certify_margin(case: Case) -> Certificate:
         case: what there is to certify with.
     """
     name, scope = "continuum cover", "every context of the box"
-    grid, cover, given = case.targets, case.cover, case.rate_check
+    grid, cover, check = case.targets, case.cover, case.rate_check
     reason = case.no_enclosure_reason
     missing = _missing(case)
     if grid is None or missing:
         return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
     question, provenance = case.question, case.provenance
     losses = question.losses_of(case.table, cover.sources)
-    if given is None:
+    if check is None:
         rates = estimate_rates(grid, losses)
         basis = "Λ from the largest steps between targets nearby, times 1.5."
     else:
         rates = case.target_rates
-        basis = f"Λ as given, if it holds ({given.sentence})."
-    kind = claim(provenance, rigorous=given is not None)
+        basis = f"Λ as given, if it holds ({check.sentence})."
+    kind = claim(provenance, rigorous=check is not None)
     rule = margin_rule(grid, losses, question.epsilon, rates, kind=kind, basis=basis)
     values = {
         **question.to_dict(),
@@ -48,7 +48,7 @@ def certify_margin(case: Case) -> Certificate:
         reason=reason,
     )
     holds = rule.certificate.holds
-    bounds = (Bound("upper", cover.size, "box", "table"),) if holds and given else ()
+    bounds = (Bound("upper", cover.size, "box", "table"),) if holds and check else ()
     if provenance != "exact":
         scope = f"{scope}, by {PROVENANCE_WORDS[provenance].table}"
     return Certificate(name, holds, kind, why, values, scope, bounds)

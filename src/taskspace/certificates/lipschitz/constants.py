@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.lipschitz import reach_of
+from taskspace.certificates.boxes.enclosures.lipschitz import largest_change
 from taskspace.certificates.lipschitz.grid import axis_values, places
 from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
@@ -60,7 +60,7 @@ def refute_rates(
 ) -> RateCheck:
     """Refuse Lipschitz constants that two known losses contradict.
 
-    Every pair of targets, for every source. With one constant an axis, or on a
+    Every pair of targets, for every source. With one constant per axis, or on a
     line, neighbours on a grid stand for all pairs: between any two nodes there is a
     way of steps along the axes that is as long as their distance.
 
@@ -80,7 +80,7 @@ def refute_rates(
     first, second = _neighbours(targets)
     for rows in row_blocks(table):
         losses, sizes = _losses(table, question, rows)
-        margin = reach_of(points[first] - points[second], rates)
+        margin = largest_change(points[first] - points[second], rates)
         with np.errstate(invalid="ignore"):
             step = np.abs(losses[:, first] - losses[:, second])
         allowed = margin * (1 + SLACK) + SLACK * (sizes[:, first] + sizes[:, second])
@@ -98,14 +98,14 @@ def refute_rates(
             if clock.left <= 0:
                 return RateCheck(n_rows * n * (n - 1) // 2, n_known)
             part = slice(start, start + ROWS_AT_ONCE)
-            found = np.full((len(losses[part]), 2), -1, np.int64)
-            _all_pairs(losses[part], sizes[part], points, rates, found)
-            bad = np.flatnonzero(found[:, 0] >= 0)
+            pairs = np.full((len(losses[part]), 2), -1, np.int64)
+            _all_pairs(losses[part], sizes[part], points, rates, pairs)
+            bad = np.flatnonzero(pairs[:, 0] >= 0)
             if len(bad):
                 row = start + int(bad[0])
-                pair = int(found[bad[0], 0]), int(found[bad[0], 1])
+                pair = int(pairs[bad[0], 0]), int(pairs[bad[0], 1])
                 _refuse(losses[row], rows.start + row, pair, targets, rates)
-            n_rows += len(found)
+            n_rows += len(pairs)
     return RateCheck(n_known, n_known)
 
 

@@ -68,9 +68,9 @@ def cell_radii(grid: Space) -> NDArray[np.float64]:
     reaches = []
     for v, place in zip(values, index, strict=True):
         half = np.diff(v) / 2
-        left = np.concatenate([[0.0], half])
-        right = np.concatenate([half, [0.0]])
-        reaches.append((np.maximum(left, right) * ENLARGE)[place])
+        before = np.concatenate([[0.0], half])
+        after = np.concatenate([half, [0.0]])
+        reaches.append((np.maximum(before, after) * ENLARGE)[place])
     return np.stack(reaches, -1)
 
 
@@ -208,9 +208,9 @@ def estimate_rates(
         Rates with dims `(source, node, axis)`; infinite next to a failure.
     """
     axes, index = places(grid)
-    given = np.atleast_2d(np.asarray(losses, np.float64))
-    values = np.empty((len(given), *map(len, axes)))
-    values[:, *index] = given
+    rows = np.atleast_2d(np.asarray(losses, np.float64))
+    values = np.empty((len(rows), *map(len, axes)))
+    values[:, *index] = rows
     rates = np.zeros((*values.shape, len(axes)))
     for i, axis in enumerate(axes):
         n = len(axis)

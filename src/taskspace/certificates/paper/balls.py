@@ -122,8 +122,8 @@ def check_balls(
     """
     question = Question("signed", judge, epsilon=epsilon)
     rates = loss_rates(table, radius)
-    given = upper_rate is not None
-    if given and np.shape(upper_rate) != rates.upper.shape:
+    is_given = upper_rate is not None
+    if is_given and np.shape(upper_rate) != rates.upper.shape:
         raise InvalidInputError(
             f"upper_rate must hold one number for each of {len(rates.upper)} sources, "
             f"but has shape {np.shape(upper_rate)}."
@@ -156,7 +156,7 @@ def check_balls(
     return BallCheck(
         balls,
         _inner_certificate(
-            balls, epsilon, int(violations.sum()), float(tightness), given
+            balls, epsilon, int(violations.sum()), float(tightness), is_given
         ),
         _outer_certificate(balls, epsilon, int(escaped.sum()), tolerated, in_outer),
     )

@@ -72,8 +72,8 @@ def certify_geometry(case: Case) -> list[Certificate]:
         volumes = no_volume_bounds(f"Inner balls do not hold: {check.inner.why}")
     else:
         # Then a packing of targets is a set of sources.
-        known = {tuple(row) for row in rows.points.tolist()}
-        same = known.issuperset(tuple(row) for row in columns.points.tolist())
+        source_rows = {tuple(row) for row in rows.points.tolist()}
+        same = source_rows.issuperset(tuple(row) for row in columns.points.tolist())
         volumes = volume_bounds(widths, question.epsilon, check.balls, same_sides=same)
     return [about, check.inner, check.outer, *volumes]
 

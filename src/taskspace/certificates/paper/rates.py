@@ -137,13 +137,13 @@ def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None or sources.names != targets.names:
         sides = {"sources": sources, "targets": targets}
-        found = [
+        clauses = [
             f"{side} have {'none' if space is None else ', '.join(space.names)}"
             for side, space in sides.items()
         ]
         raise InvalidInputError(
             "Distances need the contexts of sources and targets, on the same axes, but "
-            f"{' and '.join(found)}. Give the contexts with the matrix."
+            f"{' and '.join(clauses)}. Give the contexts with the matrix."
         )
     return sources, targets
 

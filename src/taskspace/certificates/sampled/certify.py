@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from taskspace.certificates.case import Case
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.episodes import FreshCheck, check_on_fresh_episodes
-from taskspace.certificates.sampled.pilot import Explored, explore, least_assignment
+from taskspace.certificates.sampled.pilot import Pilot, least_assignment, play_pilot
 from taskspace.certificates.sampled.share import (
     Deployed,
     Distribution,
@@ -39,11 +39,11 @@ def certify_fresh(case: Case) -> list[Certificate]:
         return []
     share = 1.0 if sampling.distribution is None else FRESH_SHARE
     clock, progress = Clock(share * case.clock.left), case.progress
-    table, assignment, explored = case.table, case.cover.assignment, None
+    table, assignment, pilot = case.table, case.cover.assignment, None
     try:
         case.question.check_exact("Fresh episodes")
         if sampling.pilot is not None:
-            explored = explore(
+            pilot = play_pilot(
                 table,
                 case.question,
                 system,
@@ -53,9 +53,9 @@ def certify_fresh(case: Case) -> list[Certificate]:
                 time_limit=0.5 * clock.left,
                 progress=progress,
             )
-            table, policies = explored.table, policies[explored.sources]
+            table, policies = pilot.table, policies[pilot.sources]
             assignment = least_assignment(table, case.question)
-        found = check_on_fresh_episodes(
+        fresh = check_on_fresh_episodes(
             table,
             case.question,
             assignment,
@@ -69,38 +69,36 @@ def certify_fresh(case: Case) -> list[Certificate]:
         )
     except InvalidInputError as error:
         return [Certificate("fresh episodes", False, "vacuous", str(error))]
-    if explored is not None:
-        found = _of_all(found, explored, len(np.unique(assignment)))
-    case.findings.fresh = found
-    return [found.certificate]
+    if pilot is not None:
+        fresh = _of_all(fresh, pilot, len(np.unique(assignment)))
+    case.findings.fresh = fresh
+    return [fresh.certificate]
 
 
-def _of_all(found: FreshCheck, explored: Explored, n_selected: int) -> FreshCheck:
+def _of_all(found: FreshCheck, pilot: Pilot, n_selected: int) -> FreshCheck:
     """Return what was found about a shortlist, with the whole table's sources.
 
     Args:
         found: of the table of the shortlist.
-        explored: the shortlist.
+        pilot: the shortlist.
         n_selected: sources of the cover that was chosen on it.
     """
-    n_episodes = explored.table.attrs["n_episodes"]
+    n_episodes = pilot.table.attrs["n_episodes"]
     said = found.certificate
     values = {
         **said.values,
-        "sources": explored.sources[said.values["sources"]].tolist(),
-        "shortlist": explored.sources.tolist(),
+        "sources": pilot.sources[said.values["sources"]].tolist(),
+        "shortlist": pilot.sources.tolist(),
         "n_selected": n_selected,
         "pilot_episodes": n_episodes,
     }
-    pilot = PilotFacts(len(explored.sources), n_episodes, n_selected)
-    facts = replace(found.facts, pilot=pilot)
+    stated = PilotFacts(len(pilot.sources), n_episodes, n_selected)
+    facts = replace(found.facts, pilot=stated)
     return replace(
         found,
         certificate=replace(said, why=facts.sentence, values=values),
         facts=facts,
-        assignment=np.where(
-            found.assignment >= 0, explored.sources[found.assignment], -1
-        ),
+        assignment=np.where(found.assignment >= 0, pilot.sources[found.assignment], -1),
     )
 
 

@@ -30,7 +30,7 @@ from taskspace.systems.episodic import (
 
 
 @dataclass(frozen=True, eq=False)
-class Explored:
+class Pilot:
     """A few sources of a table, played in more episodes.
 
     Args:
@@ -77,7 +77,7 @@ def shortlist(table: xr.Dataset, question: Question, n: int) -> NDArray[np.int64
     return np.array(sorted(chosen), np.int64)
 
 
-def explore(
+def play_pilot(
     table: xr.Dataset,
     question: Question,
     system: EpisodicSystem,
@@ -87,7 +87,7 @@ def explore(
     n_episodes: int = 256,
     time_limit: float | None = None,
     progress: Progress | None = None,
-) -> Explored:
+) -> Pilot:
     """Play a shortlist of sources at every target, in episodes that are new.
 
     Args:
@@ -142,7 +142,7 @@ def explore(
         "best_known_kind": table.attrs.get("best_known_kind", "best of the table"),
     }
     chosen = Points(sources.names, sources.points[short])
-    return Explored(short, make_table(variables, chosen, targets, notes))
+    return Pilot(short, make_table(variables, chosen, targets, notes))
 
 
 def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]:

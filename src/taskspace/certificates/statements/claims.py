@@ -17,17 +17,6 @@ from taskspace.performance.table import provenance_of
 from taskspace.questions import Question
 from taskspace.systems.base import FOUND, PROVENANCE_WORDS, Provenance
 
-__all__ = [
-    "Bound",
-    "Certificate",
-    "ContradictionError",
-    "against_found",
-    "check_consistent",
-    "claim",
-    "claim_on",
-    "on_table",
-]
-
 # What is on the right holds all that is on its left.
 TARGETS = ("nodes", "box")
 SOURCES = ("candidates", "table", "any")

@@ -12,18 +12,6 @@ from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS, Provenance, System
 
-__all__ = [
-    "BoxFacts",
-    "FreshFacts",
-    "PilotFacts",
-    "Shares",
-    "caution_sentence",
-    "context_words",
-    "grid_sentence",
-    "margin_sentence",
-    "share_sentence",
-]
-
 
 class Shares(NamedTuple):
     """How much of a box is what; the three make up all of it.

@@ -44,8 +44,6 @@ from taskspace.systems.linear import LinearSystem
 if TYPE_CHECKING:
     from taskspace.trainers.conditioned import ConditionedNetwork
 
-__all__ = ["Contender", "Trial", "try_library"]
-
 N_RANDOM = 10
 FEW = (1, 2, 3, 5)
 NETWORK = "network with context"

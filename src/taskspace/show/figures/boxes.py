@@ -28,8 +28,8 @@ from taskspace.show.style import (
     colour_numbers,
     draw_sources,
     literal,
-    neighbours,
     new_figure,
+    touching_sources,
 )
 
 STATUS_COLOURS = {"certified": "#dddddd", "open": "#ffffff", "uncovered": "#ffffff"}
@@ -156,15 +156,15 @@ def draw_box_map(record: BoxMap) -> Figure:
     near: list[set[int]] = [set() for _ in record.numbers]
     for inside in shown:
         plane = _raster(low[inside, :2], high[inside, :2], source[inside])
-        for place, more in enumerate(neighbours(plane, len(near))):
+        for place, more in enumerate(touching_sources(plane, len(near))):
             near[place] |= more
     shades = [colour(number) for number in colour_numbers(near)]
     with mpl.rc_context(STYLE):
         figure = new_figure(5.2 if len(cuts) == 1 else 3.6 * len(cuts), 4.6)
         panels = figure.subplots(1, len(cuts), squeeze=False)[0]
         for axes, cut, inside in zip(panels, cuts, shown, strict=True):
-            mine = low[inside], high[inside], status[inside], source[inside]
-            _draw_boxes(axes, *mine, shades)
+            drawn = low[inside], high[inside], status[inside], source[inside]
+            _draw_boxes(axes, *drawn, shades)
             if len(cuts) == 1 and record.sources is not None:
                 places = [(float(mark[0]), float(mark[1])) for mark in marks]
                 draw_sources(axes, places, range(len(places)), shades, size=10)
@@ -230,22 +230,22 @@ def _draw_boxes(
         axis=1,
     )
     for code, name in enumerate(STATUS):
-        mine = status == code
-        if not mine.any():
+        chosen = status == code
+        if not chosen.any():
             continue
         face: Any = STATUS_COLOURS[name]
         if code == CERTIFIED:
-            face = [shades[i] if i >= 0 else face for i in source[mine]]
+            face = [shades[i] if i >= 0 else face for i in source[chosen]]
         axes.add_collection(
             PolyCollection(
-                list(corners[mine]),
+                list(corners[chosen]),
                 facecolors=face,
                 edgecolors="none" if code == CERTIFIED else "#555555",
                 linewidths=0,
                 hatch=STATUS_HATCHES[name],
                 antialiased=False,
                 # Thousands of polygons make a PDF that no viewer likes.
-                rasterized=int(mine.sum()) > 2000,
+                rasterized=int(chosen.sum()) > 2000,
             )
         )
     axes.set_xlim(low[:, 0].min(), high[:, 0].max())

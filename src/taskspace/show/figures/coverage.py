@@ -202,22 +202,22 @@ def coverage(
     sets = question.sets(study)
     curves = []
     for method in methods:
-        found = coverage_curve(
+        curve = coverage_curve(
             sets,
             method=cast("Any", method),
             n_repeats=n_repeats,
             seed=seed,
             shape=study.shape,
         )
-        n_sources = found.n_sources.tolist()
+        n_sources = curve.n_sources.tolist()
         spent = [len(sets)] * len(n_sources) if method == "greedy" else n_sources
         curves.append(
             Curve(
                 method,
                 n_sources,
-                found.coverage.tolist(),
-                found.low.tolist(),
-                found.high.tolist(),
+                curve.coverage.tolist(),
+                curve.low.tolist(),
+                curve.high.tolist(),
                 [study.n_policies * n for n in spent],
             )
         )

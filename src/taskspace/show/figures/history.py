@@ -201,13 +201,13 @@ def _spending(name: str, entries: Iterable[Mapping[str, Any]]) -> Spending:
 
 def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSource, ...]:
     """Return the sources that were proposed, and what came of each."""
-    found, place = [], 0
+    selected, place = [], 0
     for line, key, is_done in zip(
         proposals, store.sources, store.evaluated, strict=False
     ):
         reason = store.failures.get(key, "")
         state = "done" if is_done else "failed" if reason else "under way"
-        found.append(
+        selected.append(
             SelectedSource(
                 line.context,
                 line.kind,
@@ -219,7 +219,7 @@ def _sources(proposals: Sequence[Proposal], store: Store) -> tuple[SelectedSourc
             )
         )
         place += int(is_done)
-    return tuple(found)
+    return tuple(selected)
 
 
 def history(selection: SelectResult | str | Path) -> Figure:
@@ -258,14 +258,14 @@ def draw_selection(plot: SelectionPlot) -> Figure:
 
 def _panel(axes: Axes, plot: SelectionPlot, cost: str) -> None:
     for each in (*plot.rivals, plot.own):
-        mine = each is plot.own
+        is_own = each is plot.own
         axes.step(
             getattr(each, cost),
             each.coverage,
             where="post",
-            color=PALETTE[3] if mine else COLOURS.get(each.name, PALETTE[7]),
-            linewidth=2.0 if mine else 1.2,
-            marker="o" if mine else None,
+            color=PALETTE[3] if is_own else COLOURS.get(each.name, PALETTE[7]),
+            linewidth=2.0 if is_own else 1.2,
+            marker="o" if is_own else None,
             markersize=3,
             label=each.label,
         )

@@ -28,8 +28,8 @@ from taskspace.show.style import (
     colour_numbers,
     draw_sources,
     literal,
-    neighbours,
     new_figure,
+    touching_sources,
 )
 from taskspace.spaces import Grid, Space
 
@@ -211,7 +211,7 @@ def context_map(
         colours = list(range(cover.size))
     else:
         region = np.array(assignment, np.int64).reshape(shape)
-        colours = colour_numbers(neighbours(region, cover.size))
+        colours = colour_numbers(touching_sources(region, cover.size))
     at = None
     if sources is not None and set(targets.names) <= set(sources.names):
         columns = [sources.names.index(name) for name in targets.names]

@@ -46,8 +46,8 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         title: what the losses are.
     """
     figure = new_figure(5.4, 4.0)
-    known = [point for point in points if point.upper is not None]
-    epsilon = np.array([point.epsilon for point in known])
+    covered = [point for point in points if point.upper is not None]
+    epsilon = np.array([point.epsilon for point in covered])
     with mpl.rc_context(STYLE):
         axes = figure.subplots()
         for name, label, colour in (
@@ -59,7 +59,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             # lower bound at ε is one at every smaller ε, so bounds hold to the left.
             axes.step(
                 epsilon,
-                [getattr(point, name) for point in known],
+                [getattr(point, name) for point in covered],
                 where="pre" if name == "lower" else "post",
                 color=colour,
                 linestyle=":" if name == "lower" else "-",
@@ -69,8 +69,8 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             )
         axes.fill_between(
             epsilon,
-            [point.lower or 0 for point in [*known[1:], *known[-1:]]],
-            [point.upper or 0 for point in known],
+            [point.lower or 0 for point in [*covered[1:], *covered[-1:]]],
+            [point.upper or 0 for point in covered],
             step="post",
             color=METHOD_COLOURS["minimum"],
             alpha=0.2,
@@ -92,7 +92,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        if known and max(point.greedy or 0 for point in known) < 10:
+        if covered and max(point.greedy or 0 for point in covered) < 10:
             axes.set_yscale("linear")
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("tolerance ε")

@@ -84,8 +84,8 @@ def collect(
         progress: told how far it is.
     """
     progress = progress or silent
-    known = list(covers)
-    asked = [*questions, *(question for question, _ in known)]
+    known_covers = list(covers)
+    asked = [*questions, *(question for question, _ in known_covers)]
     if min(table.sizes["source"], table.sizes["target"]) == 0:
         raise InvalidInputError(
             "A page needs at least one source and one target, but the table has "
@@ -98,17 +98,17 @@ def collect(
     progress("losses", len(every), len(every))
     layers: list[Layer] = []
     for question in every:
-        mine = [q for q in asked if q.at(0.0) == question]
+        own = [q for q in asked if q.at(0.0) == question]
         if question not in losses:
-            if mine:
-                mine[0].rows(table, slice(0, 1))  # says why it does not apply
+            if own:
+                own[0].rows(table, slice(0, 1))  # says why it does not apply
             continue
         layers.append(
             make_layer(
                 losses[question],
                 question,
-                stored=[q.epsilon for q in mine],
-                covers=[(q.epsilon, c) for q, c in known if q in mine],
+                stored=[q.epsilon for q in own],
+                covers=[(q.epsilon, c) for q, c in known_covers if q in own],
                 n_steps=n_steps or (40 if small else 20),
                 time_limit=time_limit / len(losses),
                 seed=seed,

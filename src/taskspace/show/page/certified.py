@@ -31,22 +31,22 @@ def certified_covers(
     """
     covers = []
     for result in results:
-        found = result.continuum
-        if found is None or not found.size:
+        continuum = result.continuum
+        if continuum is None or not continuum.size:
             continue
-        assignment = result.question.assign(table, found.sources)
+        assignment = result.question.assign(table, continuum.sources)
         cover = Cover(
             method=METHOD,
-            sources=found.sources,
+            sources=continuum.sources,
             assignment=assignment,
             coverage=float((assignment >= 0).mean()),
             uncoverable=result.cover.uncoverable,
-            size=found.size,
-            cost=found.size,
+            size=continuum.size,
+            cost=continuum.size,
             lower_bound=0,
             lower_bound_kind="size",
             optimal=False,
-            stop_reason=found.certificate.kind,
+            stop_reason=continuum.certificate.kind,
             seconds=result.seconds,
             n_sources=table.sizes["source"],
             n_targets=table.sizes["target"],
@@ -88,17 +88,20 @@ def add_certificates(
 
 def _boxes(result: CertifyResult, study: Study, blobs: Blobs) -> dict[str, Any] | None:
     """Return the record of a figure of boxes, its numbers as arrays, axis by axis."""
-    found = result.continuum
-    if found is None or not (found.boxes.low.min(0) < found.boxes.high.max(0)).any():
+    continuum = result.continuum
+    if (
+        continuum is None
+        or not (continuum.boxes.low.min(0) < continuum.boxes.high.max(0)).any()
+    ):
         return None
-    record = box_map(found, study)
+    record = box_map(continuum, study)
     place = np.array(record.assignment, np.int64)
     bound = np.array([np.inf if b is None else b for b in record.bound])
     return {
         "title": record.title,
         "kind": record.kind,
-        "holds": bool(found.certificate.holds),
-        "why": found.certificate.why,
+        "holds": bool(continuum.certificate.holds),
+        "why": continuum.certificate.why,
         "names": record.names,
         "sources": record.numbers,
         "n": len(record.status),
@@ -107,5 +110,5 @@ def _boxes(result: CertifyResult, study: Study, blobs: Blobs) -> dict[str, Any] 
         "status": blobs.add(np.array(record.status, np.uint8)),
         "who": blobs.add(np.where(place < 0, NONE, place).astype(np.uint16)),
         "bound": blobs.add(bound),
-        "share": blobs.add(np.asarray(found.boxes.share, np.float64)),
+        "share": blobs.add(np.asarray(continuum.boxes.share, np.float64)),
     }

@@ -15,8 +15,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from taskspace.show.page.layers import Layer
 
-__all__ = ["LISTS", "add_lists"]
-
 MAX_CELLS = 20_000
 """Pairs of a source and a target up to which a page has lists."""
 MAX_SOURCES = 60

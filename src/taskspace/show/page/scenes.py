@@ -196,10 +196,10 @@ class Stage:
         at_target = self.system.contexts(self.targets)
         members = np.zeros(len(sources), np.int64)
         for source in np.unique(sources).tolist():
-            mine = np.flatnonzero(sources == source)
+            places = np.flatnonzero(sources == source)
             family = self.policies[source : source + 1]
-            scores = self.system.performance(family, at_target[targets[mine]])[0]
-            members[mine] = scores.argmin(0) if judge == "worst" else scores.argmax(0)
+            scores = self.system.performance(family, at_target[targets[places]])[0]
+            members[places] = scores.argmin(0) if judge == "worst" else scores.argmax(0)
         return members
 
     def add_to(self, page: PageData, table: xr.Dataset) -> None:
@@ -216,15 +216,15 @@ class Stage:
             return
         # The source of least loss, also where it does not serve: failures are seen.
         chosen = np.sort(cover.sources)
-        given = chosen[layer.losses[chosen].argmin(0)]
-        shown = np.flatnonzero(~self.without[given])
+        server = chosen[layer.losses[chosen].argmin(0)]
+        shown = np.flatnonzero(~self.without[server])
         if not len(shown):
             page.header["no_play"] = WITHOUT
             return
         spread = np.linspace(0, len(shown) - 1, min(MAX_TARGETS, len(shown)))
         targets = shown[np.unique(spread.round().astype(int))]
         judge = layer.question.judge
-        record = self.record(table, judge, given[targets], targets)
+        record = self.record(table, judge, server[targets], targets)
         for name in ("away", "home"):
             record[name] = page.blobs.add(record[name])
         page.header["play"] = record

@@ -116,10 +116,10 @@ class Live:
             word = "trainings" if last.trainings != 1 else "training"
             covered = [round(last.coverage * n_targets), n_targets]
             return {f"{last.trainings} {word}, targets covered": covered}
-        found = {"train": [int(store.trained.sum()), n_sources]}
+        stages = {"train": [int(store.trained.sum()), n_sources]}
         if not store.header.layout.is_computed:
-            found["evaluate"] = [int(store.evaluated.sum()), n_sources]
-        return found
+            stages["evaluate"] = [int(store.evaluated.sum()), n_sources]
+        return stages
 
     def news(self) -> dict[str, Any]:
         """Return what a page asks for every second."""
@@ -150,11 +150,11 @@ class Live:
         n_sources, n_targets = layer.first.shape
         if any(not 0 <= s < n_sources for s in sources) or not -1 <= pick < n_targets:
             raise InvalidInputError("There is no such source or target.")
-        given = layer.assignment(sources, step)
+        assignment = layer.assignment(sources, step)
         place = np.full(n_sources + 1, -1, np.int32)
         place[sources] = np.arange(len(sources))
         return {
-            "who": base64.b64encode(place[given].astype("<i4").tobytes()).decode(),
+            "who": base64.b64encode(place[assignment].astype("<i4").tobytes()).decode(),
             "sizes": [int((layer.first[s] <= step).sum()) for s in sources],
             "losses": [
                 None if pick < 0 or not np.isfinite(layer.losses[s, pick])
@@ -302,8 +302,8 @@ def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
                 "same-origin",
             ):
                 return "Requests of other pages are not answered."
-            given = query.get("token", "")
-            if token and not hmac.compare_digest(given.encode(), token.encode()):
+            secret = query.get("token", "")
+            if token and not hmac.compare_digest(secret.encode(), token.encode()):
                 return "The token is missing or wrong; use the address as printed."
             return ""
 
@@ -319,15 +319,15 @@ def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
                 self._send(HTTPStatus.OK, live.news())
             elif path == "/api/view":
                 sources = [int(s) for s in query.get("sources", "").split(".") if s]
-                found = live.view(
+                answer = live.view(
                     query["key"], int(query["step"]), sources, int(query["pick"])
                 )
-                self._send(HTTPStatus.OK, found)
+                self._send(HTTPStatus.OK, answer)
             elif path == "/api/play":
-                found = live.play(
+                answer = live.play(
                     int(query["source"]), int(query["target"]), query["judge"]
                 )
-                self._send(HTTPStatus.OK, found)
+                self._send(HTTPStatus.OK, answer)
             else:
                 self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing here."})
 

@@ -153,16 +153,16 @@ class Subject:
     @property
     def covers(self) -> list[tuple[Question, Cover]]:
         """Covers that are known; of random selections and the like no huge ones."""
-        known = certified_covers(self.certified, self.table)
+        covers = certified_covers(self.certified, self.table)
         if self.results is None:
-            return known
+            return covers
         return [
             (answer.question, answer.cover)
             for answer in self.results.covers
             if answer.question is not None
             and answer.cover.n_sources == self.study.n_sources
             and (answer.cover.method not in BASELINES or answer.cover.size <= 200)
-        ] + known
+        ] + covers
 
     @property
     def labels(self) -> dict[str, str]:
@@ -210,23 +210,23 @@ class Subject:
 
     def warnings(self) -> list[str]:
         """Return what a reader should hear before any number."""
-        found = self.study.notes
+        notes = self.study.notes
         if self.results is not None:
             scores = self.results.scores
-            found += [
+            notes += [
                 f"Along the axis {axis} no performance changes at all."
                 for axis in scores.dead_axes
             ]
             if scores.n_failed:
-                found.append(
+                notes.append(
                     f"{scores.n_failed:,} of {scores.n_policies:,} policies do not "
                     "solve their own task."
                 )
             if self.results.failures:
-                found.append(
+                notes.append(
                     f"The training of {len(self.results.failures)} sources failed."
                 )
-        return found
+        return notes
 
     def collect(self, questions: list[Question] | None = None, **options) -> PageData:
         """Return the data of the page.

@@ -18,8 +18,6 @@ from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.objective import Objective, quadratic_objective
 
-__all__ = ["LinearSystem", "check_horizon", "weight_matrix"]
-
 MOST_STEPS = 2**53
 """More steps than float64 can count; nothing that is stable lasts so long."""
 

@@ -15,8 +15,6 @@ from taskspace.systems.linear.family import LinearFamily
 if TYPE_CHECKING:
     import control
 
-__all__ = ["control_family", "controller_of", "import_control"]
-
 
 def control_family(
     plant: "Callable[..., control.StateSpace | control.TransferFunction]",

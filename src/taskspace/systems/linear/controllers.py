@@ -24,16 +24,6 @@ from taskspace.systems.linear.matrices import LinearMatrices
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = [
-    "Lqg",
-    "Pi",
-    "Pid",
-    "augmented",
-    "block_diagonal",
-    "in_rates",
-    "without_direct",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.base import LinearSystem, check_horizon, weight_matrix
 from taskspace.systems.linear.matrices import LinearMatrices
 
-__all__ = ["LinearFamily", "StatedFamily"]
-
 MatrixOfContext = Callable[..., ArrayLike]
 
 

@@ -16,8 +16,6 @@ from taskspace.systems.linear.affine import AffineFamily
 from taskspace.systems.linear.family import LinearFamily
 from taskspace.systems.linear.points import interpolated_family, points_family
 
-__all__ = ["OperatingPoints", "read_lin", "read_mat"]
-
 Array = NDArray[np.float64]
 MATRIX = re.compile(r"^\s*([A-D]):\s*(\d+)\s*x\s*(\d+)\s*$")
 ENTRY = re.compile(r"^\s*\d+\s+\S+(?:\s+\S+)*?\s+([TF])\s+(?:\d+\s+)?(\S.*\S)\s*$")

@@ -13,8 +13,6 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.affine import AffineFamily, Enclosed
 from taskspace.systems.linear.family import LinearFamily
 
-__all__ = ["interpolated_family", "points_family"]
-
 Array = NDArray[np.float64]
 # Misfits that are rounding alone, relative to the largest entry of a matrix.
 ROUNDING = 1e-9

@@ -24,8 +24,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.systems.linear.base import weight_matrix
 from taskspace.systems.linear.family import LinearFamily
 
-__all__ = ["RateForm", "rate_form"]
-
 
 @dataclass(frozen=True, eq=False)
 class RateForm(LinearFamily):

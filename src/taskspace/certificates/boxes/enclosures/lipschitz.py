@@ -32,7 +32,7 @@ def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]
     return array
 
 
-def reach_of(
+def largest_change(
     steps: NDArray[np.float64], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return how much a loss may change over some steps, by Lipschitz constants.
@@ -111,7 +111,7 @@ class LipschitzEnclosure(PolicyEnclosure):
         at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
         if self.kind == "proof":
             self._refute(boxes.centre, at_centre, slack)
-        margin = reach_of(boxes.radius, self.rates)
+        margin = largest_change(boxes.radius, self.rates)
         slack = slack + EVALUATION_SLACK * margin
         # A failure at the centre says nothing about the rest of the box.
         low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
@@ -128,7 +128,7 @@ class LipschitzEnclosure(PolicyEnclosure):
         slack: NDArray[np.float64],
     ) -> None:
         """Refuse constants that neighbours among the evaluated contexts contradict."""
-        allowed = reach_of(np.diff(contexts, axis=0), self.rates) * (
+        allowed = largest_change(np.diff(contexts, axis=0), self.rates) * (
             1 + EVALUATION_SLACK
         )
         with np.errstate(invalid="ignore"):
@@ -168,6 +168,6 @@ class LipschitzEnclosure(PolicyEnclosure):
             size = 1 + size  # an excess over 1
         elif self._rule.is_relative:
             size = size / np.abs(reference)
-        known = np.isfinite(losses) & np.isfinite(size)
-        slack = np.where(known, EVALUATION_SLACK * size, 0.0).max(1)
+        finite = np.isfinite(losses) & np.isfinite(size)
+        slack = np.where(finite, EVALUATION_SLACK * size, 0.0).max(1)
         return losses.max(1) if self.question.judge == "worst" else losses.min(1), slack

@@ -111,7 +111,7 @@ class LoopEnclosure(PerLoop):
                 self._home[s, p] = low[0], high[0]
 
     def subset(self, sources: ArrayLike) -> Self:
-        """The same bounds for only these sources, in this order."""
+        """Return the same bounds for only these sources, in this order."""
         part = super().subset(sources)
         rows = np.asarray(sources, np.int64)
         part._loops = [self._loops[s] for s in rows.tolist()]

@@ -22,8 +22,6 @@ from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 
-__all__ = ["Pair", "PerLoop"]
-
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Low and high bounds."""
 

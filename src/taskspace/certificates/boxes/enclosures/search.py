@@ -127,18 +127,18 @@ def _descend(
         )
         single = (stop - first == 1).all(1)
         inside = high_bound <= epsilon
-        left = ~(low_bound > epsilon) & ~inside
+        may_go_on = ~(low_bound > epsilon) & ~inside
         if nodes:
-            inside |= single & left
+            inside |= single & may_go_on
         _mark(served, counts, row[inside], first[inside], stop[inside])
-        alone = np.flatnonzero(single & left) if not nodes else np.empty(0, np.int64)
+        alone = np.flatnonzero(single & may_go_on & (not nodes))
         if len(alone):
             held = _cut_cells(
                 enclosure, Boxes(low[alone], high[alone]), rows[row[alone]], epsilon
             )
             alone = alone[held]
             _mark(served, counts, row[alone], first[alone], stop[alone])
-        again = np.flatnonzero(left & ~single)
+        again = np.flatnonzero(may_go_on & ~single)
         row, first, stop = row[again], first[again], stop[again]
         axis = (stop - first).argmax(1)
         at = np.arange(len(row))

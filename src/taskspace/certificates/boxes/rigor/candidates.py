@@ -151,7 +151,7 @@ def follow_optimum(plant, a, p, product, continuous, n_linear, gain):
 
 @njit(cache=True, error_model="numpy")
 def definite_scale(a, w, factors, pivots, p, sigma, tables, continuous):
-    """A definite matrix for a weight that is not: W₀ + η P₀, and its candidate X.
+    """Return W₀ + η P₀, for a weight that is not definite, and its candidate X.
 
     P₀ has the units of W₀ times a time, so this is a choice without units: η makes
     X cost about twice what P does. A little of what the initial state spans is added

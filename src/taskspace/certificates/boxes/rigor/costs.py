@@ -212,7 +212,7 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
 
 @njit(cache=True, error_model="numpy")
 def empty_matrices(n_p, n):
-    """Room for polynomials below and above P, each with an entrywise remainder."""
+    """Return room for polynomials below and above P, each with its remainder."""
     return (
         np.zeros((n_p, n, n)),
         np.zeros((n, n)),
@@ -248,7 +248,7 @@ def combine(p, factor, x, part, out, rest):
 
 @njit(cache=True, error_model="numpy")
 def identity_gap(stack, rest, sign, even, gamma):
-    """A bound on the norm of `sign · I` plus the polynomial, over the box."""
+    """Return a bound on the norm of `sign · I` plus the polynomial, over the box."""
     for i in range(rest.shape[0]):
         stack[0, i, i] += sign
         rest[i, i] += 4e-16 * (1.0 + abs(stack[0, i, i]))
@@ -257,7 +257,7 @@ def identity_gap(stack, rest, sign, even, gamma):
 
 @njit(cache=True, error_model="numpy")
 def riccati_share(nu, phi, d_norm, r_phi):
-    """The t for which (1 − t) S satisfies the Riccati inequality; inf if none."""
+    """Return t for which (1 − t) S satisfies the Riccati inequality, or inf."""
     # ‖K Tᵀ‖² <= (1 + φ) / (1 − φ_R) in the scaling of R.
     cross = 2.0 * d_norm * np.sqrt((1.0 + phi) / (1.0 - r_phi)) * SLACK
     f = (nu + d_norm * d_norm / (1.0 - r_phi)) * SLACK
@@ -268,7 +268,7 @@ def riccati_share(nu, phi, d_norm, r_phi):
 
 @njit(cache=True, error_model="numpy")
 def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
-    """The residual of a candidate in the scaling T, and what is needed again later."""
+    """Return the residual of a candidate scaled by T, and what is needed again."""
     _, _, _, B_rest, _, _, _, R_rest = plant
     a, a_rest, w, w_rest = loop
     even = tables[1]
@@ -300,7 +300,7 @@ def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
 
 @njit(cache=True, error_model="numpy")
 def gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma):
-    """Bounds on ‖T D T_Rᵀ‖ and on ‖T_R R T_Rᵀ − I‖ over the box."""
+    """Return bounds on ‖T D T_Rᵀ‖ and on ‖T_R R T_Rᵀ − I‖ over the box."""
     _, _, B, B_rest, _, _, R, R_rest = plant
     product, even = tables[0], tables[1]
     n, m = B.shape[1:]
@@ -346,7 +346,7 @@ def gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma):
 
 @njit(cache=True, error_model="numpy")
 def through_inputs(B, B_rest, t_r, scaled, product, gamma):
-    """The polynomial yᵀ B T_Rᵀ and its radius."""
+    """Return the polynomial yᵀ B T_Rᵀ and its radius."""
     y, y_sum, y_rest = scaled
     n, m = B.shape[1:]
     bt = np.empty(B.shape)
@@ -373,7 +373,7 @@ def through_inputs(B, B_rest, t_r, scaled, product, gamma):
 
 @njit(cache=True, error_model="numpy")
 def input_norms(plant, yx, x, tables, gamma, continuous):
-    """Bounds on ‖T X B T_Rᵀ‖ (or with A in it) and, discrete, ‖T_R Bᵀ X B T_Rᵀ‖."""
+    """Bound ‖T X B T_Rᵀ‖ (or with A in it) and, discrete, ‖T_R Bᵀ X B T_Rᵀ‖."""
     _, _, B, B_rest, _, _, R, _ = plant
     n, m = B.shape[1:]
     t_r, fine = inverse_cholesky(R[0])
@@ -399,7 +399,7 @@ def input_norms(plant, yx, x, tables, gamma, continuous):
 
 @njit(cache=True, error_model="numpy")
 def riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, factor):
-    """A β for which S − β X satisfies the Riccati inequality; inf if none is found.
+    """Return β for which S − β X satisfies the Riccati inequality, inf for none.
 
     β (1 − ν_X) − ν >= (‖D‖ + β ‖X B‖)² / (1 − φ_R − (β + κ) ‖Bᵀ X B‖) must hold, where
     S >= −κ X is all that is known of the candidate's sign (κ is `factor`).
@@ -434,7 +434,7 @@ def trace_polynomial(p, sigma, gamma, out):
 
 @njit(cache=True, error_model="numpy")
 def definite(x):
-    """1 if a symmetric matrix is proven positive definite, −1 if proven not, else 0."""
+    """Return 1 if a symmetric matrix is proven definite, −1 if proven not, else 0."""
     n = x.shape[0]
     gamma = rounding(n, 0, 1)
     t, fine = inverse_cholesky(x)

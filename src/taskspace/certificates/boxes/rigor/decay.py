@@ -102,7 +102,7 @@ def bound_decay(
 
 @njit(cache=True, error_model="numpy")
 def _shifted(a, a_rest, b_rest, rate, continuous):
-    """A + λI, or e^λ A, with remainders; entries round once."""
+    """Return A + λI, or e^λ A, with remainders; entries round once."""
     loop, rest, inputs = a.copy(), a_rest.copy(), b_rest.copy()
     n = a_rest.shape[0]
     if continuous:
@@ -126,7 +126,7 @@ def _shifted(a, a_rest, b_rest, rate, continuous):
 
 @njit(cache=True, error_model="numpy")
 def _negative_decay(a, x, continuous):
-    """−L(X) at the centre, in plain floating point: only a scaling."""
+    """Return −L(X) at the centre, in plain floating point: only a scaling."""
     n = a.shape[0]
     out = np.zeros((n, n))
     if continuous:
@@ -143,7 +143,7 @@ def _negative_decay(a, x, continuous):
 
 @njit(cache=True, error_model="numpy")
 def _input_sum(gain, t, gamma):
-    """Σ |K Tᵀ| and what rounding may add to it."""
+    """Return Σ |K Tᵀ| and what rounding may add to it."""
     scaled = np.empty(gain.shape)
     right_product(gain, t, scaled)
     out = absolute_sum(scaled)
@@ -153,7 +153,7 @@ def _input_sum(gain, t, gamma):
 
 @njit(cache=True, error_model="numpy")
 def _scaled_decay(a, a_rest, b_rest, gain, stack, t, tables, continuous, gamma):
-    """T L(X) Tᵀ over the box, and its radius."""
+    """Return T L(X) Tᵀ over the box, and its radius."""
     kt = _input_sum(gain, t, gamma)
     c = np.empty(a.shape)
     c_sum, c_rest = scaled_loop(a, a_rest, b_rest, kt, t, gamma, c)

@@ -1,6 +1,6 @@
 """Bounds on the losses of gains over boxes of contexts, compiled.
 
-One pass a box: the plant's Taylor models, the cost of every gain between two
+One pass per box: the plant's Taylor models, the cost of every gain between two
 polynomials, the least cost between two more, and the loss from comparing polynomials
 of the same variables: the best and the worst context of a box are the same for both.
 
@@ -34,7 +34,7 @@ COST, REGRET, RATIO, START = 0, 1, 2, 3
 
 @njit(cache=True, error_model="numpy")
 def loss_range(kind, status, low, high, home, known, least_low, least_high, even):
-    """Bounds on the loss of one gain over a box, from the polynomials.
+    """Return bounds on the loss of one gain over a box, from the polynomials.
 
     Args:
         kind: `COST`, `REGRET` or `RATIO`.
@@ -103,7 +103,7 @@ def fill_plant(tape, places, box, place, tables, order, plant):
 
 @njit(cache=True, error_model="numpy")
 def empty_plant(n_p, n, m):
-    """Room for `A, A_rest, B, B_rest, Q, Q_rest, R, R_rest` on a box."""
+    """Return room for `A, A_rest, B, B_rest, Q, Q_rest, R, R_rest` on a box."""
     return (
         np.empty((n_p, n, n)),
         np.empty((n, n)),

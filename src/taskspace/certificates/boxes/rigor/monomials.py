@@ -34,7 +34,7 @@ class Monomials:
 
 @lru_cache(maxsize=64)
 def monomials(n_variables: int, degree: int) -> Monomials:
-    """The monomials of `n_variables` variables up to `degree`.
+    """Return the monomials of `n_variables` variables up to `degree`.
 
     Args:
         n_variables: how many variables, may be none.

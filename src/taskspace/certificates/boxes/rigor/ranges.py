@@ -8,7 +8,7 @@ from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY
 
 @njit(cache=True, error_model="numpy")
 def most(p, even):
-    """A bound above on the polynomial over the box."""
+    """Return a bound above on the polynomial over the box."""
     total, rest = p[0], 0.0
     for g in range(1, len(p)):
         if even[g]:
@@ -21,7 +21,7 @@ def most(p, even):
 
 @njit(cache=True, error_model="numpy")
 def minus(p):
-    """The polynomial with its sign turned."""
+    """Return the polynomial with its sign turned."""
     out = np.empty(len(p))
     for g in range(len(p)):
         out[g] = -p[g]
@@ -30,7 +30,7 @@ def minus(p):
 
 @njit(cache=True, error_model="numpy")
 def _difference(p, q, factor):
-    """A polynomial above p − factor · q: all rounding is added to its constant."""
+    """Return a polynomial above p − factor · q, rounding added to its constant."""
     out = np.empty(len(p))
     slop = 0.0
     for g in range(len(p)):
@@ -43,13 +43,13 @@ def _difference(p, q, factor):
 
 @njit(cache=True, error_model="numpy")
 def largest_difference(p, q, factor, even):
-    """A bound above on p(s) − factor · q(s) over the box."""
+    """Return a bound above on p(s) − factor · q(s) over the box."""
     return most(_difference(p, q, factor), even)
 
 
 @njit(cache=True, error_model="numpy")
 def largest_ratio(p, q, even):
-    """A bound above on p(s) / q(s) over the box, for p >= 0; inf unless q > 0."""
+    """Bound p(s) / q(s) over the box from above, for p >= 0; inf unless q > 0."""
     least = -most(minus(q), even)
     if not least > 0.0:
         return np.inf

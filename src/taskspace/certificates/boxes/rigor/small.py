@@ -16,7 +16,7 @@ ANY_ORDER = {"reassoc", "contract"}
 
 @njit(cache=True, error_model="numpy")
 def add_product(out, a, b, factor):
-    """Out += factor · a b."""
+    """Add factor · a b to `out`."""
     for i in range(a.shape[0]):
         for k in range(a.shape[1]):
             x = factor * a[i, k]
@@ -27,7 +27,7 @@ def add_product(out, a, b, factor):
 
 @njit(cache=True, error_model="numpy")
 def add_product_t(out, a, b, factor):
-    """Out += factor · aᵀ b."""
+    """Add factor · aᵀ b to `out`."""
     for k in range(a.shape[0]):
         for i in range(a.shape[1]):
             x = factor * a[k, i]
@@ -57,7 +57,7 @@ def symmetrise(a):
 
 @njit(cache=True, error_model="numpy", fastmath=ANY_ORDER)
 def factorise(a, pivots):
-    """LU factors of a in its place, rows swapped; False where it is singular."""
+    """Replace a by its LU factors, rows swapped; False where it is singular."""
     n = a.shape[0]
     for k in range(n):
         best = k
@@ -102,7 +102,7 @@ def solve_factorised(a, pivots, x):
 
 @njit(cache=True, error_model="numpy")
 def invert(a):
-    """The inverse and whether it exists."""
+    """Return the inverse and whether it exists."""
     n = a.shape[0]
     factors = np.empty((n, n))
     for i in range(n):
@@ -147,7 +147,7 @@ def fill_inverse(out, factors, pivots):
 
 @njit(cache=True, error_model="numpy")
 def inverse_cholesky(w):
-    """Lower triangular T with T w Tᵀ ≈ I, and whether w looks positive definite."""
+    """Return triangular T with T w Tᵀ ≈ I, and whether w looks definite."""
     n = w.shape[0]
     low = np.zeros((n, n))
     out = np.zeros((n, n))
@@ -177,7 +177,7 @@ def inverse_cholesky(w):
 
 @njit(cache=True, error_model="numpy")
 def lyapunov_factors(a, continuous, pivots):
-    """LU factors of X ↦ aᵀX + Xa (or aᵀXa − X) on symmetric X, and success.
+    """Return LU factors of X ↦ aᵀX + Xa (or aᵀXa − X), X symmetric, and success.
 
     Unknowns are the entries X_kl, k ≤ l, row by row.
     """
@@ -251,7 +251,7 @@ def _norm(a):
 
 @njit(cache=True, error_model="numpy")
 def transposed(a):
-    """The transpose as an array of its own."""
+    """Return the transpose as an array of its own."""
     out = np.empty((a.shape[1], a.shape[0]))
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):

@@ -27,7 +27,7 @@ LIFTS = (1e-3, 1e-6, 1e-9, 1e-12)
 
 @njit(cache=True, error_model="numpy")
 def start_range(stable, unstable, known, gain, least, even, gamma):
-    """Bounds on the least ε with P_K ⪯ (1 + ε) P* over a box.
+    """Return bounds on the least ε with P_K ⪯ (1 + ε) P* over a box.
 
     Args:
         stable: whether the gain's loop is stable on the whole box.
@@ -62,7 +62,7 @@ def start_range(stable, unstable, known, gain, least, even, gamma):
 
 @njit(cache=True, error_model="numpy")
 def main_directions(s, p):
-    """Rows T with T s Tᵀ ≈ I and T p Tᵀ nearly diagonal, the largest entry last."""
+    """Return T with T s Tᵀ ≈ I and T p Tᵀ nearly diagonal, the largest last."""
     t, fine = inverse_cholesky(s)
     if not fine:
         return t, False
@@ -78,7 +78,7 @@ def main_directions(s, p):
 
 @njit(cache=True, error_model="numpy")
 def quadratic_form(p, rest, x, sign, gamma):
-    """A polynomial above (`sign` 1) or below (−1) xᵀ P(s) x."""
+    """Return a polynomial above (`sign` 1) or below (−1) xᵀ P(s) x."""
     n = len(x)
     out = np.zeros(p.shape[0])
     slop = 0.0
@@ -96,7 +96,7 @@ def quadratic_form(p, rest, x, sign, gamma):
 
 @njit(cache=True, error_model="numpy")
 def largest_eigenvalue(p, p_rest, s, s_rest, t, even, gamma):
-    """A bound above on the μ with P(s) ⪯ μ S(s) on the box; inf unless S ≻ 0."""
+    """Return μ with P(s) ⪯ μ S(s) on the box; inf unless S ≻ 0."""
     n = len(t)
     n_p = p.shape[0]
     none, nothing = np.zeros((1, n)), np.zeros((1, 1))
@@ -123,7 +123,7 @@ def largest_eigenvalue(p, p_rest, s, s_rest, t, even, gamma):
 
 @njit(cache=True, error_model="numpy")
 def top_of_difference(p, p_rest, s, s_rest, mu, even, gamma):
-    """A bound above on the largest eigenvalue of P(s) − μ S(s) over the box."""
+    """Bound the largest eigenvalue of P(s) − μ S(s) over the box from above."""
     n = p.shape[1]
     m = np.zeros((n, n))
     for i in range(n):

@@ -40,7 +40,7 @@ LIBRARY = 1e-14
 
 @njit(cache=True, error_model="numpy")
 def _size(c, r):
-    """A bound on |x| − |x_0|: all coefficients but the constant, and the radius."""
+    """Bound |x| − |x_0|: all coefficients but the constant, and the radius."""
     total = r
     for i in range(1, len(c)):
         total += abs(c[i])

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
 
-__all__ = ["hinf_norms"]
-
 Array = NDArray[np.float64]
 BLOCK = 500
 TOLERANCE = 1e-9

@@ -15,15 +15,6 @@ from taskspace.systems.linear.kernels.norms import hinf_norms
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = [
-    "ClosedLoops",
-    "LoopMeasure",
-    "Measure",
-    "NormMeasure",
-    "closed_loops",
-    "stated_channel",
-]
-
 Array = NDArray[np.float64]
 
 

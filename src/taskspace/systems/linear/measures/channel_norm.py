@@ -12,8 +12,6 @@ from taskspace.systems.linear.measures.base import NormMeasure
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["CHANNEL_NORM"]
-
 
 class ChannelNorm(NormMeasure):
     r"""$\|C_z (sI - F)^{-1} B_w\|_\infty$ of `channel=(B_w, C_z)` of a family."""

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
 
-__all__ = ["DECAY_RATE"]
-
 
 class DecayRate(LoopMeasure):
     r"""$-\max \mathrm{Re}\,\lambda$ of the loop (discrete: $-\log \max |\lambda|$)."""

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from taskspace.systems.linear.measures.base import ClosedLoops, NormMeasure
 
-__all__ = ["DISK_MARGIN"]
-
 
 class DiskMargin(NormMeasure):
     r"""$\alpha = 1 / \|S - \tfrac12 I\|_\infty$ at the plant's inputs."""

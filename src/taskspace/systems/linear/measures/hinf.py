@@ -4,8 +4,6 @@ from typing import ClassVar
 
 from taskspace.systems.linear.measures.base import NormMeasure
 
-__all__ = ["HINF"]
-
 
 class Hinf(NormMeasure):
     r"""$\|Y (sI - F)^{-1} E\|_\infty$, from the plant's inputs to its outputs.

@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from taskspace.systems.linear.measures.base import NormMeasure
 
-__all__ = ["COMPLEMENTARY", "SENSITIVITY"]
-
 
 class Sensitivity(NormMeasure):
     r"""$\|S\|_\infty$ at the plant's inputs."""

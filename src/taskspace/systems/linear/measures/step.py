@@ -18,8 +18,6 @@ from taskspace.systems.linear.measures.base import Measure, closed_loops
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["OVERSHOOT", "SETTLING_TIME"]
-
 Array = NDArray[np.float64]
 N_TIMES = 1000
 REST = 1e-3
