@@ -258,17 +258,24 @@ def _interval_plant(corners, weights):
     return plant(k, c, m, weights)
 
 
+@njit(cache=True)
+def _plants(corners, weights):
+    """Return what a box, and its centre, say before a gain is known."""
+    box = _interval_plant(corners, weights)
+    k, c, m = point(middle(box[0])), point(middle(box[1])), point(middle(box[2]))
+    return box, plant(k, c, m, weights)
+
+
 @njit(cache=True, nogil=True)
 def _bound_pairs(gains, home, sources, place, corners, epsilon, options, low, high):
-    last = -1
+    if len(sources) == 0:
+        return
+    last = place[0]
+    box, centre = _plants(corners[last], options[2])
     for i in range(len(sources)):
-        if place[i] != last:  # what boxes say before a gain is known is found once
+        if place[i] != last:
             last = place[i]
-            box = _interval_plant(corners[last], options[2])
-            k, c, m = box[0], box[1], box[2]
-            centre = plant(
-                point(middle(k)), point(middle(c)), point(middle(m)), options[2]
-            )
+            box, centre = _plants(corners[last], options[2])
         s = sources[i]
         low[i], high[i] = _family_bounds(
             gains[s], home[s], box, centre, epsilon, options
