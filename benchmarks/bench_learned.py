@@ -1,8 +1,8 @@
 """Environment steps and policies until learned policies cover a range, live.
 
 Every selection trains from nothing. Rows are environments, the question is a level of
-performance (`floor`); a selection ends when all targets reach it, when it gives up, or
-when its budget is spent. Beside the selectors stand two single policies, trained once
+performance (`floor`); a selection ends when all targets reach it, or when its budget is
+spent. Beside the selectors stand two single policies, trained once
 on the whole range with as many environment steps as `noisy` took at the same seed, and
 no fewer than one training may take: `randomised` does not see the context,
 `conditioned` does.
@@ -177,6 +177,7 @@ def run(name: str, method: str, seed: int, at_least: int) -> Record:
             seed=1000 * seed,
             selector=method,
             budget=Budget(MOST_TRAININGS, MOST_BUDGETS * row.trainer.total_steps),
+            patience=MOST_TRAININGS,  # luck may turn
         )
         assert result.table is not None
         scores = result.table["performance"].values[:, 0]

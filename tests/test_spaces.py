@@ -216,5 +216,5 @@ def test_unknown_scale_suggests():
 def test_points_refuse_nan_and_wrong_width():
     with pytest.raises(InvalidInputError, match="row 1 has mass=nan"):
         ts.Points(["mass"], [1.0, np.nan])
-    with pytest.raises(InvalidInputError, match="one column a name"):
+    with pytest.raises(InvalidInputError, match="one column per name"):
         ts.Points(["a", "b"], [[1.0], [2.0]])

@@ -37,19 +37,19 @@ class Policy(ABC):
         """Every array of the policy, by name; all share the leading dims."""
 
     def settings(self) -> dict[str, Any]:
-        """What is not an array: plain values for a manifest."""
+        """Return what is not an array: plain values for a manifest."""
         return {}
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
     ) -> Self:
-        """The policy that `arrays()` and `settings()` described."""
+        """Return the policy that `arrays()` and `settings()` described."""
         return cls(**arrays, **settings)
 
     @abstractmethod
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Action of a single policy (no leading dims) at one observation."""
+        """Return the action of a single policy (no leading dims) at one observation."""
 
     def __getitem__(self, index: Any) -> Self:
         """Select along the leading dims."""
@@ -81,7 +81,7 @@ class LinearGain(Policy):
     is_smooth: ClassVar[bool] = True
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The gains."""
+        """Return the gains."""
         return {"gain": self.gain}
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
@@ -168,7 +168,7 @@ class LinearController(Policy):
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The matrices, and the numbers that they were made from."""
+        """Return the matrices, and the numbers that they were made from."""
         names = ("A", "B", "C", "D", "B_r", "D_r", "parameters")
         return {name: getattr(self, name) for name in names}
 
@@ -289,7 +289,7 @@ class Mlp(Policy):
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
     ) -> Self:
-        """The network that `arrays()` and `settings()` described."""
+        """Return the network that `arrays()` and `settings()` described."""
         n_layers = len(arrays) // 2
         return cls(
             weights=tuple(arrays[f"weight_{i}"] for i in range(n_layers)),
@@ -298,7 +298,7 @@ class Mlp(Policy):
         )
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Action at one observation; an integer for the `"argmax"` head."""
+        """Return the action at one observation; an integer for the `"argmax"` head."""
         x = np.asarray(observation, self.weights[0].dtype)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = x @ weight + bias
@@ -337,11 +337,11 @@ class TabularPolicy(Policy):
         return bool((self.probabilities.max(-1) == 1.0).all())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The probabilities."""
+        """Return the probabilities."""
         return {"probabilities": self.probabilities}
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """The most probable action in the state with this number."""
+        """Return the most probable action in the state with this number."""
         return np.argmax(self.probabilities[..., int(observation), :], axis=-1)
 
 

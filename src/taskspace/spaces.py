@@ -28,7 +28,7 @@ class Space(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the context parameters, one a column of `points`."""
+        """Names of the context parameters, one per column of `points`."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class Space(Protocol):
         ...
 
     def context(self, index: int) -> dict[str, float]:
-        """The context with this number, by name."""
+        """Return the context with this number, by name."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _explicit_values(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _scale_of(values: NDArray[np.float64]) -> Scale:
-    """The scale on which values have equal steps, whatever their unit."""
+    """Return the scale on which values have equal steps, whatever their unit."""
     if len(values) < 3 or _is_even(values):
         return "linear"
     if values[0] > 0 and _is_even(np.log(values)):
@@ -244,7 +244,7 @@ class _Contexts:
     """What grids and lists of points have in common."""
 
     def context(self: Any, index: int) -> dict[str, float]:
-        """The context with this number, by name.
+        """Return the context with this number, by name.
 
         Args:
             index: its number, from 0.
@@ -350,7 +350,7 @@ class Points(_Contexts):
     """Any finite list of contexts.
 
     Args:
-        names: names of the parameters, one a column.
+        names: names of the parameters, one per column.
         points: shape `(size, len(names))`, or `(size,)` for one parameter.
 
     Examples:
@@ -367,14 +367,14 @@ class Points(_Contexts):
             array = np.array(points, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(
-                f"Points must be numbers, one row a context, but: {error}."
+                f"Points must be numbers, one row per context, but: {error}."
             ) from error
         if array.ndim == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != len(self.names):
             raise InvalidInputError(
-                "Points must have one row a context (at least one) and one column a "
-                f"name, but got shape {array.shape} for names {self.names}."
+                "Points must have one row per context (at least one) and one column "
+                f"per name, but got shape {array.shape} for names {self.names}."
             )
         if len(set(self.names)) < len(self.names):
             raise InvalidInputError(f"Names must differ, but got {self.names}.")
@@ -402,7 +402,7 @@ class Points(_Contexts):
 
 
 def grid_of(space: Space | None) -> Grid | None:
-    """The grid that some contexts are, None if they are none.
+    """Return the grid that some contexts are, None if they are none.
 
     They must be all combinations of the values of their axes, exactly, in the order
     of a grid: ascending, the last axis fastest. Steps need not be even. The grid has
@@ -429,7 +429,7 @@ def grid_of(space: Space | None) -> Grid | None:
 
 
 def _simplest_axis(name: str, values: NDArray[np.float64]) -> Axis:
-    """An axis with these values: by its ends where that gives the same bits."""
+    """Return an axis with these values: by its ends where that gives the same bits."""
     explicit = Axis(name, values=values)
     try:
         axis = Axis(name, explicit.low, explicit.high, explicit.n, explicit.scale)
@@ -457,7 +457,7 @@ def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.i
 
 
 def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
-    """The space that `to_dict` described: a grid, or a list of points.
+    """Return the space that `to_dict` described: a grid, or a list of points.
 
     Args:
         values: one entry an axis, `[low, high, n]`, `[low, high, n, "log"]`, the same

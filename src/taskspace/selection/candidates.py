@@ -46,7 +46,7 @@ class Scattered:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the context parameters, one a column of `points`."""
+        """Names of the context parameters, one per column of `points`."""
         return self.box.names
 
     @property
@@ -75,7 +75,7 @@ class Scattered:
         return len(self.points)
 
     def context(self, index: int) -> dict[str, float]:
-        """The context with this number, by name.
+        """Return the context with this number, by name.
 
         Args:
             index: its number.
@@ -88,7 +88,7 @@ class Scattered:
 
 
 def candidate_space(space: Space, candidates: CandidatesOption, seed: int) -> Space:
-    """The contexts that a selector chooses from.
+    """Return the contexts that a selector chooses from.
 
     Args:
         space: contexts that were named.
@@ -152,15 +152,15 @@ class Candidates:
         """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
 
         Args:
-            points: one row a context.
+            points: one row per context.
         """
         return (self._straight(points) - self._low) / self._width
 
     def points_of(self, units: Array) -> Array:
-        """The contexts at some coordinates.
+        """Return the contexts at some coordinates.
 
         Args:
-            units: one row a context.
+            units: one row per context.
         """
         points = units * self._width + self._low
         points[:, self._log] = np.exp(points[:, self._log])
@@ -175,15 +175,15 @@ class Candidates:
         """Distance of each candidate to some coordinates, `(candidate, other)`.
 
         Args:
-            units: one row a context.
+            units: one row per context.
         """
         return distances(self.unit, units)
 
     def nearest(self, units: Array) -> NDArray[np.int64]:
-        """The candidate nearest to each of some coordinates, the first among equals.
+        """Return the candidate nearest to each coordinate, the first among equals.
 
         Args:
-            units: one row a context.
+            units: one row per context.
         """
         away, _ = self._tree.query(units)
         # Equal but for rounding is equal: the axes are all of length one.
@@ -223,7 +223,7 @@ def distances(some: Array, others: Array) -> Array:
     """Euclidean distances, `(some, other)`.
 
     Args:
-        some: one row a point.
+        some: one row per point.
         others: likewise.
     """
     square = (some**2).sum(1)[:, None] + (others**2).sum(1) - 2 * some @ others.T

@@ -80,7 +80,7 @@ def what_it_saved(
     time_limit: float,
     anywhere: bool = False,
 ) -> Saved:
-    """A selection that has ended beside what the full table allows.
+    """Return a selection that has ended beside what the full table allows.
 
     Args:
         ledger: what the selection trained and evaluated.
@@ -139,7 +139,7 @@ def replay(
     n_steps: int,
     seconds: float = np.inf,
 ) -> list[int]:
-    """The trainings of a selector, their rows looked up in a table.
+    """Return the trainings of a selector, their rows looked up in a table.
 
     Args:
         selector: who chooses.
@@ -178,7 +178,7 @@ def replay(
 
 
 def _unknown_policies(table: xr.Dataset, number: int) -> TrainedBlock:
-    """A table has scores, not policies: blanks, which nobody looks at."""
+    """Return blank policies: a table has scores only, and nobody looks at these."""
     shape = 1, _n_policies(table)
     home = np.zeros(shape)
     if "home_performance" in table:
@@ -194,7 +194,7 @@ def _sources(table: xr.Dataset) -> tuple[tuple[str, ...], Array]:
 
 
 def _only(table: xr.Dataset, space: Space) -> xr.Dataset:
-    """The rows of the candidates, without further sources."""
+    """Return the rows of the candidates, without further sources."""
     names, points = _sources(table)
     extra = Candidates(Points(names, points)).left(space.points)
     return table.isel(source=np.flatnonzero(~extra)) if extra.any() else table
@@ -203,7 +203,7 @@ def _only(table: xr.Dataset, space: Space) -> xr.Dataset:
 def _referred(
     table: xr.Dataset, ledger: Ledger, question: Question
 ) -> tuple[xr.Dataset, str]:
-    """The table against the reference that the selection is judged by.
+    """Return the table against the reference that the selection is judged by.
 
     What a policy serves only shrinks as the reference rises, so a bound against the
     stated one holds also where a policy beats it.
@@ -229,21 +229,21 @@ def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
     names, points = _sources(table)
     where = Candidates(Points(names, points))
     # Both against the same reference: then the same scores serve the same targets.
-    mine = ledger.table().assign(best_known=("target", table["best_known"].values))
+    own = ledger.table().assign(best_known=("target", table["best_known"].values))
     judge = question.judge
     for row, context in enumerate(ledger.sources.points[ledger.evaluated]):
-        found = np.flatnonzero(~where.left(context[None]))
-        if not len(found):
+        places = np.flatnonzero(~where.left(context[None]))
+        if not len(places):
             return "a source is trained that is not in the table"
-        have = family_rows(mine, judge, slice(row, row + 1))[0]
-        number = int(found[0])
+        have = family_rows(own, judge, slice(row, row + 1))[0]
+        number = int(places[0])
         told = family_rows(table, judge, slice(number, number + 1))[0]
         both = np.isfinite(have)  # where it was evaluated and did not fail
         if not np.allclose(have[both], told[both], rtol=1e-6, atol=0):
             return "its policies are others than those trained here"
         served, claimed = (
             question.rows(one, slice(place, place + 1))[0] <= question.epsilon
-            for one, place in ((mine, row), (table, number))
+            for one, place in ((own, row), (table, number))
         )
         if not (served <= claimed).all():
             return "its policies serve other targets, by a rounding of their scores"

@@ -130,21 +130,21 @@ class SelectionLoop:
     def _affordable(self) -> int:
         """How many trainings more may be begun now."""
         budget = self.options.budget
-        left = 2**62
+        most = 2**62
         if budget.hours is not None and self.hours >= budget.hours:
             return 0
         if budget.trainings is not None:
-            left = budget.trainings - self.trainings
+            most = budget.trainings - self.trainings
         if budget.environment_steps is not None:
             each = self.ledger.task.trainer.steps_per_source
             if each is None:
                 each = max(self._steps.values(), default=None)
             room = budget.environment_steps - self.environment_steps
             if each is None:  # the first one shows what a training takes
-                left = min(left, 1 if room > 0 and not self._running else 0)
+                most = min(most, 1 if room > 0 and not self._running else 0)
             elif each > 0:
-                left = min(left, room // each - len(self._running))
-        return max(0, left)
+                most = min(most, room // each - len(self._running))
+        return max(0, most)
 
     def _over(self) -> str:
         budget = self.options.budget
@@ -281,8 +281,8 @@ class SelectionLoop:
             return np.empty((0, n_axes))
         if rows.ndim != 2 or rows.shape[1] != n_axes or not np.isfinite(rows).all():
             raise InvalidInputError(
-                f"A selector must propose one finite row of {n_axes} values a context, "
-                f"but {self.selector.name!r} proposed {rows.tolist()}."
+                f"A selector must propose one finite row of {n_axes} values per "
+                f"context, but {self.selector.name!r} proposed {rows.tolist()}."
             )
         # A dict keeps the order of the proposals.
         kept = [
@@ -316,7 +316,7 @@ class SelectionLoop:
         ledger.plan(point, keys=[key])
 
     def _work(self, number: int) -> Work:
-        """The work on a proposal, with its policies if they are there already."""
+        """Return the work on a proposal, with its policies if they are there."""
         source, store = self.ledger.store.sources[number], self.ledger.store
         line, region, is_there = self.log.proposals[number], None, store.has(source)
         if (line.kind == REGION or line.steps) and not is_there:

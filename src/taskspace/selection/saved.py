@@ -73,7 +73,7 @@ class Saved:
 
     def record(self) -> dict[str, Any]:
         """One JSON record."""
-        found = asdict(self)
-        for rival, each in zip(found["rivals"], self.rivals, strict=True):
+        record = asdict(self)
+        for rival, each in zip(record["rivals"], self.rivals, strict=True):
             rival["trainings"] = each.trainings
-        return found
+        return record

@@ -193,7 +193,7 @@ def new_selection_ledger(
     seed: int,
     reference: float | NDArray[np.float64] | None = None,
 ) -> Ledger:
-    """An empty ledger in memory for a selection from candidates.
+    """Return an empty ledger in memory for a selection from candidates.
 
     Args:
         system: the tasks.
@@ -233,7 +233,7 @@ def conclude(
     full_table: xr.Dataset | None = None,
     cover_time_limit: float = 30.0,
 ) -> SelectResult:
-    """What a selection that has ended found.
+    """Return what a selection that has ended found.
 
     Args:
         selection: the selection.

@@ -30,7 +30,7 @@ class Summary:
     high: float
 
     def __str__(self) -> str:
-        """The interquartile mean with its interval, and the number of seeds."""
+        """Return the interquartile mean with its interval, and the number of seeds."""
         ends = f"{self.low:,.4g} to {self.high:,.4g}"
         return f"{self.interquartile_mean:,.4g} ({ends}, {self.n} seeds)"
 

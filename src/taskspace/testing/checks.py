@@ -129,7 +129,7 @@ def check_environment(
     *,
     n_steps: int = 100,
 ) -> list[Check]:
-    """Checks of anything that makes a Gymnasium environment from a context row.
+    """Check anything that makes a Gymnasium environment from a context row.
 
     Args:
         make: makes the environment of a context row.
@@ -438,7 +438,7 @@ def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:
-    """A check that fails by an exception fails with its message."""
+    """Fail a check that raises an exception, with its message."""
     try:
         return check()
     except Exception as error:

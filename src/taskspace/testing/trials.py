@@ -85,7 +85,7 @@ class SystemTrial:
             return self.trained[0]
 
     def contexts(self) -> NDArray[np.float64]:
-        """The default, and each axis moved by a quarter within its bounds."""
+        """Return the default, and each axis moved by a quarter within its bounds."""
         if isinstance(self.system, TabularFamily):
             return np.asarray(self.system.values)[:, None]
         rows = [self.row]
@@ -103,7 +103,7 @@ class SystemTrial:
         return self.system.performance(self.policies(), self.contexts())
 
     def outcomes(self) -> list[Outcomes]:
-        """What happens in a context, the cheapest first: steps, scores."""
+        """Return what happens in a context, the cheapest first: steps, scores."""
         system, policies = self.system, self.policies()
 
         def scores(row: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,14 +127,14 @@ class SystemTrial:
 
 
 def _quick(system: System) -> System:
-    """The system with few episodes, where playing is slow."""
+    """Return the system with few episodes, where playing is slow."""
     if not isinstance(system, GymnasiumSystem):
         return system
     return replace(system, n_episodes=min(system.n_episodes, GYMNASIUM_EPISODES))
 
 
 def _short(trainer: Trainer | None, system: System) -> Trainer | None:
-    """The trainer with a trial's budget."""
+    """Return the trainer with a trial's budget."""
     slow = isinstance(system, GymnasiumSystem)
     most = {"total_steps": TRIAL_STEPS // 4 if slow else TRIAL_STEPS, "n_policies": 1}
     if slow:

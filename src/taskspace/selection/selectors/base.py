@@ -352,10 +352,10 @@ class OneByOne(Selector):
         before = len(seen.planned)
         for _ in range(n):
             left = self.candidates.left(seen.planned)
-            found = self.pick(ledger, seen, left) if left.any() else None
-            if found is None:
+            place = self.pick(ledger, seen, left) if left.any() else None
+            if place is None:
                 break
-            row = self.candidates.points[found : found + 1]
+            row = self.candidates.points[place : place + 1]
             seen = replace(
                 seen,
                 planned=np.concatenate([seen.planned, row]),

@@ -109,7 +109,7 @@ def choose_kind(
     first = FIRST_SLICE * budget
 
     def value(side: str) -> float:
-        """Expected share of the uncovered per step; one good trial is imagined."""
+        """Return the expected share per step; one good trial is imagined."""
         past = [trial for trial in trials if SIDES[trial.kind] == side]
         share = IMAGINED[side] + sum(trial.new / trial.aimed for trial in past)
         steps = first + sum(trial.steps for trial in past)
