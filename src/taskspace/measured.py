@@ -149,6 +149,11 @@ class ErrorBounds:
         """The error as people write it."""
         return ", ".join(f"{name} {axis.words}" for name, axis in self.axes)
 
+    @property
+    def typed(self) -> str:
+        """The error as a command takes it, which `parse` reads."""
+        return ",".join(f"{name}={axis.plain}" for name, axis in self.axes)
+
     def to_dict(self) -> dict[str, float | str]:
         """Return plain values, which `of` reads."""
         return {name: axis.plain for name, axis in self.axes}

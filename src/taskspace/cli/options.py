@@ -304,8 +304,7 @@ def question_options(question: Question) -> str:
             text += f" {demand.judge}"
         words += f" --and {shlex.quote(text)}"
     if question.error is not None:
-        error = question.error.to_dict().items()
-        words += " --error " + ",".join(f"{name}={value}" for name, value in error)
+        words += f" --error {question.error.typed}"
     return words
 
 

@@ -26,6 +26,7 @@ def certify_library_operation(
     system: System,
     *,
     hysteresis: float = 0.0,
+    factor: float = 1.1,
     time_limit: float = 60.0,
 ) -> OperationCertificate:
     """Prove what holds of a library while contexts drift and policies are switched.
@@ -35,6 +36,7 @@ def certify_library_operation(
         system: the linear family that they control.
         hysteresis: of the selector, a share of the width of each axis: a policy may be
             held so far beyond its region.
+        factor: by which costs may exceed their guarantee while the context drifts.
         time_limit: seconds.
     """
     if not isinstance(system, LinearSystem) or not isinstance(
@@ -53,6 +55,7 @@ def certify_library_operation(
         full,
         which,
         band=dict(zip(library.names, band.tolist(), strict=True)),
+        factor=factor,
         time_limit=time_limit,
     )
 
@@ -96,6 +99,7 @@ def with_operation(
     system: System,
     *,
     hysteresis: float = 0.02,
+    factor: float = 1.1,
     time_limit: float = 60.0,
 ) -> PolicyLibrary:
     """Return the library with what is proven of switching and drift in its guarantee.
@@ -104,10 +108,11 @@ def with_operation(
         library: of linear gains.
         system: the linear family that they control.
         hysteresis: of the selector, a share of the width of each axis.
+        factor: by which costs may exceed their guarantee while the context drifts.
         time_limit: seconds.
     """
     proven = certify_library_operation(
-        library, system, hysteresis=hysteresis, time_limit=time_limit
+        library, system, hysteresis=hysteresis, factor=factor, time_limit=time_limit
     )
     values = {
         **library.guarantee.values,

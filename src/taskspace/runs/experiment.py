@@ -18,6 +18,7 @@ import tomli_w
 
 from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.measured import ErrorBounds
 from taskspace.questions import Question
 from taskspace.runs.manifest import is_in_a_run
 from taskspace.runs.objects import (
@@ -377,7 +378,8 @@ def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
     epsilons = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
     own = {**spec, "epsilon": epsilons}
     also = tuple(_demand(each) for each in own.pop("also", ()))
-    return replace(_typed("[[criteria]]", own, CriterionSpec), also=also)
+    error = ErrorBounds.of(own.pop("error", None))
+    return replace(_typed("[[criteria]]", own, CriterionSpec), also=also, error=error)
 
 
 def _demand(spec: Mapping[str, Any]) -> Question:

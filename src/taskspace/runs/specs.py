@@ -8,6 +8,7 @@ import numpy as np
 
 from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.measured import ErrorBounds
 from taskspace.questions import Question
 
 FORMER_KEYS = {
@@ -28,6 +29,7 @@ class CriterionSpec:
         judge: `worst` or `best`.
         measure: the score that counts, where it is not the criterion's own.
         also: further demands, each a table of criterion, epsilon, judge and measure.
+        error: of the measured context, by axis: a number, or a percentage as text.
     """
 
     criterion: str
@@ -35,6 +37,7 @@ class CriterionSpec:
     judge: str = "worst"
     measure: str = ""
     also: tuple[Question, ...] = ()
+    error: ErrorBounds | None = None
 
     def __post_init__(self):
         if not self.epsilon:
@@ -51,6 +54,7 @@ class CriterionSpec:
                 epsilon=e,
                 measure=self.measure,
                 also=self.also,
+                error=self.error,
             )
             for e in self.epsilon
         )

@@ -1,6 +1,6 @@
 """Switching and drift: what is proven of gains that take turns while a context moves.
 
-Three statements, the strongest first:
+Of stability, the strongest first:
 
 - *Any switching*: one X ≻ 0 decays along every gain wherever it is used. Then every
   trajectory converges, whatever the drift and whenever gains are switched.
@@ -9,10 +9,13 @@ Three statements, the strongest first:
   most μ, so ln μ / (2 λ) between switches keeps it so. A gain that is held until then
   is used beyond its region, by the band of the hysteresis at most if the context
   drifts by less than the band in that time: this limits the rate of drift.
+- *Slow drift*: a gain has no such matrix, but its costs change slowly enough with the
+  context (`taskspace.certificates.operation.drift`): stable while one gain is in use.
 - *Nothing*: which gain fails, and where.
 
-Where X_g also bounds the cost, the cost from x₀ is at most x₀ᵀX_g x₀ while gain g is in
-use, however the context drifts.
+Of costs: where X_g also bounds the cost, the cost from x₀ is at most x₀ᵀX_g x₀ while
+gain g is in use, however the context drifts. While it drifts slowly, the cost is at
+most a stated factor times that of a context that stands still.
 """
 
 from collections.abc import Mapping
@@ -30,6 +33,7 @@ from taskspace.certificates.operation.check import (
     check_decay,
     largest_ratio,
 )
+from taskspace.certificates.operation.drift import SlowDrift, bound_drift
 from taskspace.certificates.operation.loops import GainLoops
 from taskspace.certificates.statements.base import CertificateKind
 from taskspace.certificates.statements.words import context_words
@@ -37,7 +41,7 @@ from taskspace.cover.base import Clock
 
 __all__ = ["OperationCertificate", "certify_operation"]
 
-Mode = Literal["any switching", "dwell time", "none"]
+Mode = Literal["any switching", "dwell time", "slow drift", "none"]
 
 # Closed loops per gain that a candidate is made from at first, and rounds of adding
 # those at which it failed.
@@ -55,18 +59,21 @@ class OperationCertificate:
     """What is proven about gains that take turns while the context moves.
 
     Args:
-        mode: `"any switching"`, `"dwell time"` or `"none"`.
+        mode: `"any switching"`, `"dwell time"`, `"slow drift"` or `"none"`.
         kind: `"proof"`, or `"vacuous"` where nothing is shown.
         statement: for people.
         dwell_time: time between two switches that keeps stability, in seconds (in
             steps for discrete time); 0 for any switching, infinite for none.
-        drift_rates: largest change of each axis per second (per step) for which this
-            holds, by name; empty where any rate does, or nothing is shown.
+        drift_rates: largest change of each axis per second (per step) for which
+            stability holds, by name; empty where any rate does, or nothing is shown.
+            With slow drift, shares of several rates add up to 1 at most.
         matrices: X of each gain, or one for all of them.
         rates: λ with which each decays.
         jump: μ, the largest growth of xᵀXx at a switch.
         cost_bounds: tr(X_g Σ) of each gain, a bound on the cost while it is in use,
             however the context drifts; infinite where none is shown.
+        slow: how fast each axis may change while costs keep their guarantee up to a
+            factor.
         failing: a context by name at which nothing could be shown, if any.
         failing_gain: the gain there, −1 for none.
         n_boxes: boxes that were looked at.
@@ -82,6 +89,7 @@ class OperationCertificate:
     rates: NDArray[np.float64]
     jump: float
     cost_bounds: NDArray[np.float64]
+    slow: SlowDrift
     failing: Mapping[str, float] = field(default_factory=dict)
     failing_gain: int = -1
     n_boxes: int = 0
@@ -103,6 +111,7 @@ class OperationCertificate:
             "jump": finite(self.jump),
             "matrices": self.matrices.tolist(),
             "cost_bounds": [finite(x) for x in self.cost_bounds],
+            "slow_drift": self.slow.to_dict(),
             "failing": dict(self.failing),
             "failing_gain": self.failing_gain,
         }
@@ -114,6 +123,7 @@ def certify_operation(
     which: NDArray[np.int64],
     *,
     band: Mapping[str, float] | None = None,
+    factor: float = 1.1,
     time_limit: float = 60.0,
 ) -> OperationCertificate:
     """Prove as much as possible about switching between gains and drifting contexts.
@@ -125,12 +135,14 @@ def certify_operation(
         which: gain that is used on each box.
         band: by how much of that, on each axis by name, the boxes are wider than the
             regions dilated by the error.
+        factor: by which costs may exceed their guarantee while the context drifts.
         time_limit: seconds.
     """
     clock = Clock(time_limit)
+    slow = bound_drift(loops, boxes, which, factor, Clock(time_limit / 2))
     own, n_boxes, failing = _own_matrices(loops, boxes, which, clock)
     if failing is not None:
-        return _nothing(loops, failing, n_boxes, clock)
+        return _no_matrix(loops, failing, which, slow, n_boxes, clock)
     matrices, rates, costs = own
     axes = loops.system.axes
     live = [axes[i].name for i in np.flatnonzero(boxes.extent > 0)]
@@ -138,10 +150,10 @@ def certify_operation(
     common, looked_at = _common_matrix(loops, boxes, which, clock)
     n_boxes += looked_at
     if common is not None:
-        statement = _any_words(names, loops.basis, costs)
+        statement = _any_words(names, loops.basis, costs) + _slow_words(slow)
         return OperationCertificate(
             "any switching", "proof", statement, 0.0, {}, common[None], np.zeros(1),
-            1.0, costs, n_boxes=n_boxes, seconds=clock.seconds,
+            1.0, costs, slow, n_boxes=n_boxes, seconds=clock.seconds,
         )  # fmt: skip
     pairs = [(i, j) for i in np.unique(which) for j in np.unique(which) if i != j]
     jump = max([largest_ratio(matrices[j], matrices[i]) for i, j in pairs], default=1.0)
@@ -150,13 +162,13 @@ def certify_operation(
         statement = "Nothing is shown about switching: the matrices cannot be compared."
         return OperationCertificate(
             "none", "vacuous", statement, np.inf, {}, matrices, rates, jump, costs,
-            n_boxes=n_boxes, seconds=clock.seconds,
+            slow, n_boxes=n_boxes, seconds=clock.seconds,
         )  # fmt: skip
-    slow = {name: width / dwell * (1 - 1e-12) for name, width in (band or {}).items()}
-    statement = _dwell_words(slow, loops, dwell, costs)
+    held = {name: width / dwell * (1 - 1e-12) for name, width in (band or {}).items()}
+    statement = _dwell_words(held, loops, dwell, costs) + _slow_words(slow)
     return OperationCertificate(
-        "dwell time", "proof", statement, dwell, slow, matrices, rates, jump, costs,
-        n_boxes=n_boxes, seconds=clock.seconds,
+        "dwell time", "proof", statement, dwell, held, matrices, rates, jump, costs,
+        slow, n_boxes=n_boxes, seconds=clock.seconds,
     )  # fmt: skip
 
 
@@ -300,12 +312,15 @@ def _least_stable(a: NDArray[np.float64], loops: GainLoops) -> int:
     return int(size.max(1).argmax())
 
 
-def _nothing(
+def _no_matrix(
     loops: GainLoops,
     failing: tuple[NDArray[np.float64], int],
+    which: NDArray[np.int64],
+    slow: SlowDrift,
     n_boxes: int,
     clock: Clock,
 ) -> OperationCertificate:
+    """Return what is left where a gain has no matrix: slow drift, or nothing."""
     row, gain = failing
     names = [axis.name for axis in loops.system.axes]
     context = dict(zip(names, row.tolist(), strict=True))
@@ -323,15 +338,31 @@ def _nothing(
             "no quadratic function decays wherever it is used, at "
             f"{place} among others, though each frozen loop is stable"
         )
+    n = loops.n_states
+    mode: Mode = "none"
+    kind: CertificateKind = "vacuous"
+    dwell = np.inf
     statement = (
         f"Nothing is shown about drift or switching: policy {gain} fails, {why}."
     )
-    n = loops.n_states
+    if slow.is_shown:
+        mode, kind = "slow drift", "proof"
+        is_alone = len(np.unique(which)) == 1
+        dwell = 0.0 if is_alone else np.inf
+        others = "" if is_alone else " or about switching"
+        statement = (
+            f"Nothing is shown about fast drift{others}: policy {gain} fails, {why}. "
+            f"Stable under slow drift: {loops.basis}.{_slow_words(slow)}"
+        )
     return OperationCertificate(
-        "none", "vacuous", statement, np.inf, {}, np.zeros((0, n, n)), np.zeros(0),
-        np.inf, np.full(len(loops.gains), np.inf), context, gain, n_boxes,
+        mode, kind, statement, dwell, slow.rates, np.zeros((0, n, n)), np.zeros(0),
+        np.inf, np.full(len(loops.gains), np.inf), slow, context, gain, n_boxes,
         clock.seconds,
     )  # fmt: skip
+
+
+def _slow_words(slow: SlowDrift) -> str:
+    return f" {slow.words}" if slow.words else ""
 
 
 def _any_words(names: str, basis: str, costs: NDArray[np.float64]) -> str:

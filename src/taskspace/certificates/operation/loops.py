@@ -1,5 +1,7 @@
 """The closed loops of some gains, each on the boxes of contexts where it is used."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +13,11 @@ from taskspace.certificates.boxes.enclosures.traced import (
     trace_program,
 )
 from taskspace.certificates.boxes.rigor.decay import bound_decay
+from taskspace.certificates.boxes.rigor.sensitivity import bound_sensitivity
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.tracing.slopes import differentiate
+from taskspace.systems.linear.tracing.traced import CONSTANT, Trace
 
 __all__ = ["GainLoops"]
 
@@ -39,6 +44,7 @@ class GainLoops:
         self._family = TracedFamily(
             system, contexts, Question("floor", epsilon=0.0), (self.gains,)
         )
+        self._slopes: dict[int, Trace] = {}
 
     @property
     def n_states(self) -> int:
@@ -52,6 +58,13 @@ class GainLoops:
             "Lyapunov inequalities on whole boxes, with rigorous rounding, for the "
             f"matrices of {getattr(self.system, 'name', self.system.id)}"
         )
+
+    @property
+    def has_constant_weights(self) -> bool:
+        """Whether Q and R are the same at every context."""
+        trace = self._family.trace
+        places = np.concatenate([trace.Q.ravel(), trace.R.ravel()])
+        return bool((trace.op[places] == CONSTANT).all())
 
     def at(
         self, contexts: NDArray[np.float64], which: NDArray[np.int64]
@@ -111,3 +124,46 @@ class GainLoops:
 
         over_rows(kernel, len(boxes))
         return gaps, tops
+
+    def sensitivity_bounds(
+        self, boxes: Boxes, which: NDArray[np.int64], axis: int
+    ) -> NDArray[np.float64]:
+        """Return bounds on how much the cost of gains changes with one axis, on boxes.
+
+        Args:
+            boxes: true contexts.
+            which: gain that is used on each.
+            axis: number of the axis.
+
+        Returns:
+            A number c per box with −cW ⪯ ∂P ⪯ cW on all of it, where xᵀPx is the cost
+            from x at a context that stands still; infinite where none is shown.
+        """
+        out = np.full(len(boxes), np.inf)
+        if not len(boxes):
+            return out
+        self._family.check(boxes)
+        if axis not in self._slopes:
+            self._slopes[axis] = differentiate(self._family.trace, axis)
+        slopes = self._slopes[axis]
+        grid = box_grid(boxes, ORDER)
+        # The tape of the derivatives begins with that of the matrices.
+        longer = replace(slopes, **{x: getattr(self._family.trace, x) for x in "ABQR"})
+        program, arrays = trace_program(longer, grid, boxes)
+
+        def kernel(first: int, stop: int) -> None:
+            bound_sensitivity(
+                self.gains,
+                np.ascontiguousarray(which[first:stop], np.int64),
+                program,
+                (slopes.A, slopes.B, slopes.Q, slopes.R),
+                tuple(x[first:stop] for x in arrays),
+                grid.tables,
+                ORDER,
+                grid.n_candidate,
+                self.system.is_continuous,
+                out[first:stop],
+            )
+
+        over_rows(kernel, len(boxes))
+        return out

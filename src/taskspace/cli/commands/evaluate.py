@@ -26,6 +26,7 @@ from taskspace.deploy import (
     try_library,
 )
 from taskspace.deploy.trial.networks import training_steps
+from taskspace.deploy.trial.operation import OperationTrial
 from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp, Policy
@@ -227,9 +228,17 @@ def _show_operation(trial: Trial) -> None:
         verdict = "kept" if moved.is_kept else "broken"
         console.print(
             f"{mark}Against an adversary that moves the context ({moved.n_switches:,} "
-            f"switches in {moved.n_trajectories} trajectories) the proof of stability "
-            f"was {verdict}: at most {number(moved.shrinkage, 2)} of the state is left."
+            f"switches in {moved.n_trajectories} trajectories) what is proven was "
+            f"{verdict}: at most {number(moved.shrinkage, 2)} of the state is left"
+            f"{_cost_words(moved)}."
         )
+
+
+def _cost_words(moved: OperationTrial) -> str:
+    if moved.cost_ratio is None:
+        return ""
+    ratio = number(moved.cost_ratio, 4)
+    return f", and under slow drift the cost is at most {ratio} × the guaranteed one"
 
 
 def _show(trial: Trial, word: str) -> None:

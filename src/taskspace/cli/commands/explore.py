@@ -100,10 +100,9 @@ def explore(
     questions = []
     if options.epsilon is not None:
         questions.append(asking.question(options.path, options.epsilon))
-    if asking.error is not None:
+    elif asking.error is not None:
         raise InvalidInputError(
-            "The page shows contexts that are known exactly, so it takes no --error. "
-            "Ask with it: taskspace cover PATH --epsilon E --error AXIS=..."
+            "An error needs a tolerance to begin with: --epsilon E --error AXIS=..."
         )
     reader = Reader(
         options.path,

@@ -111,6 +111,13 @@ class Options:
             "policies are switched, and write it into the contract.",
         ),
     ] = False
+    cost_factor: Annotated[
+        float,
+        typer.Option(
+            help="With --switching: by how much costs may exceed their guarantee "
+            "while the context drifts; gives the largest rates."
+        ),
+    ] = 1.1
     time_limit: Annotated[
         float, typer.Option(help="Seconds to look for few sources.")
     ] = 20.0
@@ -152,6 +159,7 @@ def export(
                 made,
                 study.require_system(),
                 hysteresis=options.hysteresis,
+                factor=options.cost_factor,
                 time_limit=options.time_limit,
             )
             status.update("write")

@@ -230,13 +230,16 @@ def _lost(
     return np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
 
 
-def best_rows(lost: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """At most `k` rows that leave the smallest worst loss that was found.
+def best_rows(
+    lost: NDArray[np.float64], k: int, *, time_limit: float = SEARCH_SECONDS
+) -> NDArray[np.int64]:
+    """Return at most `k` rows that leave the smallest worst loss that was found.
 
     Args:
         lost: loss of each policy at each context.
         k: how many rows.
+        time_limit: seconds.
     """
-    found = smallest_epsilon(lost, k, time_limit=SEARCH_SECONDS)
+    smallest = smallest_epsilon(lost, k, time_limit=time_limit)
     single = np.array([lost.max(1).argmin()])
-    return np.array(found.sources, np.int64) if found.sources else single
+    return np.array(smallest.sources, np.int64) if smallest.sources else single

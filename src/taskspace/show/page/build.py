@@ -16,6 +16,7 @@ from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
+from taskspace.show.page.errors import error_steps
 from taskspace.show.page.html import render
 from taskspace.show.page.layers import Layer, make_layer
 from taskspace.show.page.lists import add_lists
@@ -85,7 +86,7 @@ def collect(
     """
     progress = progress or silent
     known_covers = list(covers)
-    asked = [*questions, *(question for question, _ in known_covers)]
+    asked = error_steps([*questions, *(question for question, _ in known_covers)])
     if min(table.sizes["source"], table.sizes["target"]) == 0:
         raise InvalidInputError(
             "A page needs at least one source and one target, but the table has "
@@ -96,25 +97,27 @@ def collect(
     progress("losses", 0, len(every))
     losses = _all_losses(table, every)
     progress("losses", len(every), len(every))
-    layers: list[Layer] = []
-    for question in every:
+    made: dict[Question, Layer] = {}
+    # Exact contexts first: with an error the same tolerances are asked.
+    for question in sorted(every, key=lambda q: q.error is not None):
         own = [q for q in asked if q.at(0.0) == question]
         if question not in losses:
             if own:
                 own[0].rows(table, slice(0, 1))  # says why it does not apply
             continue
-        layers.append(
-            make_layer(
-                losses[question],
-                question,
-                stored=[q.epsilon for q in own],
-                covers=[(q.epsilon, c) for q, c in known_covers if q in own],
-                n_steps=n_steps or (40 if small else 20),
-                time_limit=time_limit / len(losses),
-                seed=seed,
-                progress=progress,
-            )
+        exact = made.get(question.measured_with(None))
+        made[question] = make_layer(
+            losses[question],
+            question,
+            stored=[q.epsilon for q in own],
+            covers=[(q.epsilon, c) for q, c in known_covers if q in own],
+            n_steps=n_steps or (40 if small else 20),
+            epsilons=None if exact is None else exact.epsilons,
+            time_limit=time_limit / len(losses),
+            seed=seed,
+            progress=progress,
         )
+    layers = [made[question] for question in every if question in made]
     if not layers:
         raise InvalidInputError("No criterion applies to this table.")
     rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)

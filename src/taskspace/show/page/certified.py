@@ -13,6 +13,7 @@ from taskspace.questions import Question
 from taskspace.show.figures.boxes import box_map
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
+from taskspace.show.page.layers import layer_key
 
 METHOD = "certified"
 """What the cover of a continuum certificate is called among the methods."""
@@ -67,7 +68,7 @@ def add_certificates(
     """
     page.header["certificates"] = [
         {
-            "key": result.question.key,
+            "key": layer_key(result.question),
             "epsilon": result.question.epsilon,
             "question": result.question.statement,
             "items": [

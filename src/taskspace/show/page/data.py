@@ -177,6 +177,7 @@ def _layer(
         "key": layer.key,
         "criterion": layer.question.criterion,
         "judge": layer.question.judge,
+        "error": _error(layer.question),
         "start": layer.start,
         "unit": rule.unit,
         "summary": rule.summary,
@@ -190,6 +191,17 @@ def _layer(
         "rank": blobs.add(ranks(losses), width=width),
         "loss": shown,
         "standard_error": uncertain,
+    }
+
+
+def _error(question: Question) -> dict[str, Any] | None:
+    """Return the error of measured contexts: in words, as typed, and in a cover."""
+    if question.error is None:
+        return None
+    return {
+        "words": question.error.words,
+        "typed": question.error.typed,
+        "axes": question.error.to_dict(),
     }
 
 
@@ -208,7 +220,7 @@ def _standard_error(
         rows: the sources.
     """
     rule = question.rule
-    if question.measure != "performance":
+    if question.measure != "performance" or question.error is not None:
         return None
     if "standard_error" not in table or rule.reference == "home":
         return None
@@ -229,9 +241,9 @@ def _exact_losses(
     kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
     name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
-    if question.also or not rule.has_box_bounds:
-        # The page turns the sign of losses: it knows no parameters, and a loss is
-        # infinite where another demand fails.
+    if question.also or question.error is not None or not rule.has_box_bounds:
+        # The page turns the sign of losses: it knows no parameters and no windows, and
+        # a loss is infinite where another demand fails.
         values, kind = -question.rows(table, stretch)[rows - rows[0]], "none"
     else:
         values = family_rows(table, name, stretch)[rows - rows[0]]

@@ -78,7 +78,7 @@ class Layer:
     @property
     def key(self) -> str:
         """A short name, used in the address of a view."""
-        return self.question.key
+        return layer_key(self.question)
 
     @property
     def epsilons(self) -> list[float]:
@@ -100,6 +100,16 @@ class Layer:
         )
 
 
+def layer_key(question: Question) -> str:
+    """Return a short name of all but the tolerance.
+
+    Args:
+        question: what is asked.
+    """
+    error = question.error
+    return question.key if error is None else f"{question.key}@{error.typed}"
+
+
 def make_layer(
     losses: NDArray[np.float64],
     question: Question,
@@ -107,6 +117,7 @@ def make_layer(
     stored: Iterable[float] = (),
     covers: Iterable[tuple[float, Cover]] = (),
     n_steps: int = 40,
+    epsilons: Sequence[float] | None = None,
     time_limit: float = 5.0,
     seed: int = 0,
     progress: Progress = silent,
@@ -119,33 +130,35 @@ def make_layer(
         stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
+        epsilons: ascending tolerances to take instead of choosing any.
         time_limit: seconds for searches beyond greedy, all steps together.
         seed: of the searches.
         progress: told how far it is.
     """
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
-    epsilons = round_epsilons(
-        MatrixLosses(losses),
-        asked,
-        n_epsilons=n_steps,
-        allow_negative=question.rule.allows_negative_epsilon,
-    )
-    first = first_steps(losses, epsilons)
-    start = int(np.searchsorted(epsilons, asked[0])) if asked else 0
-    layer = Layer(question.at(float(epsilons[0])), [], first, losses, start)
+    if epsilons is None:
+        steps = round_epsilons(
+            MatrixLosses(losses),
+            asked,
+            n_epsilons=n_steps,
+            allow_negative=question.rule.allows_negative_epsilon,
+        )
+    else:
+        steps = np.unique([*epsilons, *asked])
+    first = first_steps(losses, steps)
+    start = int(np.searchsorted(steps, asked[0])) if asked else 0
+    layer = Layer(question.at(float(steps[0])), [], first, losses, start)
     # Steps are small integers, so they are compared faster than the losses.
-    numbers = np.arange(len(epsilons), dtype=first.dtype)
+    numbers = np.arange(len(steps), dtype=first.dtype)
     search = ToleranceSearch(MatrixLosses(first), numbers, seed=seed)
     clock = Clock(time_limit)
-    for number, epsilon in enumerate(epsilons.tolist()):
-        progress(layer.key, number, len(epsilons), f"ε = {epsilon:g}")
+    for number, epsilon in enumerate(steps.tolist()):
+        progress(layer.key, number, len(steps), f"ε = {epsilon:g}")
         known = [cover for known_at, cover in covers if known_at == epsilon]
         layer.steps.append(
             Step(
                 epsilon,
-                _covers_at(
-                    search, number, known, clock.left / (len(epsilons) - number)
-                ),
+                _covers_at(search, number, known, clock.left / (len(steps) - number)),
                 0,
                 None,
                 search.largest(number),
@@ -153,7 +166,7 @@ def make_layer(
                 epsilon in asked,
             )
         )
-    progress(layer.key, len(epsilons), len(epsilons))
+    progress(layer.key, len(steps), len(steps))
     _share_findings(layer, search)
     for number, step in enumerate(layer.steps):
         step.covers = [

@@ -26,6 +26,7 @@ from taskspace.show.page.certified import add_certificates, certified_covers
 from taskspace.show.page.data import PageData
 from taskspace.show.page.designed import add_design
 from taskspace.show.page.html import render
+from taskspace.show.page.layers import layer_key
 from taskspace.show.page.library import LibrarySubject, is_library
 from taskspace.show.page.scenes import Stage
 
@@ -317,7 +318,7 @@ def _add_curves(page: PageData, results: Results) -> None:
                 }
                 for curve in results.curves
                 if curve.method in ("uniform", "random")
-                and curve.question.key == layer["key"]
+                and layer_key(curve.question) == layer["key"]
                 and curve.question.epsilon == step["epsilon"]
             ]
 

@@ -284,6 +284,33 @@ def scaled_loop(a, a_rest, b_rest, kt, t, gamma, out):
 
 
 @njit(cache=True, error_model="numpy")
+def product_with(scaled, other, product, gamma, out, rest):
+    """Add the polynomial CᵀY of two models, and its radius.
+
+    Args:
+        scaled: coefficients of C, the sum of their absolute values, the radius of C.
+        other: the same of Y.
+        product: table of monomials.
+        gamma: rounding.
+        out: coefficients to add to.
+        rest: radius to add to.
+    """
+    c, c_sum, c_rest = scaled
+    y, y_sum, y_rest = other
+    n = y_sum.shape[0]
+    add_products(c, y, product, True, out, rest)
+    inner = np.empty(y_sum.shape)
+    for i in range(n):
+        for j in range(y_sum.shape[1]):
+            inner[i, j] = gamma * y_sum[i, j] + y_rest[i, j]
+    add_product_t(rest, c_sum, inner, 1.0)
+    for i in range(n):
+        for j in range(y_sum.shape[1]):
+            inner[i, j] = y_sum[i, j] + y_rest[i, j]
+    add_product_t(rest, c_rest, inner, 1.0)
+
+
+@njit(cache=True, error_model="numpy")
 def residual(scaled, p, t, tables, continuous, gamma):
     """T L(P) Tᵀ as a polynomial, without the weight.
 
@@ -323,16 +350,7 @@ def residual(scaled, p, t, tables, continuous, gamma):
     for i in range(n):
         for j in range(n):
             y_rest[i, j] = y_rest[i, j] * SLACK + n * TINY
-    add_products(c, y, product, True, out, rest)
-    inner = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            inner[i, j] = gamma * y_sum[i, j] + y_rest[i, j]
-    add_product_t(rest, c_sum, inner, 1.0)
-    for i in range(n):
-        for j in range(n):
-            inner[i, j] = y_sum[i, j] + y_rest[i, j]
-    add_product_t(rest, c_rest, inner, 1.0)
+    product_with(scaled, (y, y_sum, y_rest), product, gamma, out, rest)
     for g in range(out.shape[0]):
         symmetrise(out[g])
     symmetrise(rest)

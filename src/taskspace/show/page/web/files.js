@@ -24,6 +24,7 @@ export async function coverFile(view, answer) {
     question: {
       ...header.about.question, criterion: about.criterion, judge: about.judge,
       family: about.judge === "worst" ? "all" : "any", epsilon: view.epsilon,
+      ...(about.error ? { error: about.error.axes } : {}),
     },
     ...view.cover.record,
     method: view.method === "hand" ? "by hand" : view.cover.record.method,

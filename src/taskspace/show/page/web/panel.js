@@ -3,6 +3,7 @@
 import { certificateOf, loadBoxes } from "./boxes.js";
 import { CurveChart, ProfileChart } from "./charts.js";
 import { ownSource, showDetail } from "./detail.js";
+import { ErrorSlider, exactKey } from "./error.js";
 import { coverFile } from "./files.js";
 import { download, grid, h, show } from "./dom.js";
 import { ContextMap } from "./map.js";
@@ -70,6 +71,7 @@ export class Panel {
       type: "number", step: "any", class: "epsilon-number", "aria-label": "Tolerance ε, typed",
       onchange: () => { this.view.setEpsilon(Number(this.number.value)); this.update(); },
     });
+    this.error = new ErrorSlider(layers, (key) => this.setLayer(key));
     this.method = h("select", {
       class: "method", "aria-label": "Method",
       onchange: () => this.setMethod(this.method.value),
@@ -90,6 +92,7 @@ export class Panel {
         h("label", {}, "criterion ", this.criterion),
         h("label", {}, "judge ", this.judge),
         h("label", { class: "wide" }, "ε ", this.slider, this.number),
+        this.error.element,
         h("label", {}, "method ", this.method),
         hasAxes ? h("label", {}, "colours ", this.mode) : null),
       h("div", { class: "pictures" },
@@ -122,7 +125,8 @@ export class Panel {
     const known = this.page.header.layers.map((/** @type {any} */ l) => l.key);
     const criterion = key.split(".")[0];
     const near = known.find((/** @type {string} */ k) => k.startsWith(`${criterion}.`));
-    const layer = await this.page.layer(known.includes(key) ? key : near ?? known[0]);
+    const exact = exactKey(key);
+    const layer = await this.page.layer([key, exact].find((k) => known.includes(k)) ?? near ?? known[0]);
     const old = this.view;
     this.view = new View(this.page, layer);
     if (old && !from) {
@@ -197,6 +201,7 @@ export class Panel {
     this.slider.value = String(view.step);
     this.slider.setAttribute("aria-valuetext", `ε = ${number(view.epsilon)}`);
     this.number.value = String(view.epsilon);
+    this.error.draw(about);
     const methods = ["best", ...new Set(view.about.covers.map((/** @type {any} */ c) => c.record.method)), "hand"];
     show(this.method, methods.map((m) => h("option", { value: m }, METHODS[m] ?? m)));
     this.method.value = methods.includes(view.method) ? view.method : "best";
@@ -258,7 +263,8 @@ export class Panel {
     // A cover that was found at a tighter tolerance is not what its method finds here.
     const { method: found, stop_reason: why } = view.cover.record;
     const method = why.startsWith("found at epsilon") ? "minimum" : found;
-    const asked = `--criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon}`;
+    const error = about.error ? ` --error ${about.error.typed}` : "";
+    const asked = `--criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon}${error}`;
     if (method === "certified") return `taskspace certify ${path} ${asked}`;
     const budget = view.isWhole ? "" : ` --budget ${view.budget}`;
     return `taskspace cover ${path} ${asked} --method ${method}${budget}`;

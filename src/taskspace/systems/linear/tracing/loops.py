@@ -43,6 +43,11 @@ class LoopTape:
         places = getattr(self._trace, name)
         return self._fill(places, lambda place: Symbol(self._tape, int(place)))
 
+    def plant_steps(self) -> NDArray[Any]:
+        """Return all steps of the plant's tape."""
+        places = np.arange(len(self._trace.op))
+        return self._fill(places, lambda place: Symbol(self._tape, int(place)))
+
     def numbers(self, matrix: NDArray[np.float64]) -> NDArray[Any]:
         """Return a matrix of numbers as symbols.
 
