@@ -249,8 +249,8 @@ def _print(
         console.print(shown(least.say(scope=points.scope)))
     where = f" {points.scope}" if points.scope else ""
     table = Table(
-        title=f"Complexity{where} by {question.criterion}, the {question.judge} "
-        "policy of each source",
+        title=f"How many of these {study.n_sources:,} sources{where}, by "
+        f"{question.criterion}, the {question.judge} policy of each",
         title_justify="left",
     )
     for name in ("ε", "lower", "upper", "greedy", "unserved targets"):

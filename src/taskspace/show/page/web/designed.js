@@ -2,7 +2,7 @@
 
 import { axes, frame, INNER, SIZE } from "./charts.js";
 import { h, show, svg } from "./dom.js";
-import { number, percent, scale } from "./numbers.js";
+import { number, scale } from "./numbers.js";
 
 const CURVES = /** @type {[string, string, string][]} */ ([
   ["candidates", "greedy", "best of the candidates"], ["designed", "upper", "designed gains"],
@@ -23,7 +23,7 @@ export function designPart(page) {
   const isShare = page.header.layers.some((/** @type {any} */ l) =>
     l.criterion === question.criterion && l.unit.startsWith("share"));
   show(chart,
-    axes(x, y, "gains", `${question.criterion} at the worst target`, isShare ? percent : (v) => number(v)),
+    axes(x, y, "gains", `${question.criterion} at the worst target`, (v) => (isShare ? `${number(100 * v)} %` : number(v))),
     CURVES.map(([name, style]) => [
       svg("path", {
         d: `M${points.map((/** @type {any} */ p) => at(p, name).join(",")).join("L")}`, class: `line ${style}`,

@@ -46,10 +46,10 @@ export function claims(view, answer) {
   const lost = view.about.n_uncoverable - lacking;
   const as = answer.served === view.layer.n ? "all of them" : "as many";
   if (size && bound >= size) {
-    found.push({ kind, text: `No selection of fewer sources serves ${as}: the size is optimal on this table.` });
+    found.push({ kind, text: `No fewer of these ${count(header.sources.n)} sources serve ${as}; others may.` });
   } else if (size) {
     const how = boundKind === "size" ? ` (no source serves more than ${count(view.about.largest)} targets)` : "";
-    found.push({ kind, text: `At least ${count(bound)} ${bound === 1 ? "source is" : "sources are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
+    found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
   }
   found.push({ kind, text: ground });
   if (lacking) {
