@@ -26,20 +26,11 @@ class CartPoleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CartPole(Environment):
-    """Gymnasium's CartPole-v1 with six context axes.
+class Balancing(Environment):
+    """What every CartPole has: four observations, two pushes, one per step upright."""
 
-    `pole_length` is the parameter that Gymnasium and CARL call `length`: the
-    distance from the pivot to the pole's centre of mass, which is **half** of the
-    pole. The total mass and the pole's moment follow the context in every step.
-    The return is the number of steps that the pole stays up, `horizon` at most.
-    """
-
-    id: ClassVar[str] = "cartpole-v1"
     n_observations: ClassVar[int] = 4
     n_actions: ClassVar[int] = 2
-    context_axes: ClassVar[tuple[ContextAxis, ...]] = READY["CartPole-v1"].axes
-    gymnasium_id: ClassVar[str] = "CartPole-v1"
 
     @property
     def solved_return(self) -> float | None:
@@ -54,6 +45,21 @@ class CartPole(Environment):
     def episode_bounds(self) -> tuple[float, float]:
         """From one step, after which the pole has fallen, to `horizon`."""
         return 1.0, float(self.horizon)
+
+
+@dataclass(frozen=True)
+class CartPole(Balancing):
+    """Gymnasium's CartPole-v1 with six context axes.
+
+    `pole_length` is the parameter that Gymnasium and CARL call `length`: the
+    distance from the pivot to the pole's centre of mass, which is **half** of the
+    pole. The total mass and the pole's moment follow the context in every step.
+    The return is the number of steps that the pole stays up, `horizon` at most.
+    """
+
+    id: ClassVar[str] = "cartpole-v1"
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = READY["CartPole-v1"].axes
+    gymnasium_id: ClassVar[str | None] = "CartPole-v1"
 
     def reset(self, key: jax.Array, context: jax.Array) -> CartPoleState:
         """All four coordinates uniform in ±0.05, in every context."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.cartpole import CartPole, CartPoleState, advance
+from taskspace.systems.cartpole import Balancing, CartPole, CartPoleState, advance
 
 MAX_DELAY = 8
 
@@ -20,7 +20,7 @@ class DelayedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DelayedCartPole(CartPole):
+class DelayedCartPole(Balancing):
     """CartPole with a delay between action and push, the seventh context axis.
 
     A policy sees what it sees in CartPole, not the pushes that are under way. A delay
@@ -33,12 +33,11 @@ class DelayedCartPole(CartPole):
         *CartPole.context_axes,
         ContextAxis("delay", 1.0, "steps", 0.0, MAX_DELAY, description="of a push"),
     )
-    gymnasium_id: ClassVar[None] = None
 
     def reset(self, key: jax.Array, context: jax.Array) -> DelayedState:
         """Return a start of CartPole, with no push under way."""
         none = jnp.zeros(MAX_DELAY + 1, context.dtype)
-        return DelayedState(super().reset(key, context), none)
+        return DelayedState(CartPole().reset(key, context), none)
 
     def step(
         self,
@@ -57,4 +56,4 @@ class DelayedCartPole(CartPole):
 
     def observe(self, state: DelayedState, context: jax.Array) -> jax.Array:
         """Return cart and pole."""
-        return super().observe(state.body, context)
+        return CartPole().observe(state.body, context)

@@ -4,6 +4,7 @@ Each entry sets every field that follows from the context, so no axis is dead.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,8 +95,7 @@ def _apply_mountain_car(environment: Any, context: dict[str, float]) -> None:
 
 def _apply_mujoco(environment: Any, context: dict[str, float]) -> None:
     """Scale the model that was loaded, and compute anew what follows from it."""
-    import mujoco
-
+    mujoco: Any = import_module("mujoco")
     physics = environment.unwrapped
     model = physics.model
     if not hasattr(physics, "as_loaded"):

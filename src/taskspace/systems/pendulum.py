@@ -35,7 +35,7 @@ class Pendulum(Environment):
     n_observations: ClassVar[int] = 3
     action_size: ClassVar[int] = 1
     context_axes: ClassVar[tuple[ContextAxis, ...]] = READY["Pendulum-v1"].axes
-    gymnasium_id: ClassVar[str] = "Pendulum-v1"
+    gymnasium_id: ClassVar[str | None] = "Pendulum-v1"
 
     def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the dearest possible step, `horizon` times, to none.
