@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import csv_text, map_table, policy_table, write_new
+from taskspace.deploy.files import write_new
 from taskspace.deploy.regions.choose import BoxRegions, GridRegions
+from taskspace.deploy.tables import csv_text, map_table, policy_table
 from taskspace.errors import InvalidInputError
 from taskspace.export.base import contract_bytes
 from taskspace.policies import POLICY_KINDS, LinearController, LinearGain

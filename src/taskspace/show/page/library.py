@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from taskspace.deploy import PolicyLibrary, Status
-from taskspace.deploy.files import MANIFEST, contract, policy_table
+from taskspace.deploy.files import MANIFEST, contract
 from taskspace.deploy.regions.choose import (
     BoxRegions,
     GridRegions,
     NamedRegions,
     PointRegions,
 )
+from taskspace.deploy.tables import policy_table
 from taskspace.show.page.build import citation, versions
 from taskspace.show.page.data import FORMAT_VERSION, PageData
 from taskspace.show.page.encode import Blobs
