@@ -10,8 +10,6 @@ from taskspace.cover import lower_bounds
 from taskspace.cover.answer import assigned_errors
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["MAX_LP_PAIRS", "certify_bounds", "certify_grid"]
-
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
 MAX_LP_PAIRS = 10**6
 """Pairs up to which the slower bounds are computed too."""

@@ -31,15 +31,6 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
-__all__ = [
-    "Deployed",
-    "Distribution",
-    "ShareCheck",
-    "distribution_of",
-    "nearest_source",
-    "served_share",
-]
-
 DISTRIBUTIONS = ("uniform", "loguniform")
 BATCH = 256
 MAX_SAMPLES = 100_000

@@ -45,7 +45,7 @@ def claim_on(table: xr.Dataset, question: Question) -> CertificateKind:
 
 
 def against_found(kind: str, question: Question) -> bool:
-    """Whether a loss compares with the best that a search found.
+    """Return whether a loss compares with the best that a search found.
 
     The true best may be better, so the loss is at least what the table says: bounds on
     the number of sources from below hold, and that a target is served is an estimate.

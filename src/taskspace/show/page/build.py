@@ -21,8 +21,6 @@ from taskspace.show.page.html import render
 from taskspace.show.page.layers import Layer, make_layer
 from taskspace.show.page.lists import add_lists
 
-__all__ = ["build_page", "collect"]
-
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
 

@@ -28,8 +28,6 @@ from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.encode import Blobs, quantise
 from taskspace.show.page.layers import Layer, Step
 
-__all__ = ["PageData", "choose_rows", "page_data"]
-
 FORMAT_VERSION = 1
 EXACT_CELLS = 250_000
 """Up to this many pairs the losses themselves are in the page, not 16 bits of them."""

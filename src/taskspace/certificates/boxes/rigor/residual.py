@@ -28,14 +28,14 @@ from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY, UNIT
 
 @njit(cache=True, error_model="numpy")
 def rounding(n, m, n_monomials):
-    """γ_k for every chain of operations on matrices of n states and m inputs."""
+    """Return γ_k for every chain of operations on matrices of these sizes."""
     k = 4.0 * (n + m) * (n_monomials + 1) + 100.0
     return 1.01 * k * UNIT
 
 
 @njit(cache=True, error_model="numpy")
 def absolute_sum(stack):
-    """Σ |x_α| of a stack of matrices, entry by entry."""
+    """Return Σ |x_α| of a stack of matrices, entry by entry."""
     out = np.zeros((stack.shape[1], stack.shape[2]))
     for a in range(stack.shape[0]):
         for i in range(out.shape[0]):
@@ -46,7 +46,7 @@ def absolute_sum(stack):
 
 @njit(cache=True, error_model="numpy")
 def absolute_transpose(x):
-    """|x|ᵀ as an array of its own."""
+    """Return |x|ᵀ as an array of its own."""
     out = np.empty((x.shape[1], x.shape[0]))
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -56,7 +56,7 @@ def absolute_transpose(x):
 
 @njit(cache=True, error_model="numpy")
 def is_zero(x):
-    """Whether all entries of a matrix are zero."""
+    """Return whether all entries of a matrix are zero."""
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             if x[i, j] != 0.0:
@@ -66,7 +66,7 @@ def is_zero(x):
 
 @njit(cache=True, error_model="numpy")
 def nonzero(stack):
-    """Which matrices of a stack have an entry other than zero."""
+    """Return which matrices of a stack have an entry other than zero."""
     out = np.empty(stack.shape[0], np.bool_)
     for a in range(stack.shape[0]):
         out[a] = not is_zero(stack[a])
@@ -75,7 +75,7 @@ def nonzero(stack):
 
 @njit(cache=True, error_model="numpy")
 def add_absolute_product_t(out, a, b):
-    """Out += |a|ᵀ |b|."""
+    """Add |a|ᵀ |b| to `out`."""
     for k in range(a.shape[0]):
         for i in range(a.shape[1]):
             x = abs(a[k, i])
@@ -86,7 +86,7 @@ def add_absolute_product_t(out, a, b):
 
 @njit(cache=True, error_model="numpy")
 def add_absolute_product(out, a, b):
-    """Out += |a| |b|."""
+    """Add |a| |b| to `out`."""
     for i in range(a.shape[0]):
         for k in range(a.shape[1]):
             x = abs(a[i, k])
@@ -137,7 +137,7 @@ def add_products(left, right, product, transpose, out, tail):
 
 @njit(cache=True, error_model="numpy")
 def perron_bound(x):
-    """A bound on the spectral radius of a matrix of entries >= 0 (Collatz-Wielandt)."""
+    """Bound the spectral radius of a matrix of entries >= 0 (Collatz-Wielandt)."""
     n = x.shape[0]
     v = np.ones(n)
     y = np.zeros(n)
@@ -166,7 +166,7 @@ def perron_bound(x):
 
 @njit(cache=True, error_model="numpy")
 def frobenius(x):
-    """A bound on the norm of a matrix."""
+    """Bound the norm of a matrix."""
     total = 0.0
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -176,7 +176,7 @@ def frobenius(x):
 
 @njit(cache=True, error_model="numpy")
 def range_norm(stack, rest, even, gamma):
-    """A bound on ‖Σ s^γ x_γ + e‖ over s in [−1, 1]^d and |e| <= rest, symmetric.
+    """Bound ‖Σ s^γ x_γ + e‖ over s in [−1, 1]^d and |e| <= rest, symmetric.
 
     Args:
         stack: symmetric coefficients.
@@ -312,7 +312,7 @@ def product_with(scaled, other, product, gamma, out, rest):
 
 @njit(cache=True, error_model="numpy")
 def residual(scaled, p, t, tables, continuous, gamma):
-    """T L(P) Tᵀ as a polynomial, without the weight.
+    """Return T L(P) Tᵀ as a polynomial, without the weight.
 
     Args:
         scaled: C_α of `scaled_loop`, Σ |C_α| and the radius of C(s).

@@ -100,7 +100,7 @@ def bound_sensitivity(
 
 @njit(cache=True, error_model="numpy")
 def _change(a, da, dw, p, product, continuous):
-    """M of the candidate, in plain floating point."""
+    """Return M of the candidate, in plain floating point."""
     out = dw.copy()
     n = dw.shape[1]
     inside = np.empty((n, n))
@@ -123,7 +123,7 @@ def _change(a, da, dw, p, product, continuous):
 
 @njit(cache=True, error_model="numpy")
 def _largest_share(plant, slope, gain, loop, moved, p, d, t, tables, continuous):
-    """The c of one box, from candidates p and d, in the scaling t; inf if none."""
+    """Return the c of one box, from candidates p and d scaled by t; inf if none."""
     da, da_rest, dw, dw_rest = moved
     even = tables[1]
     n, m = plant[2].shape[1:]
@@ -169,7 +169,7 @@ def _largest_share(plant, slope, gain, loop, moved, p, d, t, tables, continuous)
 
 @njit(cache=True, error_model="numpy")
 def _scaled_size(p, t, even, gamma):
-    """A bound on ‖T P(s) Tᵀ‖ over the box."""
+    """Bound ‖T P(s) Tᵀ‖ over the box."""
     n = t.shape[0]
     out, rest = np.zeros(p.shape), np.zeros((n, n))
     none, nothing = np.zeros((1, n)), np.zeros((1, 1))
@@ -179,7 +179,7 @@ def _scaled_size(p, t, even, gamma):
 
 @njit(cache=True, error_model="numpy")
 def _through(p, c_sum, c_rest):
-    """A bound on ‖Cᵀ P C‖ over the box, from absolute values."""
+    """Bound ‖Cᵀ P C‖ over the box, from absolute values."""
     n = c_sum.shape[0]
     c = (c_sum + c_rest) * SLACK
     inside, out = np.empty((n, n)), np.zeros((n, n))

@@ -14,8 +14,6 @@ from taskspace.systems.linear.tracing.traced import Trace, finish_trace
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-__all__ = ["bounded_real_trace", "loop_trace", "shifted_trace"]
-
 
 class LoopTape:
     """The matrices of a plant as arrays of symbols, to compute with.
