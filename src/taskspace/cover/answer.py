@@ -114,14 +114,14 @@ class CoverAnswer:
         def worst(asked: Question) -> float:
             served = cover.assignment >= 0
             served[asked.without_reference(table)] = False
-            left = asked.assigned_losses(table, cover.assignment)[served]
-            return float(left.max()) if len(left) else math.nan
+            losses = asked.assigned_losses(table, cover.assignment)[served]
+            return float(losses.max()) if len(losses) else math.nan
 
         space, names = source_space(table), source_names(table)
         chosen = [int(source) for source in cover.sources]
         regret = question.as_regret()
         errors = assigned_errors(question, table, cover.assignment)
-        known = None if errors is None or np.isnan(errors).all() else errors
+        stated = None if errors is None or np.isnan(errors).all() else errors
         unmet = None
         if question.also and len(cover.uncoverable):
             unmet = unmet_targets(question, study, cover.uncoverable)
@@ -137,7 +137,7 @@ class CoverAnswer:
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
             subgrid=subgrid,
-            standard_error=None if known is None else float(np.nanmax(known)),
+            standard_error=None if stated is None else float(np.nanmax(stated)),
             without_reference=tuple(question.without_reference(table).tolist()),
             reference=table.attrs.get("best_known_kind"),
             unmet=unmet,

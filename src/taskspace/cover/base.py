@@ -148,7 +148,7 @@ class Cover:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The cover that `to_dict` wrote; keys that are not ours are ignored.
+        """Return the cover that `to_dict` wrote; keys that are not ours are ignored.
 
         Args:
             values: plain JSON values.
@@ -384,7 +384,7 @@ def assign_rows(
 
 
 def _question(values: Any) -> Question | None:
-    """The question beside a saved cover; a set-cover file asks none."""
+    """Return the question beside a saved cover; a set-cover file asks none."""
     if not isinstance(values, dict) or values.get("criterion") is None:
         return None
     return Question.from_dict(values)

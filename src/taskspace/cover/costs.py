@@ -73,20 +73,20 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
     if costs is None:
         ones = np.ones(n_sources)
         return Costs(ones, ones, Fraction(1), True)
-    given = _checked(costs, n_sources)
+    values = _checked(costs, n_sources)
     if n_sources == 0:
-        return Costs(given, given, Fraction(1), True)
+        return Costs(values, values, Fraction(1), True)
     # Small integers first: floats of few costs are all multiples of their last bit.
-    found = (
-        whole_multiples(given, _SMALL_SUM)
-        or _near_multiples(given)
-        or whole_multiples(given)
+    multiples = (
+        whole_multiples(values, _SMALL_SUM)
+        or _near_multiples(values)
+        or whole_multiples(values)
     )
-    if found is not None:
-        return Costs(given, *found, True)
-    exponent = math.frexp(float(given.max()))[1]
+    if multiples is not None:
+        return Costs(values, *multiples, True)
+    exponent = math.frexp(float(values.max()))[1]
     scale = Fraction(2) ** exponent
-    return Costs(given, np.ldexp(given, -exponent), scale, False)
+    return Costs(values, np.ldexp(values, -exponent), scale, False)
 
 
 def whole_multiples(

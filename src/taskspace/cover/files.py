@@ -183,7 +183,7 @@ class _Lists:
 def _length_lists(
     numbers: NDArray[np.int64], n_lists: int, n_before: int, what: str
 ) -> tuple[_Lists, int]:
-    """Lists that begin with their length, each after `n_before` other numbers."""
+    """Read lists that begin with their length, each after `n_before` other numbers."""
     at = 0
     spans = []
     lengths = numbers.tolist()
@@ -224,7 +224,7 @@ def _sets(
     n_sources: int,
     n_targets: int,
 ) -> TargetSets:
-    """Sets from (source, target) pairs; a pair that is there twice counts once."""
+    """Make sets of (source, target) pairs; a pair that is there twice counts once."""
     pairs = np.unique(sources * n_targets + targets)
     source, target = pairs // n_targets, pairs % n_targets
     is_start = np.ones(len(pairs), bool)

@@ -50,7 +50,7 @@ class Restrictions:
         return bool(self.include.size or self.exclude.size)
 
     def leave(self, sets: TargetSets) -> Rest:
-        """What is left to decide.
+        """Return what is left to decide.
 
         Args:
             sets: the targets that each source serves.
@@ -85,25 +85,25 @@ def restrict(
         include: sources that must be selected.
         exclude: sources that must not be.
     """
-    found = []
+    checked = []
     for name, sources in (("include", include), ("exclude", exclude)):
-        given = np.asarray(sources)
-        if given.size and (given.ndim != 1 or given.dtype.kind not in "iu"):
+        raw = np.asarray(sources)
+        if raw.size and (raw.ndim != 1 or raw.dtype.kind not in "iu"):
             raise InvalidInputError(
                 f"{name} must be a list of sources, which are integers, but got an "
-                f"array of type {given.dtype} and shape {given.shape}."
+                f"array of type {raw.dtype} and shape {raw.shape}."
             )
-        array = np.unique(given.astype(np.int64).reshape(-1))
+        array = np.unique(raw.astype(np.int64).reshape(-1))
         if array.size and not (array[0] >= 0 and array[-1] < n_sources):
             raise InvalidInputError(
                 f"0 <= source < {n_sources} must hold for every source of {name}, "
                 f"but got values from {array[0]} to {array[-1]}."
             )
-        found.append(array)
-    both = np.intersect1d(*found)
+        checked.append(array)
+    both = np.intersect1d(*checked)
     if both.size:
         raise InvalidInputError(
             f"A source is either in or out, but source {both[0]} is in include and in "
             "exclude."
         )
-    return Restrictions(found[0], found[1])
+    return Restrictions(checked[0], checked[1])

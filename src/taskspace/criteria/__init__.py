@@ -73,7 +73,7 @@ def criterion_named(text: str, measure: str = "") -> Criterion:
 
 
 def _parameters(rule: Criterion, text: str) -> dict[str, float]:
-    """The parameters of `floor=0.1,...`, checked."""
+    """Return the parameters of `floor=0.1,...`, checked."""
     values = {}
     for part in text.split(","):
         key, _, value = (word.strip() for word in part.partition("="))

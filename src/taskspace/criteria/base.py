@@ -113,7 +113,7 @@ class Criterion(ABC):
         return low, self.loss(performance[0], reference[1])
 
     def threshold(self, epsilon: float, reference: Array) -> Array:
-        """The smallest J that is served: `loss <= epsilon` from there on.
+        """Return the smallest J that is served: `loss <= epsilon` from there on.
 
         Args:
             epsilon: the tolerance.
@@ -122,7 +122,7 @@ class Criterion(ABC):
         return reference - epsilon
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means, for people.
+        """Return what serving a target within `epsilon` means, for people.
 
         Args:
             epsilon: the tolerance.
@@ -130,7 +130,7 @@ class Criterion(ABC):
         return f"{self.name} ≤ {epsilon:g}"
 
     def short(self, epsilon: float) -> str:
-        """The inequality alone, for titles.
+        """Return the inequality alone, for titles.
 
         Args:
             epsilon: the tolerance.
@@ -138,7 +138,7 @@ class Criterion(ABC):
         return f"{self.name} ≤ {epsilon:g}"
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.
@@ -176,7 +176,7 @@ def check_parameter(name: str, value: float) -> None:
 
 
 def difference(performance: Array, reference: Array) -> Array:
-    """Reference − J, +inf for a failure or without reference, 0 between equal scores.
+    """Return reference − J, 0 between equals, +inf for failures and without reference.
 
     Args:
         performance: J at targets.

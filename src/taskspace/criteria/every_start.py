@@ -31,7 +31,7 @@ class EveryStart(Criterion):
     def loss(
         self, performance: NDArray[np.float64], reference: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The score with its sign turned; a score that is not known is refused.
+        """Return the score with its sign turned; refuse a score that is not known.
 
         Args:
             performance: the score `every_start` at targets.
@@ -50,7 +50,7 @@ class EveryStart(Criterion):
         return -performance
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means.
+        """Return what serving a target within `epsilon` means.
 
         Args:
             epsilon: the tolerance.
@@ -61,7 +61,7 @@ class EveryStart(Criterion):
         )
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

@@ -38,7 +38,7 @@ class Floor(Criterion):
     def loss(
         self, performance: NDArray[np.float64], reference: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The score with its sign turned; a measure that is not known is refused.
+        """Return the score with its sign turned; refuse a measure that is not known.
 
         Args:
             performance: J, or the measure's score, at targets.
@@ -55,7 +55,7 @@ class Floor(Criterion):
         return -performance
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means.
+        """Return what serving a target within `epsilon` means.
 
         Args:
             epsilon: the tolerance.
@@ -63,7 +63,7 @@ class Floor(Criterion):
         return f"floor ≤ {epsilon:g} ({self._words(epsilon)})"
 
     def short(self, epsilon: float) -> str:
-        """The inequality alone, for titles.
+        """Return the inequality alone, for titles.
 
         Args:
             epsilon: the tolerance.
@@ -75,7 +75,7 @@ class Floor(Criterion):
         return f"{self.measure} ≤ {epsilon:g}"
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

@@ -72,7 +72,7 @@ class Portfolio(Criterion):
     def threshold(
         self, epsilon: float, reference: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The smallest J that is served: the larger of both allowances.
+        """Return the smallest J that is served: the larger of both allowances.
 
         Args:
             epsilon: the tolerance.
@@ -81,7 +81,7 @@ class Portfolio(Criterion):
         return np.minimum(reference * (1 + epsilon), reference - self.delta)
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means.
+        """Return what serving a target within `epsilon` means.
 
         Args:
             epsilon: the tolerance.
@@ -92,7 +92,7 @@ class Portfolio(Criterion):
         )
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

@@ -93,7 +93,7 @@ class Ratio(Criterion):
     def threshold(
         self, epsilon: float, reference: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The smallest J that is served: a cost of 1 + ε times the best.
+        """Return the smallest J that is served: a cost of 1 + ε times the best.
 
         Args:
             epsilon: the tolerance.
@@ -102,7 +102,7 @@ class Ratio(Criterion):
         return np.minimum(reference, -self.floor) * (1 + epsilon)
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means.
+        """Return what serving a target within `epsilon` means.
 
         Args:
             epsilon: the tolerance.
@@ -112,7 +112,7 @@ class Ratio(Criterion):
         return f"ratio ≤ {epsilon:g} (cost at most {more})"
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

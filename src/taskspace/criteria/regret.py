@@ -29,7 +29,7 @@ class Regret(Criterion):
         return difference(performance, reference)
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

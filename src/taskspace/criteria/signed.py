@@ -34,7 +34,7 @@ class Signed(Criterion):
             return np.where(performance == reference, 0.0, reference - performance)
 
     def sentence(self, epsilon: float) -> str:
-        """What serving a target within `epsilon` means.
+        """Return what serving a target within `epsilon` means.
 
         Args:
             epsilon: the tolerance.
@@ -42,7 +42,7 @@ class Signed(Criterion):
         return f"signed ≤ {epsilon:g} (compared with the policy's own score at home)"
 
     def clause(self, epsilon: float) -> str:
-        """What is true of a context that is served within `epsilon`.
+        """Return what is true of a context that is served within `epsilon`.
 
         Args:
             epsilon: the tolerance.

@@ -75,17 +75,17 @@ def lower_bounds(
     if unknown:
         raise UnknownNameError("bound", unknown[0], BOUND_KINDS)
     core = sets.to_runs().keep_targets(sets.coverable)
-    found = []
+    bounds = []
     for kind in chosen:
         clock = Clock(time_limit)
         bound = BOUND_KINDS[kind](core, cost.values, clock) if core.n_targets else None
         value = 0 if bound is None else cost.in_unit(bound.value)
-        found.append(LowerBound(kind, value, clock.seconds))
-    return found
+        bounds.append(LowerBound(kind, value, clock.seconds))
+    return bounds
 
 
 def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
-    """The best of the bounds that take milliseconds.
+    """Return the best of the bounds that take milliseconds.
 
     Args:
         sets: the targets that each source serves.
@@ -133,12 +133,12 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     zero = np.zeros(sets.n_targets)
     units, shift = certified_prices(sets, costs, zero)
     order = np.argsort(sets.inverse.sizes, kind="stable")
-    found = []
+    candidates = []
     for trial in (order, order[::-1].copy()):
         raised = ascend(sets, costs, units, shift, trial)
         value = price_total(raised, shift, costs)
-        found.append(PriceBound(value, "dual ascent", raised, shift))
-    return best_bound(found)
+        candidates.append(PriceBound(value, "dual ascent", raised, shift))
+    return best_bound(candidates)
 
 
 def polished_bound(

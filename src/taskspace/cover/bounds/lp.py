@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def cover_matrix(sets: RunSets) -> "sparse.csr_array":
-    """The constraints `A x >= 1` of the covering problem, targets x sources.
+    """Return the constraints `A x >= 1` of the covering problem, targets x sources.
 
     Args:
         sets: the targets that each source serves.

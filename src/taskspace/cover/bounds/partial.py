@@ -119,7 +119,7 @@ def coverage_limit(
     sources: Iterable[int],
     budget: int,
 ) -> int:
-    """A weight of targets that no selection of `budget` sources exceeds.
+    """Return a weight of targets that no selection of `budget` sources exceeds.
 
     What a selection serves beyond any given sources is at most the sum of the
     `budget` largest gains beyond them (coverage is submodular); the given sources are
@@ -132,17 +132,17 @@ def coverage_limit(
         budget: number of sources.
     """
     runs = sets.to_runs()
-    left = weights.copy()
+    rest = weights.copy()
     limit = int(weights[sets.coverable].sum())
     served = 0
     chosen = list(sources)
     tried = {round(k) for k in np.linspace(0, len(chosen), _MAX_PREFIXES)}
     for k in range(len(chosen) + 1):
         if k in tried:
-            gains = np.sort(exact_loads(runs, left))[::-1]
+            gains = np.sort(exact_loads(runs, rest))[::-1]
             limit = min(limit, served + int(gains[:budget].sum()))
         if k < len(chosen):
             new = sets.row(int(chosen[k]))
-            served += int(left[new].sum())
-            left[new] = 0
+            served += int(rest[new].sum())
+            rest[new] = 0
     return limit

@@ -43,7 +43,7 @@ class PriceBound(NamedTuple):
 def certified_bound(
     sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
 ) -> PriceBound:
-    """The lower bound that prices prove, after scaling them to feasibility.
+    """Return the lower bound that prices prove, after scaling them to feasibility.
 
     Args:
         sets: the targets that each source serves.
@@ -103,7 +103,7 @@ def certified_prices(
 
 
 def _price_limits(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cost of the cheapest source of each target: no price can be above it."""
+    """Return the cost of the cheapest source of each target, which limits its price."""
     runs = sets.to_runs()
     if not len(costs):
         return np.zeros(sets.n_targets)
@@ -114,7 +114,7 @@ def _price_limits(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _price_shift(limits: NDArray[np.float64], costs: NDArray[np.float64]) -> int:
-    """The finest unit in which no sum of prices overflows 62 bits."""
+    """Return the finest unit in which no sum of prices overflows 62 bits."""
     finest = 61 - math.ceil(math.log2(float(limits.sum()) or 1.0))
     # Float prices have 53 bits: beyond 46 after the point whole costs gain nothing.
     return min(46, finest) if has_whole_costs(costs) else finest
@@ -176,7 +176,7 @@ def greedy_dual_bound(
 
 
 def best_bound(bounds: list[PriceBound]) -> PriceBound:
-    """The largest of some bounds, the first of equals.
+    """Return the largest of some bounds, the first of equals.
 
     Args:
         bounds: at least one.

@@ -122,7 +122,7 @@ def branch_and_bound(
 def _solve_lp(
     core: Core, clock: Clock
 ) -> tuple[NDArray[np.float64], PriceBound] | None:
-    """A solution of the covering LP, and the bound that its prices prove."""
+    """Return a solution of the covering LP, and the bound that its prices prove."""
     from scipy import optimize  # loads slowly, and few covers need it
 
     result = interruptible(
@@ -142,21 +142,21 @@ def _solve_lp(
 
 
 def _round_up(core: Core, x: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A cover by sources in descending order of x that serve something new."""
-    left = np.ones(core.sets.n_targets, bool)
+    """Return a cover by sources in descending order of x that serve something new."""
+    unserved = np.ones(core.sets.n_targets, bool)
     chosen = []
     for source in np.argsort(-x, kind="stable"):
         row = core.sets.row(int(source))
-        if (row & left).any():
+        if (row & unserved).any():
             chosen.append(source)
-            left &= ~row
-            if not left.any():
+            unserved &= ~row
+            if not unserved.any():
                 break
     return np.array(chosen, np.int64)
 
 
 def _useful(core: Core, prices: PriceBound, most: int) -> NDArray[np.bool_]:
-    """Sources that a cover of cost `<= most` may hold; see `minimum`."""
+    """Return sources that a cover of cost `<= most` may hold; see `minimum`."""
     reduced = cost_units(core.costs, prices.shift) - run_loads(core.sets, prices.units)
     room = math.floor(most * Fraction(2) ** prices.shift) - int(prices.units.sum())
     return reduced <= room

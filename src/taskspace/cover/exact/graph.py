@@ -156,7 +156,7 @@ def _undo(graph, live, trail, counters, until):
 
 @numba.njit(cache=True, nogil=True)
 def _dominating(graph, alive, v):
-    """A neighbour of a vertex that is joined to all its other neighbours, or −1."""
+    """Return a neighbour that is joined to all other neighbours, or −1."""
     offsets, neighbours, joined = graph
     for j in range(offsets[v], offsets[v + 1]):
         u = neighbours[j]

@@ -36,7 +36,7 @@ class Core:
     targets: NDArray[np.int64]
 
     def keep(self, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> "Core":
-        """The part of the core with only the marked sources and targets.
+        """Return the part of the core with only the marked sources and targets.
 
         Args:
             sources: True for each source that stays.
@@ -85,8 +85,8 @@ def reduce_problem(
     witnesses: list[int] = []
     while True:
         before = core.sets.n_sources, core.sets.n_targets
-        core, found, alone = _take_forced(core)
-        forced += found
+        core, sources, alone = _take_forced(core)
+        forced += sources
         witnesses += alone
         small = int(core.sets.sizes.sum()) <= MAX_PAIRS
         if small and clock.left > 0:
@@ -99,7 +99,7 @@ def reduce_problem(
 
 
 def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
-    """A covering problem with all its sources and all its coverable targets.
+    """Return a covering problem with all its sources and all its coverable targets.
 
     Args:
         sets: the targets that each source serves.
@@ -112,7 +112,7 @@ def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
 
 
 def components(core: Core) -> list[Core]:
-    """The parts of a core that share neither sources nor targets.
+    """Return the parts of a core that share neither sources nor targets.
 
     Args:
         core: what is left of a problem.
@@ -172,7 +172,7 @@ def _root(parent, t):
 
 @numba.njit(cache=True)
 def _find_parts(sets, n_targets):
-    """A label for each source, -1 without targets, and for each target."""
+    """Return a label for each source, -1 without targets, and for each target."""
     off, sta, sto = sets
     joined = np.zeros(n_targets + 1, np.int64)  # runs that begin less runs that end
     for r in range(len(sta)):
@@ -199,7 +199,7 @@ def _find_parts(sets, n_targets):
 
 @numba.njit(cache=True)
 def _rarest(sets, n_with, i):
-    """The element of set i that is in the fewest sets."""
+    """Return the element of set i that is in the fewest sets."""
     off, sta, sto = sets
     best = -1
     for r in range(off[i], off[i + 1]):
@@ -219,7 +219,7 @@ def _is_subset(a, b):
 
 @numba.njit(cache=True)
 def _find_contained(sets, inverse, words, n_of, costs):
-    """Sets that lie in another one of no more cost; of equals the first stays."""
+    """Mark sets that lie in another one of no more cost; of equals the first stays."""
     sizes, n_with = n_of
     off, sta, sto = inverse
     dropped = np.zeros(len(sizes), np.bool_)
@@ -244,7 +244,7 @@ def _find_contained(sets, inverse, words, n_of, costs):
 
 @numba.njit(cache=True)
 def _find_containing(sets, inverse, words, n_of):
-    """Sets that contain another one; of equals the first stays."""
+    """Mark sets that contain another one; of equals the first stays."""
     sizes, n_with = n_of
     off, sta, sto = inverse
     dropped = np.zeros(len(sizes), np.bool_)

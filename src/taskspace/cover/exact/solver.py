@@ -139,12 +139,12 @@ def solve_exact(
     if whole is None:
         return _solve_rounded(question, costs, solve, rounded_limit, tell)
     units, unit = whole
-    found = solve(
+    answer = solve(
         question._replace(
             units=units.astype(np.int64), on_bound=lambda bound: tell(bound * unit)
         )
     )
-    return ExactResult(found.sources, found.bound * unit)
+    return ExactResult(answer.sources, answer.bound * unit)
 
 
 def _solve_rounded(
@@ -170,7 +170,7 @@ def _solve_rounded(
             anchor = Fraction(total_cost(costs, reference))
 
         valid = functools.partial(_valid_bound, anchor, goal, unit, best_cost)
-        found = solve(
+        answer = solve(
             question._replace(
                 units=units,
                 forbidden=forbidden,
@@ -178,17 +178,17 @@ def _solve_rounded(
                 on_bound=lambda bound, valid=valid: tell(valid(bound)),  # this round's
             )
         )
-        lower = max(lower, valid(found.bound))
-        if found.sources is None:
+        lower = max(lower, valid(answer.bound))
+        if answer.sources is None:
             break
-        cost = Fraction(total_cost(costs, found.sources))
+        cost = Fraction(total_cost(costs, answer.sources))
         if cost < best_cost:
-            best, best_cost = found.sources, cost
-            reference = start = found.sources
-        elif found.is_closed:
+            best, best_cost = answer.sources, cost
+            reference = start = answer.sources
+        elif answer.is_closed:
             # No cheaper than the best, though it looks so in these units.
-            forbidden = [*forbidden, found.sources]
-        if not found.is_closed or lower >= best_cost or question.clock.left <= 0:
+            forbidden = [*forbidden, answer.sources]
+        if not answer.is_closed or lower >= best_cost or question.clock.left <= 0:
             break
     return ExactResult(best, lower)
 
@@ -196,7 +196,7 @@ def _solve_rounded(
 def _valid_bound(
     anchor: Fraction, goal: int, unit: Fraction, best_cost: Fraction, bound: int
 ) -> Fraction:
-    """What a bound on rounded costs says of true ones.
+    """Return what a bound on rounded costs says of true ones.
 
     Args:
         anchor: true cost of the reference.
@@ -212,7 +212,7 @@ def _branch(question: _Question) -> _Found:
     # Prices can speak neither of forbidden covers nor of sources that cost nothing.
     if question.forbidden or question.units.min() == 0:
         return _Found(None, 0, False)
-    found = branch_and_bound(
+    answer = branch_and_bound(
         question.sets,
         question.units.astype(np.float64),
         clock=question.clock,
@@ -220,7 +220,7 @@ def _branch(question: _Question) -> _Found:
         on_bound=question.on_bound,
         is_stopped=lambda: question.stop.is_set,
     )
-    return _Found(found.sources, found.bound, found.is_closed)
+    return _Found(answer.sources, answer.bound, answer.is_closed)
 
 
 def _cp_sat(question: _Question) -> _Found:
@@ -283,7 +283,7 @@ def _cp_sat(question: _Question) -> _Found:
 def search_milp(
     sets: RunSets, costs: NDArray[np.float64], time_limit: float
 ) -> NDArray[np.int64] | None:
-    """A good cover by SciPy's HiGHS, None where it finds none in time.
+    """Find a good cover by SciPy's HiGHS, None where it finds none in time.
 
     HiGHS works in floats, with an absolute gap of 1e-6 among its tolerances, so what
     it calls optimal is taken for a good cover and for no more.

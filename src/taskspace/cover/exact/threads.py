@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def interruptible(work: Callable[[], T], stop: Callable[[], object] | None = None) -> T:
-    """What a solver in C++ returns, computed so that Ctrl-C ends the wait for it.
+    """Return what a solver in C++ returns, so that Ctrl-C ends the wait for it.
 
     Python raises signals in the main thread, and there not before C++ has returned.
 

@@ -169,7 +169,7 @@ class Branching:
     def _values(
         self, units: NDArray[np.int64], rate: Fraction | None
     ) -> tuple[int, NDArray[np.int64]]:
-        """The sum of prices, and what each source saves at them less its cost."""
+        """Return the sum of prices, and what each source saves less its cost."""
         problem = self.problem
         offsets, members, _ = problem.lists.arrays
         loads = np.zeros(problem.n_sources, np.int64)
@@ -314,7 +314,7 @@ def integer_prices(
 
 
 def _first_prices(problem: Location) -> NDArray[np.float64]:
-    """The price of a target begins at the loss of one of its nearer sources."""
+    """Begin the price of a target at the loss of one of its nearer sources."""
     offsets, _, losses = problem.lists.arrays
     lengths = np.diff(offsets)
     if problem.weights is not None:  # of a share: cost per target of its sources

@@ -64,13 +64,13 @@ def raise_prices(
 def _unserved(prices, weights, slack, z):
     """Fill in which share of each target stays unserved at the highest prices."""
     order = np.argsort(-prices / weights)
-    left, worth = slack, 0.0
+    room, worth = slack, 0.0
     z[:] = 0.0
     for t in order:
-        if left <= 0 or prices[t] <= 0:
+        if room <= 0 or prices[t] <= 0:
             break
-        z[t] = min(1.0, left / weights[t])
-        left -= weights[t]
+        z[t] = min(1.0, room / weights[t])
+        room -= weights[t]
         worth += z[t] * prices[t]
     return worth
 

@@ -272,7 +272,7 @@ def _nearest(
     caps: NDArray[np.float64],
     length: int,
 ) -> tuple[Lists, NDArray[np.float64]]:
-    """The nearest sources of each target, and what all others cost at least."""
+    """Return the nearest sources of each target, and what all others cost at least."""
     n_sources, n_targets = losses.shape
     members, values, counts = [], [], []
     beyond = np.empty(n_targets)

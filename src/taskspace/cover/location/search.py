@@ -111,7 +111,7 @@ def _grow(offsets, targets, losses, caps, budget, first):
 
 @numba.njit(cache=True, nogil=True)
 def _two_nearest(offsets, members, losses, caps, place, t):
-    """The two nearest selected sources of a target: positions and losses."""
+    """Return the two nearest selected sources of a target: positions and losses."""
     p1, d1, d2 = -1, caps[t], caps[t]
     for j in range(offsets[t], offsets[t + 1]):
         at = place[members[j]]

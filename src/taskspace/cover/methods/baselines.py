@@ -25,7 +25,7 @@ def uniform_cover(
     *,
     shape: Sequence[int] | None = None,
 ) -> Cover:
-    """The coarsest uniform sub-grid of the sources that serves all it can.
+    """Find the coarsest uniform sub-grid of the sources that serves all it can.
 
     Its points are at the middles of equal cells. Other sub-grids of the same kind, for
     instance from end to end, may do with fewer points or need more.
@@ -93,7 +93,7 @@ def subgrid_counts(sources: NDArray[np.int64], shape: Sequence[int]) -> list[int
 def random_cover(
     problem: Study | TargetSets, question: Question | None = None, *, seed: int
 ) -> Cover:
-    """Sources drawn at random until every coverable target is served.
+    """Draw sources at random until every coverable target is served.
 
     Args:
         problem: a study, or the targets that each source serves.
@@ -114,7 +114,7 @@ def random_cover(
 
 
 def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
-    """The order in which the given repeat of a random selection draws sources.
+    """Return the order in which the given repeat of a random selection draws sources.
 
     Args:
         n_sources: number of sources.
@@ -125,7 +125,7 @@ def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
 
 
 def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of targets served after each source, until nothing more can be.
+    """Return number of targets served after each source, until nothing more can be.
 
     Args:
         sets: the targets that each source serves.

@@ -78,7 +78,7 @@ def find_cover(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Cover:
-    """A cover by a method's name.
+    """Find a cover by a method's name.
 
     Args:
         problem: a study, or the targets that each source serves.

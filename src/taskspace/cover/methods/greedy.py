@@ -87,31 +87,31 @@ def greedy_cover(
     # What must be in serves already, and what nobody allowed serves stays unserved.
     taken = sets.union(limits.include)
     already = int(weights[taken].sum())
-    left = np.where(taken, 0, weights) if n_taken else weights
+    unserved = np.where(taken, 0, weights) if n_taken else weights
     limit = sets.n_sources if budget is None else budget - n_taken
     order = greedy_order(
         rest.sets,
         costs_left,
-        left,
+        unserved,
         share=1.0 if share is None else share,
         budget=limit,
         already=already,
     )
     if order.stop_reason in ("share reached", "budget spent"):
-        bound = spent + knapsack_bound(rest.sets, costs_left, left, order.goal)
+        bound = spent + knapsack_bound(rest.sets, costs_left, unserved, order.goal)
         claims |= {"lower_bound": bound, "lower_bound_kind": "knapsack"}
     else:
         # A target without weight need not be served, and has no price.
         asked = (
             rest.sets
-            if (left > 0).all()
-            else rest.sets.to_runs().keep_targets(left > 0)
+            if (unserved > 0).all()
+            else rest.sets.to_runs().keep_targets(unserved > 0)
         )
         if int(asked.sizes.sum()) <= _MAX_QUICK_PAIRS:
             prices = quick_bound(asked, costs_left)
         else:
             prices = greedy_dual_bound(asked, costs_left, order.sources)
-        part = PricedPart(prices, np.flatnonzero(left > 0))
+        part = PricedPart(prices, np.flatnonzero(unserved > 0))
         claims |= {"lower_bound": spent + prices.value}
         claims |= {"lower_bound_kind": prices.kind, "prices": join_prices(cost, [part])}
     chosen = np.concatenate([limits.include, rest.sources[order.sources]])
@@ -120,7 +120,7 @@ def greedy_cover(
     cover = replace(cover, missed_share=missed_share(share, served, total))
     if order.stop_reason != "budget spent":
         return cover
-    most = coverage_limit(rest.sets, left, order.sources, limit) + already
+    most = coverage_limit(rest.sets, unserved, order.sources, limit) + already
     is_best = served >= most
     return replace(
         cover,
@@ -158,7 +158,7 @@ def greedy_order(
     budget: int,
     already: int = 0,
 ) -> GreedyOrder:
-    """The selection that `greedy_cover` makes, without the cover around it.
+    """Return the selection that `greedy_cover` makes, without the cover around it.
 
     Args:
         sets: the targets that each source serves.
@@ -207,7 +207,7 @@ def missed_share(share: float | None, served: int, total: int) -> float | None:
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sources of greedy's cover of everything, in the order of selection.
+    """Return sources of greedy's cover of everything, in the order of selection.
 
     Args:
         sets: the targets that each source serves.
@@ -227,11 +227,11 @@ def _unicost_order(
 ) -> tuple[NDArray[np.int64], int]:
     uncovered = _all_ones(sets.n_targets)
     if isinstance(sets, PackedSets):
-        found = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
+        order = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
     else:
         arrays = sets.to_runs().arrays
-        found = _greedy_runs(*arrays, sets.sizes, uncovered, needed, budget)
-    return found[0], int(found[1])
+        order = _greedy_runs(*arrays, sets.sizes, uncovered, needed, budget)
+    return order[0], int(order[1])
 
 
 def _all_ones(n_bits: int) -> NDArray[np.uint64]:
@@ -318,7 +318,7 @@ def _fill_buckets(sizes):
 
 @numba.njit(cache=True)
 def _bucket(head, link, gain):
-    """Sources whose last known gain is `gain`, lowest index first."""
+    """Return sources whose last known gain is `gain`, lowest index first."""
     n = 0
     s = head[gain]
     while s >= 0:

@@ -108,16 +108,16 @@ def local_cover(
     reason = search.run(
         clock, max_steps=max_steps, target=float(bound.value), on_chunk=report
     )
-    found = np.sort(np.append(reduced.forced, core.sources[search.best]))
+    chosen = np.sort(np.append(reduced.forced, core.sources[search.best]))
     if start is None:
         greedy = greedy_sources(asked, free)
-        if total_cost(free, greedy) < total_cost(free, found):
-            found = greedy
+        if total_cost(free, greedy) < total_cost(free, chosen):
+            chosen = greedy
     witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
     cover = make_cover(
         "local",
         sets,
-        np.concatenate([limits.include, rest.sources[found]]),
+        np.concatenate([limits.include, rest.sources[chosen]]),
         costs=cost,
         lower_bound=lower,
         lower_bound_kind=bound.kind,

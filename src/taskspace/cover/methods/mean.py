@@ -123,7 +123,7 @@ def _check(matrix: NDArray[np.float64], budget: int, limits: Restrictions) -> No
 
 
 def _rule(losses: Any) -> Criterion:
-    """The criterion that losses are of; regret where they do not say it."""
+    """Return the criterion that losses are of; regret where they do not say it."""
     return criterion_named(getattr(losses, "attrs", {}).get("criterion", "regret"))
 
 
@@ -154,9 +154,9 @@ class _Search:
         best = np.where(self.weights > 0, best, 0.0)
         if np.isinf(best).any():
             return None
-        known = self.branching.best_cost
+        least = self.branching.best_cost
         rough = float(best @ self.weights)
-        if known is not None and rough > float(known) + 1e-9 * abs(rough):
+        if least is not None and rough > float(least) + 1e-9 * abs(rough):
             return Fraction(rough)  # not the best, whatever the roundings
         return exact_sum(best, self.weights)
 

@@ -74,7 +74,7 @@ def minimum_cover(
     exclude: ArrayLike = (),
     progress: Progress | None = None,
 ) -> Cover:
-    """The cheapest cover that can be found, with a proof of how good it is.
+    """Find the cheapest cover, with a proof of how good it is.
 
     With a share it is the cheapest that serves so much, with a budget the one of so
     many sources that serves most.
@@ -126,17 +126,17 @@ def minimum_cover(
     cost = scale_costs(costs, sets.n_sources)
     rest = limits.leave(sets)
     spent = total_cost(cost.values, limits.include)
-    found = _search(rest, cost, clock, seed, progress, spent)
+    result = _search(rest, cost, clock, seed, progress, spent)
     cover = make_cover(
         "minimum",
         sets,
-        np.sort(np.concatenate([limits.include, found.sources])),
+        np.sort(np.concatenate([limits.include, result.sources])),
         costs=cost,
-        lower_bound=spent + found.lower,
-        lower_bound_kind=found.kind,
+        lower_bound=spent + result.lower,
+        lower_bound_kind=result.kind,
         stop_reason="time limit",
         clock=clock,
-        prices=found.prices,
+        prices=result.prices,
         restrictions=limits,
     )
     if cover.optimal:
@@ -178,15 +178,17 @@ def _search(
     bound, kinds = total_cost(free, reduced.forced), []
     searches = [CoreSearch(part, seed) for part in parts]
     for k, search in enumerate(searches):
-        known = spent_before + bound
-        known += sum(later.lower for later in searches[k + 1 :])
+        low_before = spent_before + bound
+        low_before += sum(later.lower for later in searches[k + 1 :])
         spent = spent_before + total_cost(free, chosen)
         spent += sum(later.best_cost for later in searches[k + 1 :])
 
-        def report(phase: str, search=search, spent=spent, known=known) -> None:
+        def report(
+            phase: str, search=search, spent=spent, low_before=low_before
+        ) -> None:
             if progress is not None:
                 best = cost.in_unit(spent + search.best_cost)
-                low = cost.in_unit(known + search.lower)
+                low = cost.in_unit(low_before + search.lower)
                 progress("search", low, best, phase)
 
         search.solve(Clock(clock.left / (len(parts) - k)), report)
@@ -229,9 +231,9 @@ class CoreSearch:
 
     def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
         """Cost of the best cover, without rounding, and its sources."""
-        found = self.local.best
-        cost = total_cost(self.core.costs, found)
-        return (cost, found) if cost <= self._found[0] else self._found
+        sources = self.local.best
+        cost = total_cost(self.core.costs, sources)
+        return (cost, sources) if cost <= self._found[0] else self._found
 
     @property
     def best(self) -> NDArray[np.int64]:
@@ -307,18 +309,18 @@ class CoreSearch:
 
     def _raise_bound(self, clock: Clock, n_iterations: int) -> None:
         self.dual.run(clock, max_iterations=n_iterations, is_enough=self._is_enough)
-        found = self._polished()
-        if found.value > self.prices.value:
-            self.prices = found
-        if found.value > self.lower:
-            self.lower, self.kind = found.value, found.kind
+        bound = self._polished()
+        if bound.value > self.prices.value:
+            self.prices = bound
+        if bound.value > self.lower:
+            self.lower, self.kind = bound.value, bound.kind
 
     def _polished(self) -> PriceBound:
         sets, costs = self.core.sets, self.core.costs
         return polished_bound(sets, costs, self.dual.prices, "primal-dual")
 
     def useful_sources(self) -> NDArray[np.bool_]:
-        """Sources that a cover better than the best so far may hold.
+        """Return sources that a cover better than the best so far may hold.
 
         With feasible prices y, a cover that holds source s costs at least
         sum(y) + c_s - load_s; if that is no improvement, s is not needed.
@@ -433,9 +435,9 @@ class CoreSearch:
             return
         report("promising sources")
         problem = reduce_problem(part.sets, part.costs)
-        found = search_milp(problem.core.sets, problem.core.costs, clock.left)
-        if found is not None:
-            self._offer(names[np.append(problem.forced, problem.core.sources[found])])
+        sources = search_milp(problem.core.sets, problem.core.costs, clock.left)
+        if sources is not None:
+            self._offer(names[np.append(problem.forced, problem.core.sources[sources])])
 
     def _claim(self, bound: Exact) -> None:
         if bound > self.lower:

@@ -93,7 +93,7 @@ class _Part:
         return int(self.left[self.rest.sets.union(sources)].sum())
 
     def selection(self, sources: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The whole selection, of free sources by their places."""
+        """Return the whole selection, of free sources by their places."""
         return np.sort(np.append(self.limits.include, self.rest.sources[sources]))
 
 
@@ -136,7 +136,7 @@ def part_cover(
 
 
 def _share_cover(part: _Part, share: float | None, cost: Costs) -> Cover:
-    """The cheapest sources that serve a share of the target weight."""
+    """Return the cheapest sources that serve a share of the target weight."""
     goal = 1.0 if share is None else share
     asked = needed_weight(goal, part.total) - part.already
     needed = min(max(0, asked), part.servable)
@@ -177,7 +177,7 @@ def _share_cover(part: _Part, share: float | None, cost: Costs) -> Cover:
 
 
 def _budget_cover(part: _Part, budget: int) -> Cover:
-    """The sources of a budget that serve the most target weight."""
+    """Return the sources of a budget that serve the most target weight."""
     room = budget - len(part.limits.include)
     if budget < 0 or room < 0:
         raise InvalidInputError(
@@ -229,7 +229,7 @@ def _budget_cover(part: _Part, budget: int) -> Cover:
 
 
 def _least_size(part: _Part, sources: NDArray[np.int64]) -> Exact:
-    """A bound on how many sources serve as much as these."""
+    """Return a bound on how many sources serve as much as these."""
     ones = np.ones(part.rest.sets.n_sources)
     needed = part.served(sources)
     bound = knapsack_bound(part.rest.sets, ones, part.left, needed)
@@ -237,7 +237,7 @@ def _least_size(part: _Part, sources: NDArray[np.int64]) -> Exact:
 
 
 def _needed_only(sources: NDArray[np.int64], part: _Part) -> NDArray[np.int64]:
-    """The sources without which less is served, one after the other."""
+    """Return the sources without which less is served, one after the other."""
     kept = sources.tolist()
     served = part.served(sources)
     for source in sorted(kept, reverse=True):
@@ -262,10 +262,10 @@ def _fewer(search: Branching, part: _Part, needed: int, clock: Clock) -> None:
     while clock.left > 0 and search.best is not None and len(search.best) > 1:
         k = len(search.best) - 1
         smaller = maximum_coverage(part.rest.sets, part.left, k)
-        found = swapped(smaller, begin_greedily(smaller, search.best[:0]), clock)
-        if part.served(found) < needed:
+        fewer = swapped(smaller, begin_greedily(smaller, search.best[:0]), clock)
+        if part.served(fewer) < needed:
             return
-        search.offer(found)
+        search.offer(fewer)
 
 
 def _solve(

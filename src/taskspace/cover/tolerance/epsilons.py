@@ -56,7 +56,7 @@ def default_epsilons(
         floor = max(second if first <= 0 else first, 1e-3 * last)
         # geomspace rounds: a trifle more, relative, keeps the values that it means.
         wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
-    found = np.full(len(wanted), first)
+    bounds = np.full(len(wanted), first)
     places = np.searchsorted(wanted, np.linspace(first, last, N_PLACES))
     for block in losses.blocks():
         parts: list[NDArray[np.float64]] = []
@@ -67,8 +67,8 @@ def default_epsilons(
             parts.append(part)
 
         over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
-        found = np.max([found, *parts], axis=0)
-    return np.unique(np.append(np.maximum.accumulate(found), first))
+        bounds = np.max([bounds, *parts], axis=0)
+    return np.unique(np.append(np.maximum.accumulate(bounds), first))
 
 
 def _values_between(
@@ -93,7 +93,7 @@ def _values_between(
 
 @njit(cache=True, nogil=True)
 def _two_least_and_largest(values, low, high):
-    """The two least distinct finite values in `[low, high]`, and the largest."""
+    """Return the two least distinct finite values in `[low, high]`, and the largest."""
     least, second, largest = np.inf, np.inf, -np.inf
     for value in values:
         if low <= value <= high and value < np.inf:

@@ -148,12 +148,12 @@ def _multiples(error: ErrorBounds, targets: Grid | Points) -> NDArray[np.float64
     """Return the multiples of an error at which a window of targets changes."""
     if isinstance(targets, Grid):
         values = [axis.values for axis in targets.axes]
-        found = [
+        candidates = [
             np.abs(v[:, None] - v) / (axis.reach(v) + 0.0)
             for v, axis in zip(values, error.columns(targets.names), strict=True)
             if axis is not None
         ]
-        steps = np.unique(np.concatenate([x.ravel() for x in found]))
+        steps = np.unique(np.concatenate([x.ravel() for x in candidates]))
     else:
         if targets.size > MAX_POINTS:
             raise InvalidInputError(

@@ -101,7 +101,7 @@ def mean_claim(
         return served_losses(sets, source)
 
     def loads(units: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        found = np.zeros(sets.n_sources, np.int64)
+        sums = np.zeros(sets.n_sources, np.int64)
         for source in range(sets.n_sources):
             losses = row(source)
             with np.errstate(invalid="ignore", over="ignore"):
@@ -116,8 +116,8 @@ def mean_claim(
             saved = np.maximum(units - np.minimum(floor, _LARGEST).astype(np.int64), 0)
             if saved.sum(dtype=np.float64) >= 2 * _LARGEST:
                 return None
-            found[source] = saved.sum()
-        return found
+            sums[source] = saved.sum()
+        return sums
 
     def cost(sources: NDArray[np.int64]) -> Fraction | None:
         best = np.full(sets.n_targets, np.inf)

@@ -51,7 +51,7 @@ class PriceProof:
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """The prices that `to_dict` wrote.
+        """Return the prices that `to_dict` wrote.
 
         Args:
             values: plain JSON values.
@@ -88,7 +88,7 @@ def join_prices(
     parts: Iterable[PricedPart],
     forced: Sequence[tuple[int, float]] = (),
 ) -> PriceProof:
-    """The prices of a problem from those of its parts.
+    """Return the prices of a problem from those of its parts.
 
     Args:
         costs: the costs of all sources.
@@ -122,7 +122,7 @@ def join_prices(
 
 
 def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
-    """The same bound with as few digits as it needs, where it is rounded up."""
+    """Return the same bound with as few digits as it needs, where it is rounded up."""
     if not shorten:
         return bound
     for drop in range(bound.shift, 0, -1):

@@ -40,7 +40,7 @@ class Problem:
     def of(
         cls, sets: TargetSets, costs: ArrayLike | None, weights: ArrayLike | None
     ) -> Self:
-        """A problem of the costs and weights given; all 1 where None.
+        """Return a problem of the costs and weights given; all 1 where None.
 
         Args:
             sets: the targets that each source serves.
@@ -71,7 +71,7 @@ class Problem:
         return cls(sets, cost, whole, needed)
 
     def rest(self, include: set[int], exclude: set[int]) -> "Problem":
-        """What free sources have to do, once some are taken and some left out.
+        """Return what free sources have to do, once others are taken or left out.
 
         The free ones are numbered anew, in their order.
 
@@ -134,7 +134,7 @@ class Problem:
 
 
 def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
-    """The bound that prices prove, or why they prove none.
+    """Return the bound that prices prove, or why they prove none.
 
     Args:
         prices: the claim.
@@ -179,7 +179,7 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
 
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
-    """A label for each target, the same for two that a chain of sources joins."""
+    """Label targets, those alike that a chain of sources joins."""
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
@@ -262,7 +262,7 @@ def knapsack_bound(problem: Problem, needed: int) -> Fraction:
 
 
 def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
-    """A weight that no selection of as many sources serves more than.
+    """Return a weight that no selection of as many sources serves more than.
 
     Args:
         problem: what it is about.
@@ -281,7 +281,7 @@ def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
 
 
 def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
-    """A cover of every target that must be served, that costs less than a bound.
+    """Find a cover of every target that must be served, cheaper than a bound.
 
     Branches on the open target with the fewest sources, and turns back where targets
     of which no source serves two already cost too much.

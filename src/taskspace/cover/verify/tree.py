@@ -178,7 +178,7 @@ class _Node(NamedTuple):
 def _visit(
     node: _Node, record: TreeNode, about: Selecting, goal: int, claim: Fraction
 ) -> tuple[str, list[_Node]]:
-    """What is wrong with a node, and the nodes that are left below it."""
+    """Return what is wrong with a node, and the nodes that remain below it."""
     values, total = node.values, node.total
     if record.units is not None:
         fault = _price_fault(record, about)

@@ -385,7 +385,7 @@ def _price_failures(
         return []
     if cover.lower_bound_kind == "knapsack":
         needed = asked.rest.served_weight(asked.chosen)
-        found = asked.spent + knapsack_bound(asked.rest, needed)
+        bound = asked.spent + knapsack_bound(asked.rest, needed)
         how, is_complete = "computing it anew", False
     elif cover.prices is None:
         open_.append(f"{what} was not refuted, and was not proven again: no prices")
@@ -396,18 +396,18 @@ def _price_failures(
             f"that can be served, and this one leaves {unserved} of them"
         ]
     else:
-        found, fault = price_bound(cover.prices, asked.rest)
+        bound, fault = price_bound(cover.prices, asked.rest)
         if fault:
             return [f"the prices of {what} prove nothing: {fault}"]
-        found += asked.spent
+        bound += asked.spent
         how = "its prices"
         is_complete = cover.lower_bound_kind != "exact"
-    if found >= Fraction(cover.lower_bound):
+    if bound >= Fraction(cover.lower_bound):
         proven.append(f"{what} is proven again by {how}")
     elif is_complete:
-        return [f"{what} is not proven by its prices, which prove {float(found)}"]
+        return [f"{what} is not proven by its prices, which prove {float(bound)}"]
     else:
-        open_.append(f"{what} was not proven again; {float(found):.10g} is, by {how}")
+        open_.append(f"{what} was not proven again; {float(bound):.10g} is, by {how}")
     return []
 
 

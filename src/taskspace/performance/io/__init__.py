@@ -7,7 +7,7 @@
 | `cells` | what a cell is: a number, a name, nothing |
 | `names` | which row and which column hold names |
 | `columns` | which columns of a table are targets, and which only notes |
-| `wide`, `long` | one row a policy; one row a cell |
+| `wide`, `long` | one row per policy; one row per cell |
 | `arrays` | npz, NetCDF, Zarr and xarray |
 | `parts` | what a matrix said (contexts, costs or scores), and the table it makes |
 | `limits` | what is refused: too large for the memory, pickled, damaged |

@@ -51,7 +51,7 @@ class Arrays:
 
 
 def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
-    """The arrays of a dataset with dims in our order, whatever they are called.
+    """Return the arrays of a dataset with dims in our order, whatever they are called.
 
     Args:
         dataset: an xarray dataset, in memory or opened lazily.
@@ -92,7 +92,7 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
 
 
 def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
-    """What arrays say.
+    """Return what arrays say.
 
     Args:
         given: the arrays.
@@ -145,7 +145,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
 def sealed_contents(
     arrays: Mapping[str, NDArray[Any]], attrs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the checksum of an array file is of.
+    """Return what the checksum of an array file is of.
 
     Args:
         arrays: the arrays that have a meaning.
@@ -157,13 +157,13 @@ def sealed_contents(
 def _checked(
     arrays: Mapping[str, NDArray[Any]], origin: str
 ) -> dict[str, NDArray[np.float64]]:
-    """The arrays that have a meaning, as numbers."""
+    """Return the arrays that have a meaning, as numbers."""
     if "performance" not in arrays:
         raise InvalidInputError(
             f"{origin} must hold an array named 'performance', but holds "
             f"{', '.join(arrays) or 'nothing'}."
         )
-    found = {}
+    numbers = {}
     for name, array in arrays.items():
         if name in NUMBERS or name.startswith(("source_", "target_")):
             if array.dtype.kind not in "fiub":
@@ -171,8 +171,8 @@ def _checked(
                     f"{origin} must hold numbers, but {name} has the type "
                     f"{array.dtype}."
                 )
-            found[name] = np.asarray(array, np.float64)
-    return found
+            numbers[name] = np.asarray(array, np.float64)
+    return numbers
 
 
 def _names(given: Any, dim: str, origin: str) -> list[str] | None:

@@ -136,7 +136,7 @@ class Frame:
         )
 
     def space(self, prefix: str, skip: Sequence[int] = ()) -> Points | None:
-        """Contexts from the columns `prefix…`, one a row; None without such columns.
+        """Contexts from the columns `prefix…`, one per row; None without such columns.
 
         Args:
             prefix: how the columns' names begin.
@@ -159,7 +159,7 @@ class Frame:
 
 
 def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
-    """A pandas data frame as columns; the levels of an index are the first ones.
+    """Return columns of a pandas data frame; levels of its index are the first ones.
 
     Args:
         frame: the data frame.
@@ -185,7 +185,7 @@ def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
 
 
 def _column_name(name: Any, levels: Sequence[Hashable]) -> str:
-    """The name of a column; columns of several levels have one name each.
+    """Return the name of a column; columns of several levels have one name each.
 
     Levels `target_k`, `target_c` of numbers are the context of a target.
     """
@@ -229,7 +229,7 @@ def is_number(cell: Any) -> bool:
 
 
 def number_of(cell: Any) -> float:
-    """The number that a cell holds, NaN where it holds none.
+    """Return the number that a cell holds, NaN where it holds none.
 
     Digits, a point, an exponent and a sign, or `inf`. Underscores, digits of other
     scripts and numbers beyond the range of floats are no numbers.
@@ -250,7 +250,7 @@ def number_of(cell: Any) -> float:
 
 
 def label(cell: Any) -> str:
-    """A cell as a name; whole numbers without a decimal point.
+    """Return a cell as a name; whole numbers without a decimal point.
 
     Args:
         cell: any cell.
@@ -261,7 +261,7 @@ def label(cell: Any) -> str:
 
 
 def as_python(cell: Any) -> Any:
-    """A NumPy number as Python's, anything else as it is.
+    """Return a NumPy number as Python's, anything else as it is.
 
     Args:
         cell: any cell.

@@ -140,7 +140,7 @@ def _is_note_name(name: str) -> bool:
 
 
 def note_on(names: Sequence[str]) -> str:
-    """The sentence about columns that were taken for notes.
+    """Return the sentence about columns that were taken for notes.
 
     Args:
         names: the columns.
@@ -157,10 +157,10 @@ def note_on(names: Sequence[str]) -> str:
 def target_columns(
     frame: Frame, choices: Choices, sources: Sequence[str]
 ) -> tuple[list[int], list[str]]:
-    """The columns of a wide table that are targets, and those taken for notes.
+    """Return the columns of a wide table that are targets, and those that are notes.
 
     Args:
-        frame: the table, one row a policy.
+        frame: the table, one row per policy.
         choices: what the user says.
         sources: names of the sources; a column of the same name is a target.
 
@@ -174,8 +174,8 @@ def target_columns(
         return [i for i, name in enumerate(called) if name in wanted], []
     keep, notes = [], []
     for place, name in enumerate(frame.names):
-        known = name in SPECIAL or name.startswith(("source_", STANDARD_ERROR))
-        if known or place < frame.n_index or called[place] in choices.ignore:
+        is_special = name in SPECIAL or name.startswith(("source_", STANDARD_ERROR))
+        if is_special or place < frame.n_index or called[place] in choices.ignore:
             continue
         if name not in sources and is_note(frame, place):
             notes.append(name)

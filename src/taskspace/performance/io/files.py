@@ -57,7 +57,7 @@ def read_matrix(
     row_names: bool | None = None,
     long: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """A performance table from a transfer matrix in a file.
+    """Return a performance table from a transfer matrix in a file.
 
     Args:
         path: a file whose name ends in one of `READABLE_SUFFIXES`; a `.npy` file holds
@@ -118,13 +118,13 @@ def table_from(
     row_names: bool | None = None,
     long: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """A performance table from a pandas or xarray object.
+    """Return a performance table from a pandas or xarray object.
 
     Args:
         data: a wide or long data frame (see `taskspace.performance.io.wide` and
             `long`), a `DataArray` with dims `(source, target)` or `(source, policy,
             target)`, or a `Dataset` that holds it as `performance`.
-        contexts: contexts of the targets, one a row.
+        contexts: contexts of the targets, one per row.
         lower_is_better: the cells are costs; they are negated. If left out they are
             scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
@@ -159,7 +159,7 @@ def table_from(
 
 
 def matrix_suffix(path: Path) -> str:
-    """The ending of a matrix file's name, which says how it is written.
+    """Return the ending of a matrix file's name, which says how it is written.
 
     Args:
         path: the file.
@@ -192,7 +192,7 @@ def _table_from_frame(
 
 
 def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
-    """What a reader gives, or a sentence about the file.
+    """Return what a reader gives, or a sentence about the file.
 
     Other people's parsers raise almost anything on a damaged file, so all of it is
     caught here, and nowhere else.
@@ -300,7 +300,7 @@ def _read_parquet(path: Path) -> Frame:
 
 
 def parquet(doing: str) -> Any:
-    """The Parquet library.
+    """Return the Parquet library.
 
     Args:
         doing: what needs it, for the message if it is missing.

@@ -117,7 +117,7 @@ def seal(contents: Mapping[str, Any]) -> str:
 
 
 def _blocks(values: NDArray[Any]) -> Iterator[bytes]:
-    """The bytes of numbers as 8-byte ones, some at a time."""
+    """Return the bytes of numbers as 8-byte ones, some at a time."""
     for first in range(0, len(values), BLOCK):
         block = values[first : first + BLOCK].astype("<f8")
         block[np.isnan(block)] = np.nan  # one NaN of many

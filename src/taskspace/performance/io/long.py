@@ -1,4 +1,4 @@
-"""Long tables: one row a cell.
+"""Long tables: one row per cell.
 
 The columns are `source` or `source_k`, …; `policy` if a source has several, for which
 `seed` and `run` count too; `target` or `target_k`, …; `performance`; and, if wanted,
@@ -41,7 +41,7 @@ class _Side:
 
 
 def is_long(frame: Frame) -> bool:
-    """Whether a table has one row a cell.
+    """Whether a table has one row per cell.
 
     Args:
         frame: the table.
@@ -51,7 +51,7 @@ def is_long(frame: Frame) -> bool:
 
 
 def read_long(frame: Frame, choices: Choices) -> Parts:
-    """What a table with one row a cell says.
+    """Return what a table with one row per cell says.
 
     Args:
         frame: the table.
@@ -113,8 +113,10 @@ def _check_columns(frame: Frame, choices: Choices) -> list[str]:
     choices.check_known([*frame.names, *dict.fromkeys(targets)], frame.origin)
     notes = []
     for place, name in enumerate(frame.names):
-        known = name in (*KNOWN, *ERRORS) or name.startswith(("source_", "target_"))
-        if known or name in choices.ignore or (place < frame.n_index and not name):
+        is_special = name in (*KNOWN, *ERRORS) or name.startswith(
+            ("source_", "target_")
+        )
+        if is_special or name in choices.ignore or (place < frame.n_index and not name):
             continue
         if is_note(frame, place):
             notes.append(name)
@@ -149,7 +151,7 @@ def _side(frame: Frame, names: list[str] | None, space: Points | None) -> _Side:
 def _policy_names(
     frame: Frame, policies: list[str] | None, notes: list[str]
 ) -> list[tuple[str, ...]]:
-    """What tells the policies of a source apart: their names, seeds and runs."""
+    """Return what tells policies of a source apart: their names, seeds and runs."""
     columns: list[Sequence[str]] = [] if policies is None else [policies]
     for name in TELL_APART:
         cells = frame.column(name) if name in notes else None
@@ -168,7 +170,7 @@ def _rows_of_cells(
     *,
     may_be_empty: bool,
 ) -> NDArray[np.intp]:
-    """The row of each cell, dims `(policy, target)`; −1 where there is none.
+    """Return the row of each cell, dims `(policy, target)`; −1 where there is none.
 
     Args:
         frame: the table.
@@ -212,12 +214,12 @@ def _refuse_gap(frame: Frame, line: Sequence[int], target: NDArray[np.intp]) -> 
 
 
 def _standard_errors(frame: Frame) -> NDArray[np.float64] | None:
-    given = [name for name in ERRORS if name in frame.names]
-    if not given:
+    columns = [name for name in ERRORS if name in frame.names]
+    if not columns:
         return None
-    if len(given) > 1:
+    if len(columns) > 1:
         raise InvalidInputError(
             f"{frame.origin} must have one column of standard errors, but has "
-            f"{' and '.join(given)}."
+            f"{' and '.join(columns)}."
         )
-    return frame.numbers([frame.names.index(given[0])], may_be_empty=True)[:, 0]
+    return frame.numbers([frame.names.index(columns[0])], may_be_empty=True)[:, 0]

@@ -39,7 +39,7 @@ SAVED_BY_NUMPY = re.compile(r"[+-]?\d\.\d{18}e[+-]\d{2,3}")
 
 
 def squeezed(name: str) -> str:
-    """A name in small letters, with one underscore for spaces and dashes.
+    """Return a name in small letters, with one underscore for spaces and dashes.
 
     Args:
         name: any name.
@@ -244,7 +244,7 @@ def read_as(
 
 
 def left_out(names: Sequence[str]) -> list[str]:
-    """A clause about columns that are no targets, none where there are none.
+    """Return a clause about columns that are no targets, none where there are none.
 
     Args:
         names: the columns.

@@ -61,7 +61,7 @@ class Parts:
 def table_from_parts(
     parts: Parts, contexts: Frame | None, choices: Choices
 ) -> xr.Dataset:
-    """The performance table of a matrix.
+    """Return the performance table of a matrix.
 
     Args:
         parts: what the matrix says.
@@ -202,7 +202,7 @@ def _diagonal(cells: NDArray[np.float64]) -> NDArray[np.float64] | None:
 def _with_best_known(
     table: xr.Dataset, sign: float, parts: Parts, notes: list[str]
 ) -> xr.Dataset:
-    """The table with another reference of regret, which no cell may exceed.
+    """Return the table with another reference of regret, which no cell may exceed.
 
     NaN is no reference: nothing is known of that target. Another solver's reference
     may differ in its last digits; there the best of the table is taken.
@@ -211,8 +211,8 @@ def _with_best_known(
     values, top = sign * parts.best_known, table["best_known"].values
     if values.shape != top.shape:
         raise InvalidInputError(
-            f"best_known of {parts.origin} must have one value a target ({len(top)}), "
-            f"but has shape {values.shape}."
+            f"best_known of {parts.origin} must have one value per target "
+            f"({len(top)}), but has shape {values.shape}."
         )
     below = values < top
     rounded = below & (top - values <= LAST_DIGITS * np.abs(top))
@@ -243,7 +243,7 @@ def _with_best_known(
 def _with_names(
     table: xr.Dataset, sources: list[str] | None, targets: list[str] | None
 ) -> xr.Dataset:
-    """The table with the names of its rows and columns, where there are any."""
+    """Return the table with the names of its rows and columns, where there are any."""
     names = {"source": sources, "target": targets}
     return table.assign_coords(
         {dim: (dim, np.array(n, object)) for dim, n in names.items() if n is not None}
@@ -251,7 +251,7 @@ def _with_names(
 
 
 def _selected(table: xr.Dataset, parts: Parts, choices: Choices) -> xr.Dataset:
-    """The table with the targets that the user wants, where all have been read."""
+    """Return the table with the targets that the user wants, of all that were read."""
     wanted, names = choices.targets, parts.target_names
     if wanted is None and not choices.ignore:
         return table
@@ -274,7 +274,7 @@ def group(keys: Sequence[Hashable]) -> list[list[int]]:
     """Places of equal keys, in order of first appearance.
 
     Args:
-        keys: one a row.
+        keys: one per row.
     """
     groups: dict[Hashable, list[int]] = {}
     for place, key in enumerate(keys):
@@ -384,29 +384,29 @@ def contexts_from(
             "again."
         )
     named = next((n for n in NAME_COLUMNS if n in contexts.names), None)
-    known = contexts.labels(named) if named else None
+    labels = contexts.labels(named) if named else None
     points = _points(contexts, named)
-    if known is not None and len(set(known)) < len(known):
-        twice = next(name for name in known if known.count(name) > 1)
+    if labels is not None and len(set(labels)) < len(labels):
+        twice = next(name for name in labels if labels.count(name) > 1)
         raise InvalidInputError(f"{contexts.origin} names {twice!r} more than once.")
 
     def pick(wanted: list[str] | None, n: int) -> Points | None:
-        if known is None:
+        if labels is None:
             return points if n == points.size else None
-        if wanted is None or any(name not in known for name in wanted):
+        if wanted is None or any(name not in labels for name in wanted):
             return None
-        rows = [known.index(name) for name in wanted]
+        rows = [labels.index(name) for name in wanted]
         return Points(points.names, points.points[rows])
 
     n_sources, n_targets = sizes
     targets = pick(names[1], n_targets)
-    if targets is None and known is None:
+    if targets is None and labels is None:
         raise InvalidInputError(
-            f"{contexts.origin} must have one row a target, but there are {n_targets} "
-            f"targets and {points.size} rows."
+            f"{contexts.origin} must have one row per target, but there are "
+            f"{n_targets} targets and {points.size} rows."
         )
     if targets is None:
-        lost = [n for n in names[1] or () if n not in (known or ())]
+        lost = [n for n in names[1] or () if n not in (labels or ())]
         which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
         raise InvalidInputError(
             f"{contexts.origin} must name every target in its column {named!r}, but "
@@ -416,7 +416,7 @@ def contexts_from(
 
 
 def _points(contexts: Frame, named: str | None) -> Points:
-    """All contexts of a frame, one a row."""
+    """All contexts of a frame, one per row."""
     places = [
         i
         for i, name in enumerate(contexts.names)
@@ -425,8 +425,8 @@ def _points(contexts: Frame, named: str | None) -> Points:
     unnamed = [i + 1 for i in places if not contexts.names[i]]
     if not places or unnamed or not contexts.rows:
         raise InvalidInputError(
-            f"{contexts.origin} must have a column a context axis, with its name, and "
-            "a row a target, but "
+            f"{contexts.origin} must have a column per context axis, with its "
+            "name, and a row per target, but "
             + (f"column {unnamed[0]} has no name." if unnamed else "has none.")
         )
     values = contexts.numbers(places)

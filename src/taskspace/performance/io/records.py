@@ -58,7 +58,7 @@ def read_records(path: Path, choices: Choices) -> tuple[Frame, Choices]:
 
 
 def _arff(text: str, path: Path) -> pd.DataFrame:
-    """The data of an ARFF file, its names from the lines `@attribute`."""
+    """Return the data of an ARFF file, its names from the lines `@attribute`."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("%")]
     starts = [k for k, line in enumerate(lines) if line.strip().lower() == "@data"]
     names = [
@@ -89,7 +89,7 @@ def _arff(text: str, path: Path) -> pd.DataFrame:
 
 
 def _json(text: str, path: Path) -> pd.DataFrame:
-    """The objects of a JSON list, or of a file with one per line."""
+    """Return the objects of a JSON list, or of a file with one per line."""
     try:
         if path.suffix.lower() == ".jsonl":
             rows = [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -49,7 +49,7 @@ Column = NDArray[np.float64] | list[str]
 
 
 def escaped(name: str) -> str:
-    """A name that no spreadsheet takes for a formula; `read_text` undoes it.
+    """Return a name that no spreadsheet takes for a formula; `read_text` undoes it.
 
     Args:
         name: any name.
@@ -74,7 +74,7 @@ def read_text(
     n_rows: int | None = None,
     advice: str = ADVICE,
 ) -> Frame:
-    """The cells of a CSV or TSV file.
+    """Return the cells of a CSV or TSV file.
 
     Args:
         path: the file; in a `.tsv` file only tabs separate cells.
@@ -132,7 +132,7 @@ def read_text(
 
 
 def _utf8(path: Path) -> bytes:
-    """The text of a file in UTF-8, without a byte order mark."""
+    """Return the text of a file in UTF-8, without a byte order mark."""
     data = path.read_bytes()
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
@@ -156,7 +156,7 @@ def _utf8(path: Path) -> bytes:
 
 
 def _first_row(data: bytes, mark: str, path: Path) -> tuple[list[str], int, int]:
-    """The first row that holds something, its line, and the byte where it ends."""
+    """Return the first row that holds something, its line, and where it ends."""
     end = 0
 
     def lines() -> Iterator[str]:
@@ -193,7 +193,7 @@ class _Body:
     path: Path
 
     def meaning(self, cell: str) -> str:
-        """A cell with a decimal point, where it has a decimal comma.
+        """Return a cell with a decimal point, where it has a decimal comma.
 
         Args:
             cell: its text.
@@ -204,7 +204,7 @@ class _Body:
         return point if is_number(point) else cell
 
     def read(self, as_text: Sequence[int]) -> tuple[list[Column], list[int]]:
-        """The columns, and the line of each row; rows of blank cells are left out.
+        """Return columns and the line of each row; rows of blank cells are left out.
 
         Args:
             as_text: columns that stay text even if they hold numbers.
@@ -246,7 +246,7 @@ class _Body:
         )
 
     def texts(self, places: Sequence[int]) -> list[list[str]]:
-        """Some columns as text, rows of blank cells too.
+        """Return some columns as text, rows of blank cells too.
 
         Args:
             places: which columns, in rising order.
@@ -255,7 +255,7 @@ class _Body:
         return [self._text(frame.loc[:, place]) for place in places]
 
     def _begin(self) -> int:
-        """The byte where the first line that is not blank begins."""
+        """Return the byte where the first line that is not blank begins."""
         blank = BLANK_LINES.match(self.data, self.start)
         return blank.end() if blank else self.start
 
@@ -318,7 +318,7 @@ class _Body:
         return n_lines + (not self.data.endswith((b"\n", b"\r")))
 
     def _lines(self) -> list[int]:
-        """The line of each row that holds something; refuses rows of another width."""
+        """Return the line of each row that is not blank; refuse other widths."""
         stream = io.TextIOWrapper(io.BytesIO(self.data), "utf-8", newline="")
         reader = csv.reader(stream, delimiter=self.mark)
         lines = []
@@ -346,7 +346,7 @@ def _is_word_above(cell: str, cells: Column) -> bool:
 
 
 def _below(cell: str, cells: Column) -> Column:
-    """A column with one more cell on top."""
+    """Return a column with one more cell on top."""
     if isinstance(cells, list):
         return [cell, *cells]
     return np.concatenate(([number_of(cell)], cells))

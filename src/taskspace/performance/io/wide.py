@@ -1,4 +1,4 @@
-"""Wide tables: one row a policy.
+"""Wide tables: one row per policy.
 
 The column `source` names the source that a row came from, columns `source_k`,
 `source_c`, … give its context, `policy` names the policy, `home` is its score at its
@@ -39,7 +39,7 @@ BEST_KNOWN = "best_known"
 
 
 def read_wide(frame: Frame, choices: Choices) -> Parts:
-    """What a table with one row a policy says.
+    """Return what a table with one row per policy says.
 
     Args:
         frame: the table.
@@ -92,13 +92,13 @@ def _read_as(
     notes: Sequence[str],
     choices: Choices,
 ) -> str:
-    """What was taken for names, for targets and for neither, as one line."""
+    """Say in one line what was taken for names, for targets and for neither."""
     columns = [frame.names[place] for place in keep]
-    known = (*SPECIAL, *notes, *choices.ignore)
+    special = (*SPECIAL, *notes, *choices.ignore)
     lost = [
         name
         for place, name in enumerate(frame.names)
-        if place not in keep and place not in name_columns and name not in known
+        if place not in keep and place not in name_columns and name not in special
         if name and not name.startswith(("source_", STANDARD_ERROR))
     ]
     ignored = [name for name in choices.ignore if name in frame.names]
@@ -153,13 +153,13 @@ def _first_column_has_names(frame: Frame, choices: Choices) -> bool:
 
 
 def _reference_row(frame: Frame, names: Sequence[str] | None) -> list[int]:
-    found = [i for i, name in enumerate(names or ()) if name == BEST_KNOWN]
-    if len(found) > 1:
+    places = [i for i, name in enumerate(names or ()) if name == BEST_KNOWN]
+    if len(places) > 1:
         raise InvalidInputError(
             f"{frame.origin} must have one row of source 'best_known' at most, but has "
-            f"{frame.rows[found[0]]} and {frame.rows[found[1]]}."
+            f"{frame.rows[places[0]]} and {frame.rows[places[1]]}."
         )
-    return found
+    return places
 
 
 def _keys(
@@ -168,7 +168,7 @@ def _keys(
     space: Points | None,
     labels: list[str] | None,
 ) -> Sequence[Hashable]:
-    """What tells sources apart: their names, contexts, or the names of rows."""
+    """Return what tells sources apart: their names, contexts, or the names of rows."""
     if names:
         return names
     if space is not None:
@@ -195,7 +195,7 @@ def _standard_errors(
     reference: Sequence[int],
     order: NDArray[np.intp],
 ) -> NDArray[np.float64] | None:
-    """The standard errors of the targets, None if the table has none."""
+    """Return the standard errors of the targets, None if the table has none."""
     given = [n for n in frame.names if n.startswith(STANDARD_ERROR)]
     if not given:
         return None
@@ -216,7 +216,7 @@ def _standard_errors(
 
 
 def one_value(frame: Frame, name: str, rows: Sequence[int]) -> str | None:
-    """What a column says in every row where it says something, None if nowhere.
+    """Return what a column says wherever it says something, None if nowhere.
 
     Args:
         frame: the table.
@@ -305,7 +305,7 @@ def check_one_context(
 
 
 def upper(text: str) -> str:
-    """The text with a capital letter.
+    """Return the text with a capital letter.
 
     Args:
         text: any text.

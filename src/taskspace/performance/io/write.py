@@ -78,7 +78,7 @@ def _write(table: xr.Dataset, path: Path) -> None:
 
 
 def _notes(table: xr.Dataset) -> dict[str, Any]:
-    """What the numbers of a table are, as far as files keep it."""
+    """Return what the numbers of a table are, as far as files keep it."""
     notes: dict[str, Any] = {
         "best_known_kind": str(table.attrs.get("best_known_kind", "given")),
         "provenance": provenance_of(table),
@@ -109,7 +109,7 @@ def _arrays(
 def _sealed(
     arrays: dict[str, xr.Variable], names: dict[str, list[str]], table: xr.Dataset
 ) -> dict[str, Any]:
-    """Notes and names, with the checksum of all."""
+    """Return notes and names, with the checksum of all."""
     attrs = {**_notes(table), **names}
     numbers = {name: array.values for name, array in arrays.items()}
     return {**attrs, "crc32c": seal(sealed_contents(numbers, attrs))}
@@ -170,7 +170,7 @@ def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _frame(table: xr.Dataset) -> pd.DataFrame:
-    """A wide frame with everything in it, which `read_wide` reads."""
+    """Return a wide frame with everything in it, which `read_wide` reads."""
     performance = table["performance"].values
     n_sources, n_policies, n_targets = performance.shape
     sources = _names(table, "source")
@@ -210,7 +210,7 @@ def _block(cells: NDArray[np.float64], names: Sequence[str]) -> pd.DataFrame:
 
 
 def _target_columns(table: xr.Dataset) -> list[str]:
-    """The columns of the targets: their contexts, or names that are read as such."""
+    """Return columns of the targets: contexts, or names that are read as such."""
     space = target_space(table)
     if space is not None:
         return _distinct(
