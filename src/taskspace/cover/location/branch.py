@@ -26,6 +26,7 @@ __all__ = ["Branching"]
 
 _ROOT_STEPS, _NODE_STEPS = 400, 120
 _ROOT_ROUNDS = 12
+_LEAST_PART = 0.02  # of the gap that a round must close for another one
 
 CostOf = Callable[[NDArray[np.int64]], "Exact | None"]
 """Cost of a selection without rounding, None for one that does not serve enough."""
@@ -64,6 +65,7 @@ class Branching:
         rate = None if problem.weights is None else Fraction(0)
         state = np.zeros(problem.n_sources, np.int8)
         self.root = _Node(state, _first_prices(problem), int(least.sum()), least, rate)
+        self._lean = problem  # without sources that the root leaves out
         self._heap: list[tuple[int, int, _Node]] = [(self.root.bound, 0, self.root)]
         self._count = 0
 
@@ -120,6 +122,8 @@ class Branching:
             if clock.left <= 0:
                 self._push(node)
                 break
+            if node is self.root:
+                self._lean = self.problem.without(node.state == OUT)
             self._split(node)
             report()
 
@@ -141,14 +145,16 @@ class Branching:
             goal = self._goal
             aim = np.inf if goal is None else float(goal / scale)
             steps = _ROOT_STEPS if is_root else _NODE_STEPS
-            ascent = raise_prices(problem, node.prices, node.state, aim, steps)
+            ascent = raise_prices(self._lean, node.prices, node.state, aim, steps)
             node.prices, node.average = ascent.prices, ascent.average
             self._keep(node)
             self.offer(self._round(ascent.average))
             if self._is_closed(node):
                 return True
             gain, value = ascent.value - value, ascent.value
-            if gain < 1e-5 * abs(value) or clock.left <= 0:
+            if gain < max(1e-5 * abs(value), _LEAST_PART * (aim - value)):
+                break
+            if clock.left <= 0:
                 break
         return False
 

@@ -15,7 +15,7 @@ $\sum_t \lambda_t - \mathrm{rate} \cdot \mathrm{slack}$ minus the `budget` large
 positive $\rho_s$ (a Lagrangian bound; docs/theory.md, "Shares and means").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -113,6 +113,17 @@ class Location:
     def by_source(self) -> Lists:
         """The targets of each source and its losses there."""
         return self.lists.turned(self.n_sources)
+
+    def without(self, sources: NDArray[np.bool_]) -> "Location":
+        """Return the problem with shorter lists; the sources keep their numbers.
+
+        Args:
+            sources: True for each source that no selection may hold.
+        """
+        kept = ~sources[self.lists.members]
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.lists.offsets]
+        lists = Lists(ends, self.lists.members[kept], self.lists.values[kept])
+        return replace(self, lists=lists)
 
     @cached_property
     def float_weights(self) -> NDArray[np.float64]:
