@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,13 +164,50 @@ def test_words_and_plain_values():
             ts.Question(**wrong)
 
 
-def test_families_with_the_best_policy_are_refused():
-    gains = np.array([[0.5, 0.6], [1.5, 1.7]])
-    study = ts.evaluate_policies(FAMILY, Pi(gains, 0.3 * gains), SPACE)
-    asked = ts.Question("ratio", "best", epsilon=0.8, also=(SECOND,))
-    with pytest.raises(InvalidInputError, match="another policy"):
-        ts.loss(study, asked)
-    assert served(study, ALL).any()
+def test_one_policy_of_a_family_must_meet_all_demands():
+    gains = np.array([[0.5, 3.0], [1.5, 0.2], [0.3, 2.2]])
+    study = ts.evaluate_policies(
+        FAMILY, Pi(gains, 0.3 * gains), SPACE, sources=ts.Grid(k=[0.5, 1.0, 2.0])
+    )
+    first, other = (replace(FIRST, judge="best"), replace(SECOND, judge="best"))
+    asked = ts.Question(all_of=[first, other])
+    # Brute force: every policy as a source of its own, then the best of each family.
+    single = ts.evaluate_policies(
+        FAMILY, Pi(gains.reshape(-1, 1), 0.3 * gains.reshape(-1, 1)), SPACE
+    )
+    alone = ts.loss(single, asked).values.reshape(3, 2, -1)
+    assert (ts.loss(study, asked).values == alone.min(1)).all()
+    each = [ts.loss(study, q).values <= q.epsilon for q in (first, other)]
+    together = ts.loss(study, asked).values <= asked.epsilon
+    assert (together <= each[0] & each[1]).all()
+    assert (together < each[0] & each[1]).any()  # not the same policy for both
+    library = ts.library(study, [0, 1, 2], question=asked)
+    served = np.asarray(library.regions.served)
+    assert (served == together.any(0)).all()
+    for t in np.flatnonzero(served):
+        entry = library.entries[int(library.regions.policy[t])]
+        member = (
+            gains[entry.source]
+            .tolist()
+            .index(library.policies.parameters[int(library.regions.policy[t])][0])
+        )
+        assert alone[entry.source, member, t] <= asked.epsilon
+    proofs = ts.certify(study, asked, time_limit=2.0).certificates
+    assert "one policy per source" in " ".join(c.why for c in proofs)
+    # Where a table keeps the best of a family alone, nobody knows whose score it is.
+    table = study.table.drop_vars("performance").assign(
+        best=study.table["performance"].max("policy"),
+        worst=study.table["performance"].min("policy"),
+    )
+    with pytest.raises(InvalidInputError, match="one policy must meet"):
+        ts.loss(table, asked)
+
+
+def test_a_lipschitz_constant_is_about_one_demand():
+    study = ts.evaluate_policies(FAMILY, Pi([0.5], [0.2]), SPACE)
+    bounds = ts.certificates.LossBounds(rates=1.0)
+    with pytest.raises(InvalidInputError, match="A Lipschitz constant answers one"):
+        ts.certify(study, ALL, bounds=bounds)
 
 
 def test_commands_and_experiments(tmp_path):

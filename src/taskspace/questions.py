@@ -207,16 +207,18 @@ class Question:
             study: what is known, or a performance table.
         """
         known = as_study(study)
-        best = "best" in {demand.judge for demand in self.demands}
-        if self.also and best and known.n_policies > 1:
-            raise InvalidInputError(
-                "With several demands judge='best' would take another policy of the "
-                f"family for each, and families have {known.n_policies} members here. "
-                "Use judge='worst', or one policy per source."
-            )
         for demand in self.demands:
             known = known.scored(demand.measure, demand.judge)
         return known.table
+
+    def asks_one_member(self, n_policies: int) -> bool:
+        """Whether one policy of a family must meet several demands.
+
+        Args:
+            n_policies: members of each family.
+        """
+        best = "best" in {demand.judge for demand in self.demands}
+        return bool(self.also) and best and n_policies > 1
 
     def losses(self, study: Study | xr.Dataset) -> xr.DataArray:
         """Return the loss of every source at every target, dims `(source, target)`.
@@ -321,6 +323,8 @@ class Question:
 
     def _true_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses at the targets themselves, of one stretch of sources."""
+        if self.asks_one_member(table.sizes.get("policy", 1)):
+            return self.member_rows(table, rows).min(1)
         losses = self._own_rows(table, rows)
         if not self.also:
             return losses
@@ -328,6 +332,44 @@ class Question:
         for demand in self.also:
             met &= demand._own_rows(table, rows) <= demand.epsilon
         return np.where(met, losses, np.inf)
+
+    def member_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
+        """Return the losses of single policies, infinite where a demand is not met.
+
+        Args:
+            table: a performance table that holds scores of single policies.
+            rows: the sources.
+
+        Returns:
+            Dims `(source, policy, target)`.
+        """
+        losses, *others = (demand._of_members(table, rows) for demand in self.demands)
+        met = np.ones(losses.shape, bool)
+        for other, demand in zip(others, self.also, strict=True):
+            met = met & (other <= demand.epsilon)
+        return np.where(met, losses, np.inf)
+
+    def _of_members(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
+        """Return the losses of one demand by policy; of the worst for `worst`."""
+        rule = self.rule
+        if self.judge == "worst":
+            return self._own_rows(table, rows)[:, None]
+        if rule.measure not in table:
+            raise InvalidInputError(
+                "With several demands and judge='best' one policy must meet "
+                f"all of them, but this table holds {rule.measure} of the best policy "
+                "only. Use judge='worst', one policy per source, or a table small "
+                "enough to keep all scores."
+            )
+        scores = table[rule.measure][rows].values
+        if rule.reference == "home":
+            home = table["home_performance"][rows].values
+            return rule.loss(scores, home[..., None])
+        if rule.reference == "none":
+            return rule.loss(scores, np.zeros(1))
+        reference = table["best_known"].values
+        rule.check_reference(reference)
+        return rule.loss(scores, reference)
 
     def _own_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of the first demand alone."""

@@ -218,8 +218,9 @@ def _members(
         loss = asked.loss(away, np.zeros(1))
     else:
         loss = asked.loss(away, table["best_known"].values)
+    if question.asks_one_member(n_members):
+        return list(range(n_members)), question.member_rows(table, rows)[0], away
     if question.judge == "best":
-        question.check_single("A library of families with judge='best'")
         return list(range(n_members)), loss, away
     # Every member serves what the worst one serves: take the best on the whole.
     where = np.ones(away.shape[1], bool)

@@ -146,8 +146,6 @@ def _lipschitz(case: Case) -> Enclosure | None:
     system, policies, sources = case.system, case.policies, case.sources
     given, rates = case.rate_check, case.rates
     question = case.question.measured_with(None)
-    if question.also:
-        return None  # a constant is about one loss
     if (
         given is None
         or rates is None

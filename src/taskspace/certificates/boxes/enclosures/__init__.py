@@ -132,6 +132,12 @@ def find_enclosure(
             if part is None:
                 return None, reason or _nobody(system, policies)
             parts.append(part)
+        if question.asks_one_member(parts[0].n_policies):
+            return None, (
+                "Bounds over boxes for several demands with judge='best' are for one "
+                f"policy per source, but families have {parts[0].n_policies} here. Use "
+                "judge='worst', or give each policy as a source of its own."
+            )
         return AllOf(parts, question), ""
     if against_found(system.optimum_kind, question):
         return None, (

@@ -90,11 +90,6 @@ class LevelEnclosure(PerLoop):
                 f"The measure {question.measure!r} has no bounds over boxes: what is "
                 "said of it is about the contexts of the table."
             )
-        if is_norm and not system.is_continuous:
-            raise NoEnclosureError(
-                f"The measure {question.measure!r} has bounds over boxes in continuous "
-                "time only."
-            )
         super().__init__(system, policies, sources, question)
         self._decide = self._decide_norm if is_norm else self._decide_rate
 

@@ -13,6 +13,10 @@ $Q + Z + K^\top R K$. In the scaling $T Z T^\top = I$, $\|T E T^\top\| + d^2 < 1
 $d = \|T D\| / \gamma$ proves $F(P) \prec 0$ on the box. Then $A^\top P + P A \prec 0$
 there, so no loop of the box has a mode on the boundary of stability, and $P(0) \succ 0$
 proves that all are stable and all P positive definite.
+
+Discrete time: $F(P) = A^\top P A - P + Q - A^\top P B \tilde R^{-1} B^\top P A$ with
+$\tilde R = R + B^\top P B \prec 0$, and $D = (A - B K)^\top P B - K^\top R$; the same
+with $\gamma^2 - \|B^\top P B\|$ in place of $\gamma^2$ under d.
 """
 
 import numpy as np
@@ -32,6 +36,7 @@ from taskspace.certificates.boxes.rigor.losses import empty_plant, fill_plant
 from taskspace.certificates.boxes.rigor.residual import (
     absolute_sum,
     absolute_transpose,
+    add_products,
     frobenius,
     rounding,
 )
@@ -114,7 +119,9 @@ def _margin(plant, t, tables, n_p, gain, continuous):
         for g in range(1, R.shape[0]):
             low -= abs(R[g, i, i])
         least = min(least, low)
-    if not least > 0.5 * size:
+    if not continuous:
+        least -= _input_square(p, B, B_rest, product, n_cap, gamma)
+    if not least > 1e-3 * size:
         return -np.inf, False
     square = total * total * (size / least) * SLACK
     if not (nu < np.inf and square < np.inf):
@@ -122,9 +129,34 @@ def _margin(plant, t, tables, n_p, gain, continuous):
     return 1.0 - (nu + square) * SLACK - n * TINY, definite(p[0]) > 0
 
 
+@njit(cache=True, error_model="numpy")
+def _input_square(p, B, B_rest, product, n_cap, gamma):
+    """Bound ‖Bᵀ P B‖ over the box from above."""
+    n, m = B.shape[1:]
+    pb, square = np.zeros((n_cap, n, m)), np.zeros((n_cap, m, m))
+    rest, whole = np.zeros((n, m)), np.zeros((m, m))
+    b_sum, p_sum = absolute_sum(B), absolute_sum(p)
+    add_products(p, B, product, False, pb, rest)
+    add_products(B, pb, product, True, square, whole)
+    # What B leaves out, rounding of P B, and of Bᵀ times that.
+    inner, reach = np.zeros((n, m)), np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            inner[i, j] = B_rest[i, j] + 4.0 * gamma * b_sum[i, j]
+            reach[i, j] = b_sum[i, j] + B_rest[i, j]
+    add_product(rest, p_sum, inner, 1.0)
+    pb_sum = absolute_sum(pb)
+    add_product_t(whole, reach, rest, 1.0)
+    add_product_t(whole, inner, pb_sum, 1.0)
+    total = frobenius(whole)
+    for g in range(n_cap):
+        total += frobenius(square[g])
+    return total * SLACK * SLACK + n * m * TINY
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
-    """Fill where the norm is proven to be below the level of the program, by box.
+    """Fill where the norm is proven to be below the level of the program, per box.
 
     Args:
         program: tape, places of A, B, Q, R, place of each axis.
@@ -165,7 +197,7 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
         candidates(stack, inner, factors, pivots, tables[0], continuous, p)
         speed = 0.0
         for i in range(n):
-            speed += abs(stack[0, i, i])
+            speed += abs(stack[0, i, i] if continuous else stack[0, i, i] - 1.0)
         speed = speed / n
         for share in SHARES:
             for i in range(n):
