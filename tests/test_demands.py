@@ -169,12 +169,12 @@ def test_one_policy_of_a_family_must_meet_all_demands():
     study = ts.evaluate_policies(
         FAMILY, Pi(gains, 0.3 * gains), SPACE, sources=ts.Grid(k=[0.5, 1.0, 2.0])
     )
-    first, other = (replace(FIRST, judge="best"), replace(SECOND, judge="best"))
-    asked = ts.Question(all_of=[first, other])
     # Brute force: every policy as a source of its own, then the best of each family.
     single = ts.evaluate_policies(
         FAMILY, Pi(gains.reshape(-1, 1), 0.3 * gains.reshape(-1, 1)), SPACE
     )
+    first, other = replace(FIRST, judge="best"), replace(THIRD, judge="best")
+    asked = ts.Question(all_of=[first, other])
     alone = ts.loss(single, asked).values.reshape(3, 2, -1)
     assert (ts.loss(study, asked).values == alone.min(1)).all()
     each = [ts.loss(study, q).values <= q.epsilon for q in (first, other)]

@@ -72,6 +72,8 @@ def certify(
     study, question = as_study(study), as_question(question)
     if study.experiment is not None and study.all_policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
+    if bounds.rates is not None:
+        question.check_single("A Lipschitz constant")
     told = (sampling, bounds, selection, seed, progress)
     case = Case(study, question, *told, clock=Clock(time_limit))
     _ = case.rate_check  # constants that the table contradicts end it here

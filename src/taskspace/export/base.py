@@ -37,7 +37,7 @@ def contract_bytes(
     arithmetic: str = "double",
     notes: Sequence[str] = (),
 ) -> bytes:
-    """The contract that lies beside every export.
+    """Return the contract that lies beside every export.
 
     Args:
         library: the library.

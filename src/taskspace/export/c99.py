@@ -71,7 +71,7 @@ def c99_files(
     hysteresis: float = 0.02,
     command: str | None = None,
 ) -> dict[str, bytes]:
-    """The files of `export_c99` by name.
+    """Return the files of `export_c99` by name.
 
     Args:
         library: the library.
@@ -116,7 +116,7 @@ def c99_files(
 
 
 def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:
-    """The library with what may be said of its policies as this precision has them.
+    """Return the library, with what may be said of its policies in this precision.
 
     A proof is about the numbers of the policies. Where rounding changes them, what was
     proven becomes an estimate, in the status, the header and the contract alike.
@@ -218,7 +218,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
 
 
 def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
-    """The program: contexts, observations, and what Python gave.
+    """Return the program: contexts, observations, and what Python gave.
 
     Args:
         library: the library.

@@ -30,7 +30,7 @@ def action_sizes(policies: Policy | None) -> tuple[int, int]:
 
 
 def policy_tables(policies: Policy | None, real: Real) -> list[str]:
-    """Static tables of all policies.
+    """Return static tables of all policies.
 
     Args:
         policies: the stack of a library, None for names only.
@@ -52,7 +52,7 @@ def policy_tables(policies: Policy | None, real: Real) -> list[str]:
 
 
 def act_source(policies: Policy | None, name: str, real: Real) -> str:
-    """The functions `act` and `control`.
+    """Return the functions `act` and `control`.
 
     Args:
         policies: the stack of a library, None for names only.

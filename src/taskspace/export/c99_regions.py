@@ -15,7 +15,7 @@ from taskspace.export.c99_text import Real, fill, integers, reals
 
 
 def region_source(regions: Regions, real: Real) -> tuple[str, list[str]]:
-    """The functions `locate` and `knows`, and the tables that they read.
+    """Return the functions `locate` and `knows`, and the tables that they read.
 
     Args:
         regions: the map.

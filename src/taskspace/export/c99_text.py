@@ -45,7 +45,7 @@ class Real:
         self.dtype = np.dtype(np.float64 if name == "double" else np.float32)
 
     def nearest(self, values: ArrayLike) -> NDArray[Any]:
-        """The nearest numbers of the type.
+        """Return the nearest numbers of the type.
 
         Args:
             values: numbers in double.
@@ -71,7 +71,7 @@ class Real:
         return bool((self.nearest(exact).astype(np.float64) == exact).all())
 
     def down(self, values: ArrayLike) -> NDArray[Any]:
-        """The largest numbers of the type that are not above.
+        """Return the largest numbers of the type that are not above.
 
         Args:
             values: numbers in double.
@@ -82,7 +82,7 @@ class Real:
         return np.where(near.astype(np.float64) > exact, lower, near)
 
     def up(self, values: ArrayLike) -> NDArray[Any]:
-        """The smallest numbers of the type that are not below.
+        """Return the smallest numbers of the type that are not below.
 
         Args:
             values: numbers in double.
@@ -90,7 +90,7 @@ class Real:
         return -self.down(-np.asarray(values, np.float64))
 
     def call(self, function: str) -> str:
-        """The function of math.h for the type.
+        """Return the function of math.h for the type.
 
         Args:
             function: its name for double.
@@ -98,7 +98,7 @@ class Real:
         return function if self.name == "double" else f"{function}f"
 
     def literal(self, value: float) -> str:
-        """A number as a hexadecimal constant, which no compiler or locale rounds.
+        """Return a number as a hexadecimal constant, which nobody rounds.
 
         Args:
             value: a finite number of the type.
@@ -108,7 +108,7 @@ class Real:
 
 
 def reals(real: Real, name: str, values: NDArray[Any]) -> str:
-    """A static table of numbers, with decimals beside a short one.
+    """Return a static table of numbers, with decimals beside a short one.
 
     Args:
         real: their type.
@@ -123,7 +123,7 @@ def reals(real: Real, name: str, values: NDArray[Any]) -> str:
 
 
 def integers(name: str, values: NDArray[Any]) -> str:
-    """A static table of integers, of the smallest type that holds them.
+    """Return a static table of integers, of the smallest type that holds them.
 
     Args:
         name: name of the table.
@@ -175,12 +175,12 @@ def _ascii(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Raised or lowered digits and letters on the line."""
+    """Return raised or lowered digits and letters on the line."""
     return unicodedata.normalize("NFKD", text).replace("−", "-")
 
 
 def _spelled(character: str) -> str:
-    """A character that is not ASCII, in ASCII: by sign, by name, or by its number."""
+    """Return a character in ASCII: by sign, by name, or by its number."""
     if character in ASCII:
         return ASCII[character]
     name = unicodedata.name(character, "")

@@ -144,7 +144,7 @@ class GainSchedule:
 
 
 def library_schedule(library: PolicyLibrary) -> GainSchedule:
-    """A view of a library as a gain schedule: same selection, same gains.
+    """Return a view of a library as a gain schedule: same selection, same gains.
 
     `statefbk` of the result gives the controller and the closed loop for a plant of
     python-control. Connecting a loop tries zeros, which may lie outside the range: use

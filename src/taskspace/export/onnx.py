@@ -59,7 +59,7 @@ def export_onnx(
 
 
 def policy_model(policy: Policy) -> Any:
-    """The ONNX model of one policy: `observation` (batch, …) to `action`.
+    """Return the ONNX model of one policy: `observation` (batch, …) to `action`.
 
     Args:
         policy: a single policy, no leading dims.
@@ -72,7 +72,7 @@ def policy_model(policy: Policy) -> Any:
 
 
 def library_model(library: PolicyLibrary) -> Any:
-    """The ONNX model of a library: `context`, `observation` to `action` and more.
+    """Return the ONNX model of a library: `context`, `observation` to `action`.
 
     Args:
         library: the library.
@@ -149,7 +149,7 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
 
 
 def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
-    """Number of the nearest node, and its coordinates."""
+    """Return the number of the nearest node, and its coordinates."""
     d = len(regions.values)
     # One row of borders an axis; where it has fewer, some that nothing is above of.
     width = max(1, *(len(borders) for borders in regions.borders))
@@ -171,7 +171,7 @@ def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
 
 
 def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:
-    """The one box with `low < x <= high`; the lowest boxes include their lower face."""
+    """Return the box with `low < x <= high`; the lowest include their lower face."""
     rim = regions.box_low == regions.low
     low = np.where(rim, -np.inf, regions.box_low)
     wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
@@ -183,7 +183,7 @@ def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:
 
 
 def _points(graph: "_Graph", regions: PointRegions, rows: str) -> str:
-    """Number of the nearest point."""
+    """Return the number of the nearest point."""
     wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
     step = graph("Sub", wide, graph.constant(regions.points[None]))
     scaled = graph("Mul", step, graph.constant(regions.scale))
@@ -209,7 +209,7 @@ def _observation_input(graph: "_Graph", policy: Policy) -> str:
 
 
 def _act(graph: "_Graph", policy: Policy, seen: str, number: str | None) -> str:
-    """Action of a policy, or of the numbered policies of a stack."""
+    """Return the action of a policy, or of the numbered policies of a stack."""
 
     def pick(array: NDArray[Any]) -> str:
         if number is None:

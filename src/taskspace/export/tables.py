@@ -5,7 +5,7 @@
 | `axes`, `units`, `low`, `high` | names, units and range of the context axes |
 | `nodes_NAME` | values of a grid axis: where the table is known |
 | `edges_NAME` | where each value's cell begins (n-D Lookup Table, "Flat" and "Clip") |
-| `policy` | number of the policy from 0, one an axis dim; −1 for none |
+| `policy` | number of the policy from 0, one per axis dim; −1 for none |
 | `served` | 1 where the policy is known to serve the node or the box |
 | `status` | what may be relied on there, by the numbers of the contract |
 | `K_1_2` | entry of the gain assigned to each node, shaped as `policy` |
@@ -61,7 +61,7 @@ def export_tables(
 
 
 def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
-    """What the `.mat` file holds, see this module's table.
+    """Return what the `.mat` file holds, see this module's table.
 
     Args:
         library: the library.
@@ -120,5 +120,5 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
 
 
 def _word(name: str) -> str:
-    """A name that MATLAB takes: letters, digits and _, not too long."""
+    """Return a name that MATLAB takes: letters, digits and _, not too long."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)[:40]

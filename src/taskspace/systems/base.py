@@ -142,7 +142,7 @@ SHORTCUTS = ("home_performance", "reduce_family", "within_regret")
 
 
 def overridden(cls: type, base: type) -> str | None:
-    """The first thing that a class computes in another way than its bases do.
+    """Return the first thing that a class computes in another way than its bases do.
 
     To implement what is abstract is no override, nor is a description (`axes`,
     `settings`).
@@ -254,7 +254,7 @@ class System(ABC):
     def scores(
         self, measure: str, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """A score of every policy at every context: J, or one that a criterion asks.
+        """Return a score of every policy at every context: J, or another measure.
 
         Args:
             measure: `"performance"`, or the `measure` of a criterion.
@@ -326,7 +326,7 @@ class System(ABC):
             contexts: full context rows, shape `(target, len(axes))`.
 
         Returns:
-            One value a context (−inf where every policy fails), or None where the
+            One value per context (−inf where every policy fails), or None where the
             system knows it nowhere.
         """
         del contexts
@@ -339,7 +339,7 @@ class System(ABC):
         reference: NDArray[np.float64],
         epsilon: float,
     ) -> NDArray[np.uint64] | None:
-        """Bits of the targets where `reference − J <= epsilon`, a row a source.
+        """Bits of the targets where `reference − J <= epsilon`, one row per source.
 
         Target `t` is bit `t % 64` of word `t // 64`; exactly the bits that
         `performance` would give, only faster.
@@ -347,7 +347,7 @@ class System(ABC):
         Args:
             policies: a stack with leading dims `(source, policy)`, one policy each.
             contexts: full context rows, shape `(target, len(axes))`.
-            reference: J to compare with, one a target, finite.
+            reference: J to compare with, one per target, finite.
             epsilon: the tolerance, `>= 0`.
 
         Returns:
@@ -357,7 +357,7 @@ class System(ABC):
         return None
 
     def settings(self) -> dict[str, Any]:
-        """The fields of the system, as plain values for a manifest."""
+        """Return the fields of the system, as plain values for a manifest."""
         if not is_dataclass(self):
             return {}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}

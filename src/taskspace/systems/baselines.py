@@ -99,7 +99,7 @@ def _scores(
 
 
 def zero_policy(system: System) -> Policy | None:
-    """The policy that does nothing, dims `(1, 1)`; `None` if unknown how.
+    """Return the policy that does nothing, dims `(1, 1)`; `None` if unknown how.
 
     Args:
         system: the system.
@@ -116,7 +116,7 @@ def zero_policy(system: System) -> Policy | None:
 
 
 def random_policies(system: System, n: int, seed: int = 0) -> Policy | None:
-    """Policies that know nothing of the task, one a source; None if unknown how.
+    """Policies that know nothing of the task, one per source; None if unknown how.
 
     Args:
         system: the system.

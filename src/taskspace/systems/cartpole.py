@@ -83,7 +83,7 @@ class CartPole(Balancing):
         return advance(state, push, context)
 
     def observe(self, state: CartPoleState, context: jax.Array) -> jax.Array:
-        """The whole state."""
+        """Return the whole state."""
         del context
         return jnp.stack(state)
 

@@ -89,7 +89,7 @@ class EpisodicSystem(System):
         return None
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
-        """A Gymnasium environment with the physics of one context, if there is one.
+        """Return a Gymnasium environment with the physics of one context, or None.
 
         Args:
             context: full context row, in the order of `axes`.
@@ -217,7 +217,7 @@ def random_episodes(seed: int, n: int, first: int = 0) -> list[int]:
 
 
 def standard_error(returns: NDArray[Any]) -> NDArray[np.float64]:
-    """Standard error of the mean return, NaN where it cannot be known.
+    """Return the standard error of the mean return, NaN where it cannot be known.
 
     Args:
         returns: dims `(..., episode)`; one episode, or one that failed (−inf), has

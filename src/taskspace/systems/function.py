@@ -22,7 +22,7 @@ class PythonPolicies(Policy):
 
     Args:
         objects: nested lists or an object array with dims `(source, policy)`; a flat
-            list is one policy a source.
+            list is one policy per source.
     """
 
     objects: Any
@@ -45,7 +45,7 @@ class PythonPolicies(Policy):
         object.__setattr__(self, "objects", given)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The objects."""
+        """Return the objects."""
         return {"objects": self.objects}
 
     def settings(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class PythonPolicies(Policy):
         )
 
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """What the one object, a function of the observation, does."""
+        """Return what the one object, a function of the observation, does."""
         one = self.objects.item()
         kinds = [kind.__module__.split(".")[0] for kind in type(one).__mro__]
         if not callable(one) or "control" in kinds:
@@ -86,7 +86,7 @@ class PythonPolicies(Policy):
 
 
 def each_policy(policies: Policy) -> tuple[list[Any], tuple[int, ...]]:
-    """The policies of a stack one by one, and the stack's shape.
+    """Return the policies of a stack one by one, and the stack's shape.
 
     Args:
         policies: a stack with leading dims `(source, policy)`.
@@ -171,7 +171,7 @@ class FunctionSystem(System):
         return np.array(values, np.float64).reshape(shape)
 
     def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
+        """Return what can be written down: functions cannot."""
         return {"name": self.name, "workers": self.workers}
 
 

@@ -116,7 +116,7 @@ class GymnasiumSystem(EpisodicSystem):
         return tuple(self.context_axes)
 
     def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot.
+        """Return what can be written down: functions cannot.
 
         Together with `id` it is what `gymnasium_system` takes, unless functions of
         one's own make or change the environment.
@@ -141,7 +141,7 @@ class GymnasiumSystem(EpisodicSystem):
         return values
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
-        """The environment of one context.
+        """Return the environment of one context.
 
         Args:
             context: full context row, in the order of `axes`.
@@ -268,7 +268,7 @@ def gymnasium_system(
     workers: int = 0,
     return_range: Sequence[float] | None = None,
 ) -> GymnasiumSystem:
-    """A Gymnasium environment as a system, from plain values, as a TOML file has them.
+    """Return a Gymnasium environment as a system, from values of a TOML file.
 
     In an experiment, `id = "gymnasium:Pendulum-v1"` is this function.
 
@@ -354,7 +354,7 @@ def _pair(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _default(env_id: str, arguments: dict[str, Any], name: str, path: str) -> float:
-    """The value that an environment has by itself."""
+    """Return the value that an environment has by itself."""
     try:
         import gymnasium
     except ImportError as error:
@@ -395,7 +395,7 @@ def _play_context(
     episodes: NDArray[np.int64],
     work: tuple[NDArray[np.float64], Sequence[Any]],
 ) -> NDArray[np.float64]:
-    """Returns of some policies in one context, dims `(policy, episode)`."""
+    """Return the returns of some policies in one context, dims `(policy, episode)`."""
     context, policies = work
     side_by_side = min(len(episodes), SIDE_BY_SIDE)
     environments = [system.environment(context) for _ in range(side_by_side)]
@@ -425,7 +425,7 @@ def _play(
     episodes: Sequence[int],
     act: Callable[[list[Any]], Any],
 ) -> NDArray[np.float64]:
-    """Sums of rewards of some episodes that are stepped side by side."""
+    """Return sums of rewards of some episodes that are stepped side by side."""
     seen = [
         environment.reset(seed=system.episode_seed + number)[0]
         for environment, number in zip(environments, episodes, strict=False)

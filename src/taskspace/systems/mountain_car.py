@@ -86,6 +86,6 @@ class MountainCar(Environment):
         return new, reward.astype(context.dtype), over
 
     def observe(self, state: MountainCarState, context: jax.Array) -> jax.Array:
-        """The state."""
+        """Return the state."""
         del context
         return jnp.stack(state)

@@ -61,7 +61,7 @@ class Objective:
 
 
 def matrix_words(matrix: NDArray[np.float64]) -> str:
-    """A matrix in a few words: `the identity`, `diag(10, 4)`, or its rows.
+    """Return a matrix in a few words: `the identity`, `diag(10, 4)`, or its rows.
 
     Args:
         matrix: any matrix.
@@ -86,7 +86,7 @@ def quadratic_objective(
     continuous: bool,
     horizon: float,
 ) -> Objective:
-    """The objective of a linear system with a quadratic cost.
+    """Return the objective of a linear system with a quadratic cost.
 
     Args:
         Q: state weight at the default context.

@@ -134,7 +134,7 @@ class _Job:
 
 
 def _pool(workers: int) -> _Pool:
-    """The pool that is kept, or a new one."""
+    """Return the pool that is kept, or a new one."""
     files = _code_on_disk()
     if _kept:
         pool = _kept[0]
@@ -165,7 +165,7 @@ def _stop_all() -> None:
 
 
 def _code_on_disk() -> dict[str, int]:
-    """Imported modules that are not installed ones, and the times of their files."""
+    """Return imported modules that are not installed, and the times of their files."""
     found = {}
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
@@ -200,7 +200,7 @@ def _pack(work: Any) -> bytes:
 
 
 def _work(path: list[str], shared: bytes, chunk: bytes) -> list[Any] | Exception:
-    """What a chunk gives, or the error that it ended with."""
+    """Return what a chunk gives, or the error that it ended with."""
     try:
         sys.path.extend(place for place in path if place not in sys.path)
         function = pickle.loads(shared)

@@ -100,7 +100,7 @@ class PlanarQuadrotor(Environment):
         return new, reward, far | (jnp.abs(new.tilt) > jnp.pi / 2)
 
     def observe(self, state: PlanarQuadrotorState, context: jax.Array) -> jax.Array:
-        """The state, with sine and cosine in place of the angles."""
+        """Return the state, with sine and cosine in place of the angles."""
         del context
         waves = (f(angle) for angle in state[2:4] for f in (jnp.sin, jnp.cos))
         return jnp.stack([*state[:2], *waves, *state[4:]])

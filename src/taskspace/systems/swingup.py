@@ -79,7 +79,7 @@ class SwingUp(Environment):
         return new, reward, jnp.abs(new.x) > MAX_POSITION
 
     def observe(self, state: CartPoleState, context: jax.Array) -> jax.Array:
-        """The state, with cosine and sine in place of the angle."""
+        """Return the state, with cosine and sine in place of the angle."""
         del context
         x, x_dot, theta, theta_dot = state
         return jnp.stack([x, x_dot, jnp.cos(theta), jnp.sin(theta), theta_dot])

@@ -23,7 +23,7 @@ SUM_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class TabularFamily(System):
-    r"""Finite MDPs, one a context.
+    r"""Finite MDPs, one per context.
 
     Contexts are points on one axis, `theta`. Only the values given exist: a space
     with any other is refused.
@@ -66,7 +66,7 @@ class TabularFamily(System):
         values = np.array(self.values, np.float64).reshape(-1)
         if not len(values) or len(np.unique(values)) < len(values):
             raise InvalidInputError(
-                "values must be different numbers, one a context, but got "
+                "values must be different numbers, one per context, but got "
                 f"{np.asarray(self.values).tolist()}."
             )
         n = len(values)
@@ -140,7 +140,7 @@ class TabularFamily(System):
         return np.shape(self.rewards)[2]
 
     def numbers(self, contexts: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Number of the MDP of each context row."""
+        """Return the number of the MDP of each context row."""
         values = np.asarray(self.values)
         order = np.argsort(values)
         place = np.searchsorted(values[order], contexts[:, 0])
@@ -270,7 +270,7 @@ class UnreachableState(TabularFamily):
 
     @staticmethod
     def policies(n_sources: int = 2) -> TabularPolicy:
-        """The paper's Π = {π} with π(start) = a1, for each source."""
+        """Return the paper's Π = {π} with π(start) = a1, for each source."""
         return deterministic_policies([[0, 0, 0, 0]] * n_sources, n_actions=2)
 
     def settings(self) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class DirectionalityToy(TabularFamily):
 
     @staticmethod
     def policies(n_sources: int = 2) -> TabularPolicy:
-        """The common family {A, B}, for each source."""
+        """Return the common family {A, B}, for each source."""
         both = deterministic_policies([[0], [1]], n_actions=2).probabilities
         return TabularPolicy(np.repeat(both.reshape(1, 2, 1, 2), n_sources, axis=0))
 
@@ -311,7 +311,7 @@ class DirectionalityToy(TabularFamily):
 
 
 def deterministic_policies(actions: ArrayLike, n_actions: int) -> TabularPolicy:
-    """A stack of deterministic policies, one a source.
+    """Return a stack of deterministic policies, one per source.
 
     Args:
         actions: action of each state, shape `(source, state)`, or

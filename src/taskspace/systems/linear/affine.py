@@ -138,7 +138,7 @@ class AffineFamily(StatedFamily):
         return tuple(x for x in "QR" if any(names for names, _ in self._terms(x)))
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         stacks = self._stacks("ABQR", contexts)
         for symbol in "QR":
             definite = symbol == "R"
@@ -166,7 +166,7 @@ class AffineFamily(StatedFamily):
         return stacks
 
     def stated_trace(self) -> Trace:
-        """The dependence on the context, as stated."""
+        """Return the dependence on the context, as stated."""
         tape = Tape()
         context = {
             axis.name: Symbol(tape, tape.add(AXIS, i))

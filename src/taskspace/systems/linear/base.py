@@ -50,7 +50,7 @@ class LinearSystem(System):
 
     @abstractmethod
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class LinearSystem(System):
     def scores(
         self, measure: str, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """`performance`, or another measure of the closed loop, larger is better."""
+        """Return `performance`, or another measure; larger is better."""
         if measure not in MEASURES:
             return super().scores(measure, policies, contexts)
         return MEASURES[measure].scores(self, policies, contexts)
@@ -218,7 +218,7 @@ class LinearSystem(System):
 
         Args:
             policies: a `LinearGain` with any leading dims, an array, or a list of
-                either. One leading dim is one gain a source; of more than two all
+                either. One leading dim is one gain per source; of more than two all
                 but the last number the sources.
         """
         if isinstance(policies, Policy) and not isinstance(policies, LinearGain):
@@ -311,7 +311,7 @@ def _stack_of(controllers: LinearController) -> LinearController:
 def weight_matrix(
     symbol: str, given: ArrayLike, definite: bool = False
 ) -> NDArray[np.float64]:
-    """A symmetric positive semidefinite (or definite) matrix, checked.
+    """Return a symmetric positive semidefinite (or definite) matrix, checked.
 
     Args:
         symbol: name for the message.

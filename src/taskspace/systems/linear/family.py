@@ -88,7 +88,7 @@ class StatedFamily(LinearSystem):
         return weight_matrix("x0_covariance", self.x0_covariance)
 
     def settings(self) -> dict[str, Any]:
-        """What can be written down: functions cannot."""
+        """Return what can be written down: functions cannot."""
         return {"name": self.name, "time": self.time, "horizon": self.horizon}
 
 
@@ -174,7 +174,7 @@ class LinearFamily(StatedFamily):
         return tuple(symbol for symbol in "QR" if callable(getattr(self, symbol)))
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         rows = contexts.tolist()
         A = np.stack([self._matrix("A", row) for row in rows])
         B = np.stack([self._matrix("B", row) for row in rows])

@@ -78,7 +78,7 @@ class MassSpringDamper(LinearSystem):
         return np.eye(2)
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         k, c, m = contexts.T
         zero, one = np.zeros_like(k), np.ones_like(k)
         A = np.stack([zero, one, -k / m, -c / m], -1).reshape(-1, 2, 2)
@@ -168,7 +168,7 @@ class MassSpringDamper(LinearSystem):
     def _cost(
         self, gain: NDArray[np.float64], contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The trace of P, by the same operations as in `_reduce_sources`."""
+        """Return the trace of P, by the same operations as in `_reduce_sources`."""
         k, c, m = np.moveaxis(contexts, -1, 0)
         g0, g1 = np.moveaxis(gain, -1, 0)
         q_position, q_velocity = self.position_weight, self.velocity_weight
@@ -291,7 +291,7 @@ def _serve(gains, contexts, weights, reference, epsilon, words):
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def _word(g0, g1, k, c, m, weights, best, epsilon):
-    """The bits of up to 64 targets, by the same operations as in `_reduce_sources`."""
+    """Return the bits of up to 64 targets, with the operations of `_reduce_sources`."""
     q_position, q_velocity, r = weights
     q11 = q_position + r * g0 * g0
     both = q11 + (q_velocity + r * g1 * g1)

@@ -56,7 +56,7 @@ class ScalarLqr(LinearSystem):
         return np.eye(1)
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         b, a = contexts.T[:, :, None, None]
         one = np.ones_like(a)
         return LinearMatrices(a.copy(), b.copy(), one, one.copy())
@@ -129,7 +129,7 @@ class Quadrotor(LinearSystem):
         return np.eye(12)
 
     def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
-        """A, B, Q and R at each context row."""
+        """Return A, B, Q and R at each context row."""
         A = np.zeros((12, 12))
         A[0:3, 3:6] = np.eye(3)
         A[6:9, 0:3] = [[0, -1, 0], [1, 0, 0], [0, 0, 0]]

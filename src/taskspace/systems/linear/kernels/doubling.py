@@ -21,9 +21,8 @@ its residual too. Where that correction is not small, where the terms of the cos
 (coordinates that hide what is small), or nothing was decided, a careful method has the
 last word (`kernels.lyapunov`), for this pair alone.
 
-`LANES` problems run in step in the innermost loops, which the compiler turns into
-vector instructions. A lane that has converged is frozen, so its result does not
-depend on its neighbours: any tiling gives the same bits.
+`LANES` problems run in step, as vectors (`kernels.lanes`). A lane that has converged is
+frozen, so its result does not depend on its neighbours: any tiling gives the same bits.
 """
 
 import math
@@ -31,7 +30,15 @@ import math
 import numpy as np
 from numba import njit
 
-LANES = 8
+from taskspace.systems.linear.kernels.lanes import (
+    LANES,
+    add_congruence,
+    add_row,
+    move,
+    multiply,
+    square,
+)
+
 # Slow modes of E need one doubling a factor 2; 2^100 of the fastest time is enough.
 MAX_DOUBLINGS = 100
 # Φ² in units of X: what is left of X is below float64's 1e-16.
@@ -58,69 +65,6 @@ TAYLOR_STEP = 3.0  # −log2 of 1/8
 TAYLOR_TERMS = 12
 
 RUNNING, DONE, UNSTABLE, UNDECIDED = 0, 1, 2, 3
-
-
-@njit(cache=True, error_model="numpy")
-def _multiply(a, b, out):
-    n = a.shape[0]
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                out[i, j, w] = a[i, 0, w] * b[0, j, w]
-            for k in range(1, n):
-                for w in range(LANES):
-                    out[i, j, w] += a[i, k, w] * b[k, j, w]
-
-
-@njit(cache=True, error_model="numpy")
-def _square(e, tmp):
-    """E ← 2E + E², which is Φ² − I for Φ = I + E; into `tmp`."""
-    n = e.shape[0]
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                tmp[i, j, w] = 2.0 * e[i, j, w] + e[i, 0, w] * e[0, j, w]
-            for k in range(1, n):
-                for w in range(LANES):
-                    tmp[i, j, w] += e[i, k, w] * e[k, j, w]
-
-
-@njit(cache=True, error_model="numpy")
-def _move(e, x, tmp, keep):
-    """X ← keep·X + Φ X Φᵀ with Φ = I + E; X is symmetric, and stays so."""
-    n = x.shape[0]
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                tmp[i, j, w] = x[i, j, w] + e[i, 0, w] * x[0, j, w]
-            for k in range(1, n):
-                for w in range(LANES):
-                    tmp[i, j, w] += e[i, k, w] * x[k, j, w]
-    for i in range(n):
-        for j in range(i, n):
-            for w in range(LANES):
-                x[i, j, w] = keep * x[i, j, w] + tmp[i, j, w]
-            for k in range(n):
-                for w in range(LANES):
-                    x[i, j, w] += tmp[i, k, w] * e[j, k, w]
-            for w in range(LANES):
-                x[j, i, w] = x[i, j, w]
-
-
-@njit(cache=True, error_model="numpy")
-def _add_congruence(f, x, tmp, x0):
-    """X ← X₀ + F X Fᵀ."""
-    n = x.shape[0]
-    _multiply(f, x, tmp)
-    for i in range(n):
-        for j in range(i, n):
-            for w in range(LANES):
-                x[i, j, w] = x0[i, j, w]
-            for k in range(n):
-                for w in range(LANES):
-                    x[i, j, w] += tmp[i, k, w] * f[j, k, w]
-            for w in range(LANES):
-                x[j, i, w] = x[i, j, w]
 
 
 @njit(cache=True, error_model="numpy")
@@ -169,13 +113,11 @@ def _cayley(f, x, e, work, tmp, shift):
             if i == p:
                 continue
             for w in range(LANES):
-                tmp[0, 0, w] = work[i, p, w]
-            for j in range(n):
-                for w in range(LANES):
-                    work[i, j, w] -= tmp[0, 0, w] * work[p, j, w]
-                    e[i, j, w] -= tmp[0, 0, w] * e[p, j, w]
+                tmp[i, p, w] = -work[i, p, w]
+            add_row(work, i, tmp, work, p, p + 1)
+            add_row(e, i, tmp, e, p, p + 1)
     # (sI − F)⁻¹ = (I + E)/s, X = (2/s)(I + E) X₀ (I + E)ᵀ, Φ = I + 2E.
-    _move(e, x, tmp, 0.0)
+    move(e, x, tmp, 0.0)
     for w in range(LANES):
         shift[w] = 2.0 / shift[w]
     for i in range(n):
@@ -190,14 +132,14 @@ def _first_steps(f, x, e, work, tmp):
     """Two steps of the discrete equation: X₂ = X₀ + F X₀ Fᵀ, E₂ = F² − I."""
     n = f.shape[0]
     work[:, :, :] = x
-    _add_congruence(f, x, tmp, work)
+    add_congruence(f, x, tmp, work)
     for i in range(n):
         for j in range(n):
             for w in range(LANES):
                 one = 1.0 if i == j else 0.0
                 work[i, j, w] = f[i, j, w] - one
                 tmp[i, j, w] = f[i, j, w] + one
-    _multiply(work, tmp, e)
+    multiply(work, tmp, e)
 
 
 @njit(cache=True, error_model="numpy")
@@ -246,8 +188,8 @@ def _to_the_end(e, x, tmp, size, state, steps):
     step = 0
     while running:
         step += 1
-        _move(e, x, tmp, 1.0)
-        _square(e, tmp)
+        move(e, x, tmp, 1.0)
+        square(e, tmp)
         e[:, :, :] = tmp
         for w in range(LANES):
             size[w] = 0.0
@@ -325,14 +267,14 @@ def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
     n = x.shape[0]
     r = np.empty_like(x)
     if continuous:  # F X + X Fᵀ + X₀
-        _multiply(f, x, tmp)
+        multiply(f, x, tmp)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
                     r[i, j, w] = tmp[i, j, w] + tmp[j, i, w] + x0[i, j, w]
     else:
         r[:, :, :] = x
-        _add_congruence(f, r, tmp, x0)
+        add_congruence(f, r, tmp, x0)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
@@ -342,8 +284,8 @@ def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
         for w in range(LANES):
             if steps[w] <= step:
                 _freeze(e, w)
-        _move(e, r, tmp, 1.0)
-        _square(e, tmp)
+        move(e, r, tmp, 1.0)
+        square(e, tmp)
         e[:, :, :] = tmp
     for w in range(LANES):
         if state[w] != DONE or steps[w] <= EASY:
@@ -387,7 +329,7 @@ def _finite_time(f, x, e, term, tmp, h, horizon):
                 term[i, j, w] = h[w] * x[i, j, w]
                 x[i, j, w] = term[i, j, w]
     for order in range(2, TAYLOR_TERMS + 1):
-        _multiply(f, term, tmp)
+        multiply(f, term, tmp)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
@@ -400,7 +342,7 @@ def _finite_time(f, x, e, term, tmp, h, horizon):
                 term[i, j, w] = h[w] * f[i, j, w]
                 e[i, j, w] = term[i, j, w]
     for order in range(2, TAYLOR_TERMS + 1):
-        _multiply(f, term, tmp)
+        multiply(f, term, tmp)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
@@ -410,8 +352,8 @@ def _finite_time(f, x, e, term, tmp, h, horizon):
         for w in range(LANES):
             if doublings[w] <= step:  # this lane has reached T
                 _freeze(e, w)
-        _move(e, x, tmp, 1.0)
-        _square(e, tmp)
+        move(e, x, tmp, 1.0)
+        square(e, tmp)
         e[:, :, :] = tmp
 
 
@@ -427,12 +369,12 @@ def _finite_steps(f, x0, x, e, tmp, n_steps):
     while n_steps >> (top + 1):
         top += 1
     for bit in range(top - 1, -1, -1):
-        _move(e, x, tmp, 1.0)
-        _square(e, tmp)
+        move(e, x, tmp, 1.0)
+        square(e, tmp)
         e[:, :, :] = tmp
         if (n_steps >> bit) & 1:  # X ← X₀ + F X Fᵀ, Φ ← F Φ
-            _add_congruence(f, x, tmp, x0)
-            _multiply(f, e, tmp)
+            add_congruence(f, x, tmp, x0)
+            multiply(f, e, tmp)
             for i in range(n):
                 for j in range(n):
                     for w in range(LANES):

@@ -99,7 +99,7 @@ def _rounded(value: Any) -> float:
 
 
 def _whole(row: list[Fraction]) -> list[int]:
-    """The same row, times a whole number > 0."""
+    """Return the same row, times a whole number > 0."""
     factor = max(x.denominator for x in row)  # all are powers of two
     return [int(x * factor) for x in row]
 

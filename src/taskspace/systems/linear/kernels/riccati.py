@@ -159,7 +159,7 @@ def _best_reply(
     problem: LinearMatrices,
     continuous: bool,
 ) -> NDArray[np.float64]:
-    """The gain that is best if P is the cost ever after; NaN where there is none."""
+    """Return the gain that is best if P is the cost ever after, NaN for none."""
     A, B, _, R = problem
     with np.errstate(all="ignore"):
         BP = _transpose(B) @ P

@@ -33,7 +33,7 @@ def worst_start_excess(
     *,
     continuous: bool,
 ) -> Array:
-    """The least ε with P_K ⪯ (1 + ε) P* of every gain at every context.
+    """Return the least ε with P_K ⪯ (1 + ε) P* of every gain at every context.
 
     Args:
         gains: K, shape `(policy, n_inputs, n_states)`.

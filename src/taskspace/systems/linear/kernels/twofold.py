@@ -29,7 +29,7 @@ CORRECTABLE = 1e-7
 
 @njit(cache=True, error_model="numpy")
 def _add(a, b, c, d):
-    """(a, b) + (c, d)."""
+    """Return (a, b) + (c, d)."""
     s = a + c
     back = s - a
     e = (a - (s - back)) + (c - back)
@@ -45,7 +45,7 @@ def _add(a, b, c, d):
 
 @njit(cache=True, error_model="numpy")
 def _times(a, b, c, d):
-    """(a, b) · (c, d)."""
+    """Return (a, b) · (c, d)."""
     p = a * c
     t = 134217729.0 * a  # 2^27 + 1: Veltkamp's split
     a1 = t - (t - a)
@@ -61,7 +61,7 @@ def _times(a, b, c, d):
 
 @njit(cache=True, error_model="numpy")
 def _over(a, b, c, d):
-    """(a, b) / (c, d)."""
+    """Return (a, b) / (c, d)."""
     q = a / c
     h, l = _times(c, d, -q, 0.0)  # noqa: E741
     h, l = _add(a, b, h, l)  # noqa: E741

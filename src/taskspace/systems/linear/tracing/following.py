@@ -72,7 +72,7 @@ def _like(name: str) -> Callable[..., Any]:
 
 
 def _type_of(array: Any) -> Any:
-    """The type of the array that the plant's own code would have."""
+    """Return the type of the array that the plant's own code would have."""
     if isinstance(array, SymbolArray) or first_symbol(array) is not None:
         return float
     return np.asarray(array).dtype
@@ -131,7 +131,7 @@ def _math(name: str) -> Callable[..., Any]:
 
 
 def _guarded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function of a library: with symbols, its errors are refusals."""
+    """Return a function of a library: with symbols, its errors are refusals."""
 
     def call(*args: Any, **options: Any) -> Any:
         symbol = first_symbol((args, options))
@@ -202,7 +202,7 @@ _BUILTINS = {"type": FollowedType, "hasattr": _has, "getattr": _get}
 
 
 def _replaced(follower: "_Follower") -> dict[int, Any]:
-    """What stands for which object in a followed function, by identity."""
+    """Return what stands for which object in a followed function, by identity."""
     swap: dict[int, Any] = {}
     replaced = {np: _NUMPY, math: _MATH, builtins: _BUILTINS}
     control = sys.modules.get("control")
@@ -216,7 +216,7 @@ def _replaced(follower: "_Follower") -> dict[int, Any]:
 
 
 def follow(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a function that can be called with symbols.
+    """Return a copy of a function that can be called with symbols.
 
     Args:
         function: any callable; one that is not plain Python is returned as it is.
@@ -235,7 +235,7 @@ class _Follower:
         self.swap = _replaced(self)
 
     def value(self, value: Any) -> Any:
-        """What stands for a value in a followed function."""
+        """Return what stands for a value in a followed function."""
         if id(value) in self.swap:
             return self.swap[id(value)]
         if id(value) in self.done:

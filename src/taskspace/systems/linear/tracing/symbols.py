@@ -62,7 +62,7 @@ class Tape:
         raise RefusedOperation(sentence)
 
     def add(self, op: int, left: int = 0, right: int = 0, value: float = 0.0) -> int:
-        """The place of an operation, written down unless it was already.
+        """Return the place of an operation, written down unless it was already.
 
         Args:
             op: code of the operation.
@@ -79,7 +79,7 @@ class Tape:
         return self.places[node]
 
     def constant(self, value: Any) -> int:
-        """The place of a number; one that no float equals gets an error bound.
+        """Return the place of a number; one that no float equals gets an error bound.
 
         Args:
             value: a real number, of Python or in double precision.
@@ -244,7 +244,7 @@ class Symbol:
         return 1.0 / self
 
     def conjugate(self) -> "Symbol":
-        """The same: contexts are real."""
+        """Return the same: contexts are real."""
         return self
 
     @property
@@ -304,7 +304,7 @@ class SymbolArray(np.ndarray):
         return _dtype(self) if asker.partition(".")[0] == "numpy" else np.dtype(float)
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
-        """A copy in another type: of symbols only as floats, or objects.
+        """Return a copy in another type: of symbols only as floats, or objects.
 
         Args:
             dtype: the type.
@@ -330,7 +330,7 @@ class SymbolArray(np.ndarray):
 
 
 def guard(symbol: Symbol, name: str, function: Any, *args: Any, **options: Any) -> Any:
-    """What a function of a library gives for symbols; its errors are refusals.
+    """Return what a function of a library gives for symbols; its errors are refusals.
 
     Args:
         symbol: one of the symbols, for its tape.
@@ -346,7 +346,7 @@ def guard(symbol: Symbol, name: str, function: Any, *args: Any, **options: Any) 
 
 
 def first_symbol(value: Any) -> Symbol | None:
-    """A symbol inside a value, None where there is none.
+    """Return a symbol inside a value, None where there is none.
 
     Args:
         value: anything; arrays, lists, tuples and dicts are searched.
@@ -420,7 +420,7 @@ def _objects(tape: Tape, value: Any) -> NDArray[Any]:
 
 
 def _on_tape(symbol: Symbol, array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, of symbols only."""
+    """Return the same array, of symbols only."""
     found = np.empty(array.shape, object)
     for index, entry in np.ndenumerate(array):
         found[index] = symbol._other(entry)
@@ -428,7 +428,7 @@ def _on_tape(symbol: Symbol, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _apply(ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:
-    """A universal function of symbols, arrays of them, and numbers."""
+    """Return a universal function of symbols, arrays of them, and numbers."""
     out = options.pop("out", None)
     symbol = first_symbol((inputs, out))
     if symbol is None and method == "at":  # writes into its first input

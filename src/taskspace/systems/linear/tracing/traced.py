@@ -99,7 +99,7 @@ class Trace:
     def at(
         self, contexts: NDArray[np.float64]
     ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-        """A, B, Q, R, C at some contexts, and how far rounding may move each entry.
+        """Return A, B, Q, R and C at contexts, and how far rounding moves each entry.
 
         The second bounds what the same operations give in floating point, in any
         order of sums and products. NaN where an operation is not defined.
@@ -152,7 +152,7 @@ class Trace:
 
 
 def trace_matrices(system: LinearSystem) -> Trace:
-    """The dependence of a linear family's matrices on the context.
+    """Return the dependence of a linear family's matrices on the context.
 
     Args:
         system: any `LinearSystem`: its functions, or its method `matrices`, are called
@@ -212,7 +212,7 @@ def finish_trace(
     enclosures: tuple[Any, ...] = (),
     assumption: str = "",
 ) -> Trace:
-    """The trace of a tape whose matrices are known.
+    """Return the trace of a tape whose matrices are known.
 
     Args:
         tape: the operations written down.
@@ -237,7 +237,7 @@ def finish_trace(
 def call_with_symbols(
     tape: Tape, what: str, function: Callable[..., Any], *args: Any, **context: Any
 ) -> Any:
-    """What a followed function gives for symbols, or a sentence why it cannot.
+    """Return what a followed function gives for symbols, or a sentence why it cannot.
 
     A refusal counts also where the function swallowed it.
 
@@ -271,7 +271,7 @@ def call_with_symbols(
 def entries(
     tape: Tape, name: str, matrix: Any, shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """The places of a matrix's entries on the tape.
+    """Return the places of a matrix's entries on the tape.
 
     Args:
         tape: where they are, or are put if they are numbers.
