@@ -31,8 +31,6 @@ from taskspace.cover.base import Clock
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
-__all__ = ["certify_continuum"]
-
 # For a check of what was found, also when time is up: it says how far that reaches.
 LEAST_SECONDS = 1.0
 # Of the time, for sources that no cover selects: their losses against their bounds.

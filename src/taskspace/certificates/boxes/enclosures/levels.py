@@ -35,8 +35,6 @@ from taskspace.systems.linear.tracing.loops import (
 )
 from taskspace.systems.linear.tracing.traced import UntraceableError
 
-__all__ = ["LevelEnclosure", "level_enclosure"]
-
 # A rate is proven not to be reached if it is not by so much less.
 REFUTED = 1e-9
 

@@ -58,7 +58,7 @@ SHARES = (0.3, 0.1, 0.03, 0.01, 1e-3)
 
 @njit(cache=True, error_model="numpy")
 def _margin(plant, t, tables, n_p, gain, continuous):
-    """1 − ‖T E Tᵀ‖ − d² for the plant with Z in its weight, and whether P(0) ≻ 0."""
+    """Return 1 − ‖T E Tᵀ‖ − d² with Z in the weight, and whether P(0) ≻ 0."""
     _, _, B, B_rest, _, _, R, R_rest = plant
     product = tables[0]
     n, m = B.shape[1:]
@@ -229,7 +229,7 @@ def _copy(a, out):
 
 @njit(cache=True, error_model="numpy")
 def loose(z, q, t):
-    """A bound on ‖T Z Tᵀ − I‖, and on the rounding of q = Q + Z in the scaling T."""
+    """Return a bound on ‖T Z Tᵀ − I‖, and on the rounding of Q + Z scaled by T."""
     n = len(z)
     gamma = rounding(n, 0, 1)
     half, gap = np.empty((n, n)), np.empty((n, n))
