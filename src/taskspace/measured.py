@@ -174,11 +174,11 @@ class ErrorBounds:
         Args:
             names: of the columns; every axis that errs must be among them.
         """
-        known = dict(self.axes)
-        for name in known:
+        errors = dict(self.axes)
+        for name in errors:
             if name not in names:
                 raise UnknownNameError("context axis with an error", name, names)
-        return [known.get(name) for name in names]
+        return [errors.get(name) for name in names]
 
     def dilate(
         self,

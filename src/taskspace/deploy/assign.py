@@ -52,7 +52,7 @@ def assign(
 def _by_performance(
     serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
 ) -> NDArray[np.int64]:
-    """The largest J; of equal ones the least loss, then the lowest number."""
+    """Return the largest J; of equals the least loss, then the lowest number."""
     del nodes
     best = np.where(serves, performance, -np.inf)
     tied = serves & (best == best.max(0))
@@ -62,7 +62,7 @@ def _by_performance(
 def _by_margin(
     serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
 ) -> NDArray[np.int64]:
-    """The one whose nearest target that it fails is farthest; then the least loss."""
+    """Return the one whose nearest failed target is farthest; then of least loss."""
     del performance
     width = nodes.high - nodes.low
     points = nodes.centres / np.where(width > 0, width, 1.0)
@@ -143,7 +143,7 @@ def _largest_component(
 
 
 def _labels(policy: NDArray[np.int64], graph: sparse.csr_array) -> NDArray[np.int64]:
-    """Number of the connected region of each target; equal policies connect."""
+    """Return number of the connected region of each target; equal policies connect."""
     edges = sparse.coo_array(graph)
     same = policy[edges.row] == policy[edges.col]
     kept = sparse.coo_array(
@@ -159,7 +159,7 @@ def _n_regions(policy: NDArray[np.int64], graph: sparse.csr_array) -> int:
 
 
 def count_regions(regions: Regions) -> int:
-    """Number of connected regions with one policy each.
+    """Return number of connected regions with one policy each.
 
     Args:
         regions: the map; nodes are neighbours as in `neighbours`.

@@ -84,10 +84,10 @@ class PolicyLibrary:
             object.__setattr__(self, "units", ("",) * len(self.names))
         n_axes = len(self.regions.low)
         if not self.log_axes:
-            found = (False,) * n_axes
+            is_log = (False,) * n_axes
             if isinstance(self.regions, GridRegions):
-                found = self.regions.log_axes
-            object.__setattr__(self, "log_axes", found)
+                is_log = self.regions.log_axes
+            object.__setattr__(self, "log_axes", is_log)
         if len(self.log_axes) != n_axes or (self.low[list(self.log_axes)] <= 0).any():
             raise InvalidInputError(
                 f"Logarithmic axes must be given for all {n_axes} axes and be "
@@ -231,10 +231,10 @@ class PolicyLibrary:
         """
         if isinstance(self.regions, NamedRegions):
             one = isinstance(context, str)
-            found = self.regions.look_up([context] if one else context)
-            policy = self.regions.policy[found]
-            status = self.statuses()[found]
-            many = Selection(policy, status, self.regions.margin[found], found)
+            places = self.regions.look_up([context] if one else context)
+            policy = self.regions.policy[places]
+            status = self.statuses()[places]
+            many = Selection(policy, status, self.regions.margin[places], places)
             return _first(many) if one else many
         rows = self.rows(context)
         many = self._select(rows.reshape(-1, len(self.names)))
@@ -250,7 +250,7 @@ class PolicyLibrary:
         )
 
     def _select(self, rows: NDArray[np.float64]) -> Selection:
-        """Selections of many contexts, a stretch that fits the cache at a time."""
+        """Select for many contexts, a stretch that fits the cache at a time."""
         parts = [
             self._select_stretch(rows[first : first + STRETCH])
             for first in range(0, max(1, len(rows)), STRETCH)
@@ -273,9 +273,9 @@ class PolicyLibrary:
         policy = regions.policy[region]
         status = np.where(inside, np.int64(Status.INSIDE), np.int64(Status.OUTSIDE))
         if self.guarantee.speaks:
-            known = inside & regions.served[region]
-            known &= regions.knows(rows, region)
-            status[known] = self.guarantee.status
+            is_served = inside & regions.served[region]
+            is_served &= regions.knows(rows, region)
+            status[is_served] = self.guarantee.status
         refused = ~finite | (policy < 0)
         if self.outside == "refuse":
             refused |= ~inside
@@ -340,14 +340,14 @@ class PolicyLibrary:
     # --- act --------------------------------------------------------------------
 
     def act(self, context: Any, observation: ArrayLike) -> NDArray[Any]:
-        """Action of the policy that the context selects.
+        """Return action of the policy that the context selects.
 
         Args:
             context: one context or many, as in `select`.
-            observation: one observation, or one a context, `(context, …)`.
+            observation: one observation, or one per context, `(context, …)`.
 
         Returns:
-            The action, or one a context. `OutsideError` where a context is refused.
+            The action, or one per context. `OutsideError` where a context is refused.
         """
         chosen = self.select(context)
         if np.any(chosen.status == Status.REFUSED):
@@ -355,14 +355,14 @@ class PolicyLibrary:
         return self.act_as(chosen.policy, observation)
 
     def act_as(self, policy: ArrayLike, observation: ArrayLike) -> NDArray[Any]:
-        """Action of policies by their number.
+        """Return action of policies by their number.
 
         Gains are multiplied column by column, in the order in which the exported C
         does, so both give the same bits.
 
         Args:
             policy: number of the policy, one or many.
-            observation: one observation, or one a policy.
+            observation: one observation, or one per policy.
         """
         if self.policies is None:
             raise InvalidInputError(
@@ -400,12 +400,12 @@ class PolicyLibrary:
         seen = seen.reshape(len(flat), *seen.shape[number.ndim :])
         parts: list[Any] = [None] * len(flat)
         for p in np.unique(flat):
-            one, mine = self.policies[int(p)], np.flatnonzero(flat == p)
+            one, rows = self.policies[int(p)], np.flatnonzero(flat == p)
             if isinstance(one, Mlp):  # all at once
-                found = one.act(seen[mine])
+                actions = one.act(seen[rows])
             else:
-                found = [one.act(seen[i]) for i in mine]
-            for i, action in zip(mine, found, strict=True):
+                actions = [one.act(seen[i]) for i in rows]
+            for i, action in zip(rows, actions, strict=True):
                 parts[i] = action
         return np.stack(parts).reshape(*number.shape, *np.shape(parts[0]))
 
@@ -450,7 +450,7 @@ class PolicyLibrary:
         return float(self.guarantee.values.get("operation", {}).get("dwell_time") or 0)
 
     def tracker(self, hysteresis: float = 0.02) -> Tracker:
-        """A selector for one context that drifts: see `Tracker`.
+        """Return a selector for one context that drifts: see `Tracker`.
 
         Args:
             hysteresis: how far a context may leave the region of the present policy
@@ -459,7 +459,7 @@ class PolicyLibrary:
         return Tracker(self, hysteresis)
 
     def with_outside(self, outside: Outside) -> "PolicyLibrary":
-        """The same library with another behaviour outside its range.
+        """Return the same library with another behaviour outside its range.
 
         Args:
             outside: `"refuse"` or `"clamp"`.
@@ -467,7 +467,7 @@ class PolicyLibrary:
         return replace(self, outside=outside)
 
     def without_policies(self) -> "PolicyLibrary":
-        """The same library with the names of its policies only."""
+        """Return the same library with the names of its policies only."""
         return replace(self, policies=None)
 
     def save(self, folder: str | Path, *, command: str | None = None) -> Path:
@@ -486,7 +486,7 @@ class PolicyLibrary:
 
     @staticmethod
     def load(folder: str | Path) -> "PolicyLibrary":
-        """The library that `save` wrote; one that was changed is refused.
+        """Load the library that `save` wrote; refuse one that was changed.
 
         Args:
             folder: the folder.
@@ -498,7 +498,7 @@ class PolicyLibrary:
     # --- what it says of itself -------------------------------------------------
 
     def statuses(self) -> NDArray[np.int64]:
-        """The `Status` at the node, or anywhere in the box, of each region."""
+        """Return the `Status` at the node, or anywhere in the box, of each region."""
         status = np.where(self.regions.served, self.guarantee.status, Status.INSIDE)
         return np.where(self.regions.policy < 0, Status.REFUSED, status)
 

@@ -112,7 +112,7 @@ def save_library(
 
 
 def load_library(folder: str | Path) -> PolicyLibrary:
-    """The library of a folder; one that was changed or cut short is refused.
+    """Load the library of a folder; refuse one that was changed or cut short.
 
     Args:
         folder: what `save_library` wrote.
@@ -249,7 +249,7 @@ def contract(
     arithmetic: str = "double",
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a deployed library takes, gives and promises, as plain JSON values.
+    """Return what a library takes, gives and promises, as plain JSON values.
 
     Args:
         library: the library.
@@ -370,13 +370,13 @@ def _signals(library: PolicyLibrary, which: str, n: int) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("taskspace", "numpy"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            versions[name] = "unknown"
+    return versions
 
 
 # --- bytes ------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def library(
     rule: str = "performance",
     outside: Outside = "refuse",
 ) -> PolicyLibrary:
-    """The policy library of a cover: what to deploy, and what is known about it.
+    """Make the policy library of a cover: what to deploy, and what is known of it.
 
     Args:
         study: what is known, or a performance table. Without policies the library
@@ -235,7 +235,7 @@ def _members(
 
 
 def _family(study: Study, source: int, measure: str) -> NDArray[np.float64] | None:
-    """A score of every member of a source at every target, None if not to be had."""
+    """Return a score of all members of a source at all targets, None without one."""
     if measure in study.table:
         return study.table[measure][source].values.astype(np.float64)
     if study.policies is None or study.system is None or study.targets is None:

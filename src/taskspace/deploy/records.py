@@ -94,7 +94,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Guarantee":
-        """The guarantee that `to_dict` wrote.
+        """Return the guarantee that `to_dict` wrote.
 
         Args:
             values: plain values.

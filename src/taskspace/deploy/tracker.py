@@ -60,7 +60,7 @@ class Tracker:
         self.anchor = np.full(len(self.library.names), np.nan)
 
     def select(self, context: Any, elapsed: float = np.inf) -> Selection:
-        """The policy to use now.
+        """Return the policy to use now.
 
         Args:
             context: one context, a mapping by name or a row.
@@ -72,28 +72,28 @@ class Tracker:
             raise InvalidInputError(
                 f"A tracker follows one context, but got shape {row.shape}."
             )
-        found = self.library.select(row)
+        chosen = self.library.select(row)
         self.age += elapsed
         near = bool((np.abs(row - self.anchor) <= self.band).all())
         near |= self.policy >= 0 and self.age < self.dwell_time
-        if near and found.policy not in (-1, self.policy):
-            status = Status.INSIDE if found.inside else Status.OUTSIDE
-            return Selection(self.policy, status, float("nan"), found.region, True)
-        if found.policy != self.policy:
+        if near and chosen.policy not in (-1, self.policy):
+            status = Status.INSIDE if chosen.inside else Status.OUTSIDE
+            return Selection(self.policy, status, float("nan"), chosen.region, True)
+        if chosen.policy != self.policy:
             self.age = 0.0
-        self.policy = found.policy
-        self.anchor = row if found.policy >= 0 else np.full(len(row), np.nan)
-        return found
+        self.policy = chosen.policy
+        self.anchor = row if chosen.policy >= 0 else np.full(len(row), np.nan)
+        return chosen
 
     def act(self, context: Any, observation: Any, elapsed: float = np.inf) -> Any:
-        """Action of the policy to use now.
+        """Return action of the policy to use now.
 
         Args:
             context: one context.
             observation: one observation.
             elapsed: time since the last call.
         """
-        found = self.select(context, elapsed)
-        if found.policy < 0:
+        chosen = self.select(context, elapsed)
+        if chosen.policy < 0:
             return self.library.act(context, observation)  # raises OutsideError
-        return self.library.act_as(found.policy, observation)
+        return self.library.act_as(chosen.policy, observation)

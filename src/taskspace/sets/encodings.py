@@ -62,15 +62,15 @@ class TargetSets(ABC):
 
     @abstractmethod
     def subset(self, sources: ArrayLike) -> "TargetSets":
-        """The same targets with only these sources, in this order."""
+        """Return the same targets with only these sources, in this order."""
 
     @abstractmethod
     def to_runs(self) -> "RunSets":
-        """These sets in the run-length encoding."""
+        """Return these sets in the run-length encoding."""
 
     @abstractmethod
     def to_packed(self) -> "PackedSets":
-        """These sets as packed bits."""
+        """Return these sets as packed bits."""
 
     @abstractmethod
     def _count(self) -> NDArray[np.int64]: ...
@@ -79,7 +79,7 @@ class TargetSets(ABC):
     def _unite(self) -> NDArray[np.bool_]: ...
 
     def to_bool(self) -> NDArray[np.bool_]:
-        """These sets as `bool[n_sources, n_targets]`."""
+        """Return these sets as `bool[n_sources, n_targets]`."""
         matrix = np.zeros((self.n_sources, self.n_targets), bool)
         for source in range(self.n_sources):
             matrix[source] = self.row(source)
@@ -211,11 +211,11 @@ class PackedSets(TargetSets):
         return kernels.unpack_rows(words[None], self.n_targets)[0]
 
     def to_packed(self) -> "PackedSets":
-        """These sets themselves."""
+        """Return these sets themselves."""
         return self
 
     def to_runs(self) -> "RunSets":
-        """The same sets as runs, found once."""
+        """Return the same sets as runs, found once."""
         return self._runs
 
     @cached_property
@@ -276,7 +276,7 @@ class RunSets(TargetSets):
     def from_runs(
         cls, offsets: ArrayLike, starts: ArrayLike, stops: ArrayLike, n_targets: int
     ) -> "RunSets":
-        """Sets from runs that were found elsewhere; their order is checked."""
+        """Make sets from runs that were found elsewhere; check their order."""
         offsets = np.asarray(offsets, np.int64)
         starts, stops = np.asarray(starts, np.int32), np.asarray(stops, np.int32)
         if not (
@@ -376,13 +376,13 @@ class RunSets(TargetSets):
         return covered
 
     def to_packed(self) -> "PackedSets":
-        """The same sets as bits."""
+        """Return the same sets as bits."""
         words = np.zeros((self.n_sources, -(-self.n_targets // 64)), np.uint64)
         kernels.runs_to_bits(*self.arrays, words)
         return PackedSets(words, self.n_targets, self.losses, self.question)
 
     def to_runs(self) -> "RunSets":
-        """These sets themselves."""
+        """Return these sets themselves."""
         return self
 
     def __repr__(self) -> str:
@@ -393,7 +393,7 @@ class RunSets(TargetSets):
 
 
 def as_bool_matrix(matrix: ArrayLike, n_targets: int | None = None) -> NDArray:
-    """A boolean matrix as it must be, or an error.
+    """Return a boolean matrix as it must be, or raise.
 
     Args:
         matrix: dims `(source, target)`.
@@ -427,7 +427,7 @@ def _join_int32(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
 
 
 def pack_bits(matrix: NDArray[np.bool_]) -> PackedSets:
-    """The bits of a boolean matrix.
+    """Return the bits of a boolean matrix.
 
     Args:
         matrix: dims `(source, target)`, contiguous.

@@ -71,7 +71,7 @@ def pack_rows(matrix, words, sizes):
 
 @numba.njit(cache=True)
 def count_bits(words):
-    """Number of bits set in each row."""
+    """Return number of bits set in each row."""
     sizes = np.zeros(words.shape[0], np.int64)
     for i in range(words.shape[0]):
         total = np.uint64(0)
@@ -107,7 +107,7 @@ def next_bit(row, position, inverted):
 
 @numba.njit(cache=True, nogil=True)
 def count_runs(words, counts):
-    """Number of runs of set bits in each row."""
+    """Return number of runs of set bits in each row."""
     n_sources, n_words = words.shape
     for i in range(n_sources):
         n_runs = np.uint64(0)
@@ -143,7 +143,7 @@ def runs_to_bits(offsets, starts, stops, words):
 
 @numba.njit(cache=True)
 def count_run_targets(offsets, starts, stops):
-    """Number of targets in the runs of each source."""
+    """Return number of targets in the runs of each source."""
     sizes = np.zeros(len(offsets) - 1, np.int64)
     for i in range(len(offsets) - 1):
         for r in range(offsets[i], offsets[i + 1]):
@@ -153,7 +153,7 @@ def count_run_targets(offsets, starts, stops):
 
 @numba.njit(cache=True)
 def count_ends(starts, stops, n_targets):
-    """Runs that start less runs that stop, at each target."""
+    """Return runs that start less runs that stop, at each target."""
     change = np.zeros(n_targets + 1, np.int64)
     for r in range(len(starts)):
         change[starts[r]] += 1
@@ -179,7 +179,7 @@ def runs_are_canonical(offsets, starts, stops, n_targets):
 
 @numba.njit(cache=True)
 def take_runs(offsets, starts, stops, sources):
-    """The runs of some sources."""
+    """Return the runs of some sources."""
     new_offsets = np.zeros(len(sources) + 1, np.int64)
     for k in range(len(sources)):
         s = sources[k]
@@ -204,7 +204,7 @@ def mark_runs(offsets, starts, stops, sources, marks):
 
 @numba.njit(cache=True)
 def renumber_runs(offsets, starts, stops, new_index):
-    """Runs after targets were dropped; runs that now touch become one."""
+    """Return runs after targets were dropped; runs that now touch become one."""
     new_offsets = np.zeros_like(offsets)
     new_starts = np.empty(len(starts), np.int32)
     new_stops = np.empty(len(stops), np.int32)
@@ -225,7 +225,7 @@ def renumber_runs(offsets, starts, stops, new_index):
 
 @numba.njit(cache=True)
 def transpose_runs(offsets, starts, stops, n_targets):
-    """Runs of sources for each target, in one counting and one filling sweep."""
+    """Return runs of sources for each target, in one counting and one filling sweep."""
     new_offsets = np.zeros(n_targets + 1, np.int64)
     open_until = np.full(n_targets, -1, np.int32)
     for i in range(len(offsets) - 1):

@@ -51,9 +51,9 @@ def pack(
     sets = _pack(data, n_targets, encoding)
     if losses is None and question is None:
         return sets
-    known = replace(sets, losses=losses, question=question)
-    object.__setattr__(known, "sizes", sets.sizes)  # fill the cached property
-    return known
+    stated = replace(sets, losses=losses, question=question)
+    object.__setattr__(stated, "sizes", sets.sizes)  # fill the cached property
+    return stated
 
 
 def _pack(data: Any, n_targets: int | None, encoding: Encoding) -> Any:

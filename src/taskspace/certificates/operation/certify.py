@@ -206,14 +206,14 @@ def _own_matrix(
 ) -> tuple[NDArray[np.float64] | None, DecayCheck, NDArray[np.float64]]:
     """Return a matrix of one gain that bounds its cost, its check, and contexts."""
     gain, contexts = int(which[0]), _spread(boxes)
-    found = None
+    candidate = None
     n_boxes = 0
     checked = DecayCheck(False, False, contexts[:0], 0, contexts, which[:0])
     for _ in range(MAX_ROUNDS):
         a, w = loops.at(contexts, np.full(len(contexts), gain))
         x = find_matrix(a, ROOM * w, loops.system.is_continuous, bound_cost=True)
         if x is None:
-            if found is None:
+            if candidate is None:
                 worst = contexts[[_least_stable(a, loops)]]
                 checked = replace(checked, failing=worst)
             break
@@ -222,8 +222,8 @@ def _own_matrix(
             loops, boxes, which, stack, np.zeros(len(stack)), clock, bound_cost=True
         )
         n_boxes += again.n_boxes
-        if again.holds or found is None:
-            found, checked = x, again
+        if again.holds or candidate is None:
+            candidate, checked = x, again
         more = again.costly if again.holds else again.failing
         if not len(more) or clock.left <= 0:
             break
@@ -231,7 +231,7 @@ def _own_matrix(
         contexts = np.unique(np.concatenate([contexts, more]), axis=0)
     if not len(checked.failing):
         checked = replace(checked, failing=contexts[:1])
-    return found, replace(checked, n_boxes=n_boxes), contexts
+    return candidate, replace(checked, n_boxes=n_boxes), contexts
 
 
 def _largest_rate(

@@ -81,7 +81,7 @@ class Regions(ABC):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The regions that `arrays` described.
+        """Return the regions that `arrays` described.
 
         Args:
             arrays: arrays by name.

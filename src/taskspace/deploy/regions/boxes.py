@@ -49,7 +49,7 @@ class BoxTree(NamedTuple):
 def build_tree(
     low: NDArray[np.float64], high: NDArray[np.float64], label: NDArray[np.integer]
 ) -> BoxTree:
-    """The tree of some boxes, each cut chosen to part the labels best.
+    """Return the tree of some boxes, each cut chosen to part the labels best.
 
     Args:
         low: lower corners, `(box, axis)`; every box has a width on every axis.
@@ -154,7 +154,7 @@ def _counts(
 
 
 def _disorder(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Entropy of the labels times the number of boxes, and one a box."""
+    """Entropy of the labels times the number of boxes, and one per box."""
     total = counts.sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(counts > 0, counts * np.log2(counts), 0.0).sum(0)
@@ -183,13 +183,13 @@ def _first_overlap(lo, hi):  # pragma: no cover
 @njit(cache=True, nogil=True)
 def descend(axis, cut, follow, rows):  # pragma: no cover
     """Region of each row of contexts, which lie in the range of the tree."""
-    found = np.empty(len(rows), np.int64)
+    numbers = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
         node = 0
         while axis[node] >= 0:
             node = node + 1 if rows[i, axis[node]] <= cut[node] else follow[node]
-        found[i] = follow[node]
-    return found
+        numbers[i] = follow[node]
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +294,7 @@ class BoxRegions(Regions):
         return int(depth.max())
 
     def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of the box.
+        """Return number of the box.
 
         Args:
             rows: contexts within the range, `(context, axis)`.

@@ -65,7 +65,7 @@ class NamedRegions(Regions):
         )
 
     def look_up(self, names: Sequence[str] | NDArray[Any]) -> NDArray[np.int64]:
-        """Number of each named target.
+        """Return number of each named target.
 
         Args:
             names: the names.

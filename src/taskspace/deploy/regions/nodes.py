@@ -59,7 +59,7 @@ class PointRegions(Regions):
         return 1.0 / np.where(width > 0, width, 1.0)
 
     def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of the nearest point.
+        """Return number of the nearest point.
 
         Args:
             rows: contexts, `(context, axis)`.
@@ -145,15 +145,15 @@ class GridRegions(Regions):
         return np.stack([m.ravel() for m in mesh], 1)
 
     def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of the nearest node, in C order.
+        """Return number of the nearest node, in C order.
 
         Args:
             rows: contexts, `(context, axis)`.
         """
-        found = np.zeros(len(rows), np.int64)
+        number = np.zeros(len(rows), np.int64)
         for border, x in zip(self.borders, rows.T, strict=True):
-            found = found * (len(border) + 1) + border.searchsorted(x, side="left")
-        return found
+            number = number * (len(border) + 1) + border.searchsorted(x, side="left")
+        return number
 
     def knows(
         self, rows: NDArray[np.float64], region: NDArray[np.int64]
@@ -182,7 +182,7 @@ class GridRegions(Regions):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The regions that `arrays` described.
+        """Return the regions that `arrays` described.
 
         Args:
             arrays: arrays by name.
@@ -226,7 +226,7 @@ def regions_of(
         log_axes: axes on which the border between two values of a grid is their
             geometric mean; elsewhere it is the arithmetic one.
     """
-    known = (
+    facts = (
         np.asarray(policy, np.int64),
         np.asarray(served, bool),
         np.asarray(margin, np.float64),
@@ -237,12 +237,12 @@ def regions_of(
         mesh = np.meshgrid(*values, indexing="ij")
         if (np.stack([m.ravel() for m in mesh], 1) == points).all():
             borders = tuple(map(_borders, values, on_log))
-            return GridRegions(*known, values, borders)
-    return PointRegions(*known, np.ascontiguousarray(points, np.float64))
+            return GridRegions(*facts, values, borders)
+    return PointRegions(*facts, np.ascontiguousarray(points, np.float64))
 
 
 def _borders(values: NDArray[np.float64], on_log: bool) -> NDArray[np.float64]:
-    """A float between every two neighbours, the upper one never included."""
+    """Return a float between every two neighbours, the upper one never included."""
     below, above = values[:-1], values[1:]
     middle = below * np.sqrt(above / below) if on_log else below + (above - below) / 2
     return np.clip(middle, below, np.nextafter(above, below))
@@ -251,7 +251,7 @@ def _borders(values: NDArray[np.float64], on_log: bool) -> NDArray[np.float64]:
 @njit(cache=True, nogil=True)
 def _nearest(points, scale, rows):  # pragma: no cover
     n, d = points.shape
-    found = np.empty(len(rows), np.int64)
+    nearest = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
         best = np.inf
         at = 0
@@ -263,5 +263,5 @@ def _nearest(points, scale, rows):  # pragma: no cover
             if distance < best:
                 best = distance
                 at = j
-        found[i] = at
-    return found
+        nearest[i] = at
+    return nearest

@@ -27,7 +27,7 @@ class Reach:
     is_log: NDArray[np.bool_]
 
     def at(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The contexts at shares of the width of each axis; 0 is low, 1 is high.
+        """Return contexts at shares of the width of each axis; 0 is low, 1 is high.
 
         Args:
             share: `(…, axis)`.
@@ -40,7 +40,7 @@ class Reach:
         return np.where(within, np.clip(rows, self.low, self.high), rows)
 
     def share(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse of `at`; 0 on an axis without width.
+        """Return the inverse of `at`; 0 on an axis without width.
 
         Args:
             rows: contexts, `(…, axis)`.
@@ -54,7 +54,7 @@ class Reach:
 
 
 def reach_of(library: PolicyLibrary) -> Reach:
-    """The range of a library.
+    """Return the range of a library.
 
     Args:
         library: whose contexts have coordinates.

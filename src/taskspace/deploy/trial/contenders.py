@@ -34,7 +34,7 @@ class Designer:
         self.library, self.system = library, system
 
     def __call__(self, points: NDArray[np.float64]) -> Policy:
-        """The optimal gain of each context.
+        """Return the optimal gain of each context.
 
         Args:
             points: contexts in the library's axes.
@@ -90,7 +90,7 @@ class Pool(Designer):
         self.points, self.policies, self.reach = points, policies, reach
 
     def __call__(self, points: NDArray[np.float64]) -> Policy:
-        """The policy of the nearest context that has one.
+        """Return the policy of the nearest context that has one.
 
         Args:
             points: contexts in the library's axes.
@@ -98,7 +98,7 @@ class Pool(Designer):
         return self.policies[nearest_design(self.points, points, self.reach)]
 
     def candidates(self, library: PolicyLibrary) -> Policy:
-        """The policies themselves, evenly thinned if there are many.
+        """Return the policies themselves, evenly thinned if there are many.
 
         Args:
             library: not used.
@@ -129,7 +129,7 @@ def designer_of(
 
 
 def uniform_design(reach: Reach, size: int) -> NDArray[np.float64]:
-    """The middles of a grid of equal boxes, as many as `size` allows.
+    """Return the middles of a grid of equal boxes, as many as `size` allows.
 
     Args:
         reach: the range.
@@ -155,7 +155,7 @@ def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
 def nearest_design(
     points: NDArray[np.float64], rows: NDArray[np.float64], reach: Reach
 ) -> NDArray[np.int64]:
-    """Number of the design nearest to each context, axes in widths of the range.
+    """Return the design nearest to each context, axes in widths of the range.
 
     Args:
         points: contexts of the designs.

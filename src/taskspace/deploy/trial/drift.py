@@ -25,7 +25,7 @@ MAX_STEPS = 20_000
 
 Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Acting = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-"""Actions for measured contexts and observations, one a row."""
+"""Actions for measured contexts and observations, one per row."""
 Moving = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """The contexts of a step of all episodes, and what is measured of them."""
 
@@ -126,7 +126,7 @@ def drift_returns(
 
 
 def _steps(library: PolicyLibrary, system: LinearSystem) -> tuple[int, float]:
-    """Number and length of the steps: as fine as the fastest mode asks, at the centre.
+    """Return number and length of steps, as fine as the fastest mode at the centre.
 
     Long enough for the slowest mode of the centre to die out, or the system's horizon.
     """

@@ -66,9 +66,9 @@ def conditioned_networks(
         )
     ends = np.stack([library.low, library.high])
     low, high = library.contexts(system, ends)
-    found = []
+    networks = []
     for k in range(n):
-        found.append(
+        networks.append(
             train_conditioned(
                 system,
                 low,
@@ -80,7 +80,7 @@ def conditioned_networks(
         )
         if progress is not None:
             progress("train", k + 1, n)
-    return found
+    return networks
 
 
 def network_scores(

@@ -71,7 +71,7 @@ def measured_near(
     if question is None or question.error is None:
         return [rows]
     columns = question.error.columns(library.names)
-    found = []
+    readings = []
     for signs in product((-1.0, 1.0), repeat=len(columns)):
         measured = rows.copy()
         for column, (axis, sign) in enumerate(zip(columns, signs, strict=True)):
@@ -84,8 +84,8 @@ def measured_near(
                 measured[:, column] = x / (1 - share)
             else:
                 measured[:, column] = x + sign * axis.amount
-        found.append(rows + (measured - rows) * (1 - 1e-9))
-    return found
+        readings.append(rows + (measured - rows) * (1 - 1e-9))
+    return readings
 
 
 def try_drift(
@@ -268,7 +268,7 @@ def _creep(
     x: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> tuple[float, float, int]:
-    """The largest rate of drift, to and fro, each turn where the state grows most."""
+    """Drift at the largest rate, to and fro, each turn where the state grows most."""
     rates = np.array([proven["drift_rates"].get(name, 0.0) for name in library.names])
     track = library.tracker(float(proven.get("hysteresis", 0.0)))
     metric = np.array(proven["matrices"]).mean(0)

@@ -58,7 +58,7 @@ class Contender:
 
     Args:
         name: what it is.
-        n_policies: how many policies it holds; 0 for one a context.
+        n_policies: how many policies it holds; 0 for one per context.
         mean_performance: mean J over the drawn contexts.
         mean_loss: mean of reference − J; infinite where it failed somewhere.
         worst_loss: largest reference − J of all contexts that were tried.
@@ -242,15 +242,17 @@ def try_library(
         scores[NETWORK] = (1, made)
     best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
     optimum = system.optimum(contexts)
-    known = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
+    has_optimum = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
     reference, against = best, "the best of all contenders"
-    if optimum is not None and known.all():
+    if optimum is not None and has_optimum.all():
         reference, against = optimum, f"the {system.optimum_kind} of each context"
         scores["optimum"] = (0, optimum[None])
-    elif optimum is not None and known.any():
-        reference = np.where(known, optimum, best)
+    elif optimum is not None and has_optimum.any():
+        reference = np.where(has_optimum, optimum, best)
         against = "the optimum where it is known, else the best of all contenders"
-        notes.append(f"The optimum is known at {known.sum():,} of these contexts.")
+        notes.append(
+            f"The optimum is known at {has_optimum.sum():,} of these contexts."
+        )
     else:
         notes.append("The optimum of a context is not known for this system.")
 
@@ -332,17 +334,17 @@ def try_library(
 def _steps(
     library: PolicyLibrary, networks: "Sequence[ConditionedNetwork]"
 ) -> dict[str, int]:
-    found = {}
+    n_steps = {}
     if (steps := training_steps(library)) is not None:
-        found["library"] = steps
+        n_steps["library"] = steps
     if networks:
         spent = [one.environment_steps for one in networks]
-        found[NETWORK] = round(sum(spent) / len(spent))
-    return found
+        n_steps[NETWORK] = round(sum(spent) / len(spent))
+    return n_steps
 
 
 def _middle(repeats: list[Contender]) -> Contender:
-    """The one in the middle by mean J, with the spread of all."""
+    """Return the one in the middle by mean J, with the spread of all."""
     order = sorted(repeats, key=lambda one: one.mean_performance)
     if len(order) == 1:
         return order[0]
@@ -440,8 +442,8 @@ def _within(
         return None
     about = (library, system, contexts, name, score, reference, policy)
     met = [_meets(demand, *about) for demand in library.question.demands]
-    known = [one for one in met if one is not None]
-    return np.logical_and.reduce(known) if len(known) == len(met) else None
+    decided = [one for one in met if one is not None]
+    return np.logical_and.reduce(decided) if len(decided) == len(met) else None
 
 
 def _meets(
@@ -471,8 +473,8 @@ def _meets(
         # Only of the library's own policies is another score than J at hand.
         if name != "library" or library.policies is None:
             return None
-        found = _scores(system, rule.measure, library.policies, contexts)
-        score = _taken(found, np.asarray(policy))
+        scores = _scores(system, rule.measure, library.policies, contexts)
+        score = _taken(scores, np.asarray(policy))
         score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
     against = np.zeros(1) if rule.reference == "none" else reference
     with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
