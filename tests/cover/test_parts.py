@@ -23,7 +23,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
 from taskspace.sets import PackedSets
 
-N_QUICK, N_SLOW = 120, 3000
+N_QUICK, N_SLOW = 80, 3000
 
 
 def exact(values):

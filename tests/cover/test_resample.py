@@ -61,7 +61,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_betting_holds_for_few_runs_where_the_bootstrap_does_not(n_runs):
     """Means of coins: three runs that are alike say little, and a bootstrap nothing."""
     rng = np.random.default_rng(n_runs)
-    study = ts.study_from((rng.random((1, n_runs, 500)) < 0.8) * 10.0 - 5)
+    study = ts.study_from((rng.random((1, n_runs, 250)) < 0.8) * 10.0 - 5)
     question = ts.Question("floor", epsilon=50.0)
     found = resampled_covers(
         study, question, n_resamples=200, bounds=(-5.0, 5.0), confidence=0.9

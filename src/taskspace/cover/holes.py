@@ -76,14 +76,14 @@ class CoverWithHoles:
         question = self.safe.question
         if question is not None and question.rule.reference == "best known":
             some += " (losses are against the best measured)"
-        if self.is_decided:
-            return f"{_needed(self.upper)}, {some}."
         if self.upper is None:
             n = len(self.safe.uncoverable)
             return (
                 f"At least {_needed(self.lower)}, {some}; measured cells "
                 f"leave {n:,} targets without a source."
             )
+        if self.is_decided:
+            return f"{_needed(self.upper)}, {some}."
         return f"Between {self.lower:g} and {_needed(self.upper)}, {some}."
 
     def to_dict(self) -> dict[str, Any]:
