@@ -80,7 +80,7 @@ def test_the_bound_holds_as_often_as_it_says():
 
     A selection that is chosen with the targets that judge it looks better than that.
     """
-    misses, cheats = 0, 0
+    misses, cheats, chosen = 0, 0, 0
     for seed in range(REPEATS):
         rng = np.random.default_rng(seed)
         losses = np.where(rng.random((12, 40)) < 0.8, 0.0, 1.0)
@@ -89,9 +89,12 @@ def test_the_bound_holds_as_often_as_it_says():
         options = {"epsilon": 0.5, "rules": ["nearest"], "confidence": 0.9}
         (trial,) = judge_rules(losses, features, [0], **options)
         misses += trial.served_bound > 0.8
+        every_rule = judge_rules(losses, features, [0], epsilon=0.5, confidence=0.9)
+        chosen += max(t.served_bound for t in every_rule) > 0.8
         rest = np.random.default_rng(0).permutation(40)[20:]
         cheats += share_bound(int((losses[every, rest] == 0).sum()), 20, 0.9) > 0.8
     assert misses / REPEATS <= 0.14  # at most 0.1, and the luck of 200 repetitions
+    assert chosen / REPEATS <= 0.14
     assert cheats / REPEATS > 0.2
 
 

@@ -211,7 +211,7 @@ class RuleTrial:
             probability of `run_share` or more that a run of the source that `made`
             names serves it; None where sources have one run each.
         run_share: see `good_bound`.
-        confidence: of the bound.
+        confidence: of the bounds of all rules that were judged together.
         made: the rule that the bound is about, from half of the targets.
     """
 
@@ -302,8 +302,8 @@ def judge_rules(
         rules: names from `RULES`; all if left out.
         run_share: of several runs, a target is good if a run serves it with at least
             this probability.
-        confidence: of the bounds, which hold if targets are independent draws of one
-            distribution.
+        confidence: of the bounds of all rules together, which hold if targets are
+            independent draws of one distribution.
         seed: which half of the targets is kept aside for them.
         names: names of all sources; their numbers if left out.
         axes: names of the features; their numbers if left out.
@@ -325,7 +325,9 @@ def judge_rules(
     fewer = minimum_cover(pack(means[:, half] <= epsilon), seed=seed).sources.tolist()
     fewer = fewer or [int(means[:, half].mean(axis=1).argmin())]
     trials = []
-    for name in RULES if rules is None else rules:
+    asked = list(RULES if rules is None else rules)
+    each = 1 - (1 - confidence) / max(1, len(asked))  # whichever is chosen afterwards
+    for name in asked:
         whole = make_rule(means, points, sources, name, names=names, axes=axes)
         loss = _left_out(whole)
         best = whole.losses.min(axis=0)
@@ -336,9 +338,9 @@ def judge_rules(
         outcomes = (runs[made.choose(points[rest]), :, rest] <= epsilon).astype(float)
         served_bound = good_bound = None
         if outcomes.shape[1] == 1:
-            served_bound = share_bound(int(outcomes.sum()), len(rest), confidence)
+            served_bound = share_bound(int(outcomes.sum()), len(rest), each)
         else:
-            good_bound = good_share_bound(outcomes, run_share, confidence)
+            good_bound = good_share_bound(outcomes, run_share, each)
         trials.append(
             RuleTrial(
                 rule=name,
