@@ -5,6 +5,7 @@ found from its own code, Lyapunov and Riccati inequalities checked with rigorous
 rounding.
 """
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -133,15 +134,11 @@ class LinearEnclosure(PolicyEnclosure):
         if question.criterion == "signed":
             n = self.n_policies
             single = self._gains.reshape(-1, 1, *self._gains.shape[2:])
-            low, high = self._run(
-                Boxes.points(np.repeat(sources, n, axis=0)),
-                np.arange(len(single) + 1),
-                np.arange(len(single)),
-                (single, np.zeros((len(single), 1, 2))),
-                COST,
-                np.nan,
-            )
-            self._home = np.stack([low, high], -1).reshape(self._home.shape)
+            alone = copy(self)
+            alone._gains, alone._home = single, np.zeros((len(single), 1, 2))
+            homes = Boxes.points(np.repeat(sources, n, axis=0))
+            home = alone.pair_bounds(homes, np.arange(len(single)))
+            self._home = np.stack(home, -1).reshape(self._home.shape)
 
     def bounds(
         self,
@@ -157,8 +154,6 @@ class LinearEnclosure(PolicyEnclosure):
             boxes,
             np.arange(len(boxes) + 1) * n,
             np.tile(rows, len(boxes)),
-            (self._gains, self._home),
-            KINDS[self.question.criterion],
             epsilon,
         )
         return low.reshape(-1, n).T, high.reshape(-1, n).T
@@ -178,8 +173,6 @@ class LinearEnclosure(PolicyEnclosure):
             boxes[first],
             np.concatenate([[0], np.cumsum(counts)]),
             np.asarray(sources, np.int64)[order],
-            (self._gains, self._home),
-            KINDS[self.question.criterion],
             epsilon,
         )
         low, high = np.empty(len(order)), np.empty(len(order))
@@ -195,8 +188,6 @@ class LinearEnclosure(PolicyEnclosure):
             boxes,
             np.concatenate([[0], np.cumsum(there.sum(1))]),
             np.asarray(tries[there], np.int64),
-            (self._gains, self._home),
-            KINDS[self.question.criterion],
             epsilon,
             one_suffices=True,
         )
@@ -213,8 +204,6 @@ class LinearEnclosure(PolicyEnclosure):
         boxes: Boxes,
         offsets: NDArray[np.integer],
         which: NDArray[np.integer],
-        families: tuple[NDArray[np.float64], NDArray[np.float64]],
-        kind: int,
         epsilon: float,
         *,
         one_suffices: bool = False,
@@ -229,7 +218,7 @@ class LinearEnclosure(PolicyEnclosure):
         program, arrays = trace_program(trace, grid, boxes)
         tables, n_p = grid.tables, grid.n_candidate
         options = (
-            kind,
+            KINDS[self.question.criterion],
             self.question.judge == "worst",
             self._family.system.is_continuous,
             self._sigma,
@@ -238,8 +227,8 @@ class LinearEnclosure(PolicyEnclosure):
         def kernel(first: int, stop: int) -> None:
             pairs = slice(offsets[first], offsets[stop])
             bound_boxes(
-                families[0],
-                families[1],
+                self._gains,
+                self._home,
                 np.ascontiguousarray(offsets[first : stop + 1] - offsets[first]),
                 np.ascontiguousarray(which[pairs], dtype=np.int64),
                 program,
