@@ -16,6 +16,7 @@ from taskspace.certificates.boxes.enclosures.search import (
     may_serve_nodes,
     serves_cells,
 )
+from taskspace.certificates.boxes.shrink import _fine_edges
 from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from tests.certificates import exact
@@ -102,7 +103,7 @@ def attack(study, cover, error, n: int) -> int:
 @pytest.mark.parametrize("amount", [0.2, "8%"])
 def test_no_true_context_of_a_certified_box_loses_more_than_its_bound(study, amount):
     question = ts.Question("regret", epsilon=EPSILON, error=dict.fromkeys(AXES, amount))
-    result = ts.certify(study, question, time_limit=3)
+    result = ts.certify(study, question, time_limit=30)
     cover = result.continuum
     assert cover is not None
     assert cover.certificate.holds
@@ -112,9 +113,9 @@ def test_no_true_context_of_a_certified_box_loses_more_than_its_bound(study, amo
     assert cover.subject.question == question
     # No fewer than the measured nodes need, and no fewer than without an error.
     assert cover.size >= result.cover.lower_bound
-    assert attack(study, cover, question.error, 60) == 0
+    assert attack(study, cover, question.error, 30) == 0
     # The attack finds what it looks for: a larger error than the stated one.
-    assert attack(study, cover, question.error.times(4), 60) > 0
+    assert attack(study, cover, question.error.times(4), 30) > 0
 
 
 @pytest.mark.parametrize("amount", [0.0, 0.3, "10%"])
@@ -127,7 +128,7 @@ def test_bounds_hold_the_largest_loss_within_the_error(study, amount):
     high = np.minimum(low + rng.choice([0.0, 0.1, 0.5], (12, 1)), HIGH)
     sources = rng.integers(0, 25, 12)
     bounds = enclosure.pair_bounds(Boxes(full(low), full(high)), sources)
-    share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 13)] * 2), -1).reshape(-1, 2)
+    share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 9)] * 2), -1).reshape(-1, 2)
     for i in range(12):
         gains = study.all_policies[sources[i] : sources[i] + 1]
         for at in (low[i], high[i], (low[i] + high[i]) / 2):
@@ -135,7 +136,7 @@ def test_bounds_hold_the_largest_loss_within_the_error(study, amount):
             losses = SPRING.optimum(rows) - SPRING.performance(gains, rows)[0, 0]
             assert losses.max() <= bounds[1][i] * (1 + 1e-9)
             # A fine sample of true contexts misses little of the largest loss.
-            assert bounds[0][i] <= losses.max() * 1.1 + 1e-9
+            assert bounds[0][i] <= losses.max() * 1.15 + 1e-9
 
 
 def test_cells_and_nodes_by_erosion_agree_with_bounds(study):
@@ -154,6 +155,28 @@ def test_cells_and_nodes_by_erosion_agree_with_bounds(study):
     assert not may.all()
 
 
+@pytest.mark.parametrize("amount", [7.9 / 12, 0.4, 0.05, 0.001])
+def test_an_error_of_whole_steps_costs_no_further_cell(study, amount):
+    edges = np.linspace(0.1, 8.0, 13)
+    error = ErrorBounds.of({"k": amount})
+    fine = _fine_edges(edges, error.columns(["k"])[0])
+    assert fine[[0, -1]].tolist() == [0.1, 8.0]
+    assert 36 / 1.6 <= len(fine) - 1 <= 36 * 1.6
+    other = [np.array([x]) for x in full([LOW])[0][1:]]
+    [(_, first, last)] = (
+        enclosure_of(study, error).windows([fine, *other], nodes=False).axes
+    )
+    within = np.ceil(amount / np.diff(fine)[0] - 1e-9)
+    assert (last - first).max() == 2 * within
+    # Cells between the nodes would have one more on each side, for a hair.
+    plain = np.linspace(0.1, 8.0, 37)
+    [(_, first, last)] = (
+        enclosure_of(study, error).windows([plain, *other], nodes=False).axes
+    )
+    if amount == 7.9 / 12:
+        assert (last - first).max() == 2 * 3 + 2
+
+
 def test_parts_of_the_bounds_are_those_of_the_whole(study):
     enclosure = enclosure_of(study, ErrorBounds.of({"k": 0.3}))
     boxes = Boxes(
@@ -167,7 +190,7 @@ def test_parts_of_the_bounds_are_those_of_the_whole(study):
 
 def test_what_is_derived_for_exact_contexts_says_nothing_of_measured_ones(study):
     question = ts.Question("signed", epsilon=EPSILON, error={"k": 0.2})
-    result = ts.certify(study, question, time_limit=1)
+    result = ts.certify(study, question, time_limit=4)
     assert result["loss rates"].kind == "vacuous"
     assert result.balls is None
     assert "measured" in result["grid cover"].why

@@ -84,7 +84,7 @@ def _gains(library: PolicyLibrary) -> tuple[list[list[float]], list[str]]:
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table as CSV; numbers with as many digits as they need to come back.
+    """Return a table as CSV, numbers with the digits they need to come back.
 
     Args:
         header: names of the columns.
@@ -98,7 +98,7 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A name that a spreadsheet would take for a formula gets an apostrophe."""
+    """Put an apostrophe before a name that a spreadsheet takes for a formula."""
     return (
         f"'{value}"
         if isinstance(value, str) and value[:1] in "=+-@\t" and value

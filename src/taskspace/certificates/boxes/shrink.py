@@ -21,10 +21,15 @@ from taskspace.certificates.boxes.check import (
     certify_cover,
     cut_evenly,
 )
-from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures import (
+    Boxes,
+    Enclosure,
+    MeasuredEnclosure,
+)
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
 from taskspace.cover import minimum_cover, smallest_epsilon
 from taskspace.cover.base import Clock
+from taskspace.measured import AxisError
 from taskspace.sets import PackedSets, TargetSets, pack
 
 SLACKS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
@@ -310,6 +315,26 @@ class BoxSearch:
         return self.found
 
 
+def _fine_edges(
+    edges: NDArray[np.float64], error: AxisError | None
+) -> NDArray[np.float64]:
+    """Return edges of fine cells, of which the error spans no hair more than so many.
+
+    A cell counts as true wherever a hair of it may be: where the error is a whole
+    number of cells, as a step of the grid is, rounding would cost one more per side.
+    """
+    n_cells, steps = FINER_CELLS * (len(edges) - 1), np.diff(edges)
+    fine = cut_evenly(edges, n_cells)
+    if error is None or error.is_relative or not len(steps):
+        return fine
+    width = edges[-1] - edges[0]
+    n_within = round(n_cells * error.amount / width)
+    if n_within < 1 or np.ptp(steps) > 1e-6 * width:
+        return fine
+    n_fitting = int(width * n_within / error.amount * (1 - 1e-6))
+    return np.linspace(edges[0], edges[-1], max(1, n_fitting) + 1)
+
+
 def _cell_sets(
     enclosure: Enclosure,
     edges: Sequence[NDArray[np.float64]],
@@ -322,9 +347,11 @@ def _cell_sets(
         The sets over all cells and parts of cells that some source serves, and how
         many are left that none does.
     """
-    if enclosure.is_paved:
+    if isinstance(enclosure, MeasuredEnclosure):
         # Dilated cells overlap: fine ones lose less, and are not cut one by one.
-        edges = [cut_evenly(edge, FINER_CELLS * (len(edge) - 1)) for edge in edges]
+        columns = enclosure.error.columns(enclosure.names)
+        pairs = zip(edges, columns, strict=True)
+        edges = [_fine_edges(edge, error) for edge, error in pairs]
     sets = pack(serves_cells(enclosure, edges, epsilon, clock=clock))
     if sets.coverable.all() or enclosure.is_paved:
         return sets, int((~sets.coverable).sum())
