@@ -197,3 +197,13 @@ def test_what_cannot_be_designed_gets_a_sentence():
         ts.design(MSD, small_space(), LOOSE, k=0)
     with pytest.raises(InvalidInputError, match="contexts to serve"):
         ts.design(MSD, None, LOOSE)
+
+
+def test_a_whole_box_in_no_time_claims_nothing_between_the_targets():
+    made = ts.design(MSD, small_space(4), LOOSE, whole=True, time_limit=0)
+    assert made.n_between == 0
+    assert "between" not in made.statement
+    assert made.worst <= made.epsilon
+    assert made.lower_bound_all <= made.size
+    with pytest.raises(InvalidInputError, match="needs a grid"):
+        ts.design(MSD, ts.Points(["k"], [[1.0], [2.0]]), LOOSE, whole=True)

@@ -76,8 +76,11 @@ class Design:
     @property
     def worst(self) -> float:
         """The largest loss at a target of the gain that does best there."""
-        losses = self.study.loss(self.question).values[: self.size]
-        return float(losses.min(0).max())
+        return float(self._least.max())
+
+    @property
+    def _least(self) -> NDArray[np.float64]:
+        return self.study.loss(self.question).values[: self.size].min(0)
 
     @property
     def statement(self) -> str:
@@ -86,13 +89,16 @@ class Design:
         rule = self.question.rule.sentence(self.epsilon)
         one = "gain serves" if self.size == 1 else "gains serve"
         between = f" and {self.n_between:,} contexts between" * bool(self.n_between)
-        said = f"{self.size} designed {one} all {n_targets:,} targets{between}, {rule}."
+        n_served = int((self._least <= self.epsilon).sum())
+        whom = "all" if n_served == n_targets else f"{n_served:,} of"
+        said = f"{self.size} designed {one} {whom} {n_targets:,} targets{between}"
+        said += f", {rule}."
         if self.size_candidates is not None and self.k is None:
             said += (
                 f" Of the {self.n_candidates:,} candidates {self.size_candidates} are "
                 "needed."
             )
-        if self.size == self.lower_bound_all:
+        if self.size == self.lower_bound_all and n_served == n_targets:
             said += " That is the least number of any design."
         return f"{said} {self.bound.statement}"
 
@@ -276,9 +282,16 @@ class _Search:
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         if self.k is not None:
             return self._settle(self.own.least(start))
-        return self._fewest(start)
+        selection = self._fewest(start)
+        if selection is None:
+            # Time was up before gains served between the targets: on with these alone.
+            self.whole = False
+            self.own.added.clear()
+            losses = self.case.region.judged(start)
+            return RegionGains(start, float(losses.min(0).max()))
+        return selection
 
-    def again(self, start: NDArray[np.float64]) -> RegionGains:
+    def again(self, start: NDArray[np.float64]) -> RegionGains | None:
         """Return the fewest gains from others that serve the contexts so far."""
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         return self._fewest(start)
@@ -296,15 +309,18 @@ class _Search:
         served = self.around.worst(selection.gains, epsilon).loss <= epsilon
         return (self.around.grid.size - self.case.targets.size) * served
 
-    def _fewest(self, start: NDArray[np.float64]) -> RegionGains:
+    def _fewest(self, start: NDArray[np.float64]) -> RegionGains | None:
+        """Return the fewest gains, None if none serve between the targets as asked."""
         epsilon = self.case.question.epsilon
-        if self.whole and self.around is not None:
-            served = self.own.whole(start, epsilon, self.around)
-            if served is not None and len(served.gains) > 1:
-                self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
-                self.own.harden(served.gains, epsilon, self.around)
-            return self._settle(served or self.own.fewest(start, epsilon))
-        return self._settle(self.own.fewest(start, epsilon))
+        if not self.whole or self.around is None:
+            return self._settle(self.own.fewest(start, epsilon))
+        served = self.own.whole(start, epsilon, self.around)
+        if served is None:
+            return None
+        if len(served.gains) > 1:
+            self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
+            self.own.harden(served.gains, epsilon, self.around)
+        return self._settle(served)
 
     def _settle(self, selection: RegionGains) -> RegionGains:
         """Return gains of less loss between the targets, if they still serve these."""
