@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 import taskspace as ts
+from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.sets import pack
 from taskspace.systems.linear.kernels.twofold import twofold_gramian
 
@@ -60,10 +61,30 @@ def linear_boxes() -> None:
     )
 
 
+def controllers() -> None:
+    """Bounds over boxes of costs, rates and norms of controllers."""
+    plant = ts.systems.LinearFamily(
+        context_axes=[ts.systems.ContextAxis("k", 1.0)],
+        A=lambda k: np.array([[0.0, 1.0], [-k, -1.0]]),
+        B=lambda k: np.array([[0.0], [1.0]]),
+        Q=np.eye(2),
+        R=np.eye(1),
+        C=np.array([[1.0, 0.0]]),
+    )
+    stack, box = plant.stacked(ts.systems.Pi(0.4, 0.2)), Boxes.points(np.ones((1, 1)))
+    for question in (
+        ts.Question("ratio", epsilon=1.0),
+        ts.Question("floor", measure="decay_rate", epsilon=-0.1),
+        ts.Question("floor", measure="hinf", epsilon=5.0),
+    ):
+        bounds = ts.certificates.enclosure_for(plant, stack, np.ones((1, 1)), question)
+        bounds.bounds(box, epsilon=question.epsilon)
+
+
 def main() -> None:
     """Compile, and say how long it took."""
     began = time.perf_counter()
-    for warm in (covers, loops, boxes, linear_boxes):
+    for warm in (covers, loops, boxes, linear_boxes, controllers):
         warm()
     print(f"kernels are compiled ({time.perf_counter() - began:.0f} s)")
 

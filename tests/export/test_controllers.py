@@ -80,6 +80,7 @@ def test_controllers_without_states_are_gains_of_what_is_measured(tmp_path):
     model = runtime.InferenceSession(str(tmp_path / "onnx" / "library.onnx"))
     feed = {"context": np.array([[1.0]]), "observation": np.array([[2.0]])}
     action, number, _ = model.run(None, feed)
+    assert isinstance(library.policies, LinearController)
     assert action.item() == -2.0 * library.policies.D[number.item()].item()
 
 
@@ -233,6 +234,7 @@ def test_a_scheduled_controller_of_python_control_is_that_of_the_library():
     ours = control.input_output_response(
         loop, times, inputs, solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-11}
     ).outputs
+    assert isinstance(library.policies, LinearController)
     one = library.policies[int(library.select(np.array([2.5])).policy)]
     C = np.array([[1.0, 0.0]])
     F = np.block([[A - B @ one.D @ C, -B @ one.C], [one.B @ C, one.A]])

@@ -119,8 +119,8 @@ def test_a_direct_part_closes_the_loop_of_python_control(varying):
     hinf = -system.scores("hinf", stack, contexts)[0, 0]
     peak = -system.scores("sensitivity", stack, contexts)[0, 0]
     margin = system.scores("disk_margin", stack, contexts)[0, 0]
-    s = control.tf("s")
-    K = 0.4 + 0.2 / s + 0.1 * s / (0.3 * s + 1)
+    s: Any = control.tf("s")
+    K: Any = 0.4 + 0.2 / s + 0.1 * s / (0.3 * s + 1)
     w = np.logspace(-4, 3, 5001)
     for i, row in enumerate(contexts):
         A, B, Q, R = (x[0] for x in system.matrices(row[None]))
@@ -128,7 +128,7 @@ def test_a_direct_part_closes_the_loop_of_python_control(varying):
             system.output_matrix(row[None])[0], system.direct_matrix(row[None])[0]
         )  # fmt: skip
         plant = control.ss(A, B, C, direct)
-        loop = control.feedback(plant, control.ss(K))
+        loop: Any = control.feedback(plant, control.ss(K))
         assert rate[i] == pytest.approx(-loop.poles().real.max(), rel=1e-8)
         S = 1 / (1 + plant(1j * w) * K(1j * w))
         assert peak[i] == pytest.approx(np.abs(S).max(), rel=1e-4)

@@ -85,7 +85,7 @@ def control_family(
             )
         return found
 
-    labels: dict[str, list[str]] = {}
+    labels: dict[str, Any] = {}
     if isinstance(first, ct.StateSpace):
         labels = {
             "state_names": list(first.state_labels),

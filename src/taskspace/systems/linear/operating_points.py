@@ -134,7 +134,9 @@ def read_lin(
     D = np.stack(stacks["D"])
     return OperatingPoints(
         Points((name,), [[model.context] for model in models]),
-        *(np.stack(stacks[symbol]) for symbol in "ABC"),
+        np.stack(stacks["A"]),
+        np.stack(stacks["B"]),
+        np.stack(stacks["C"]),
         D if D.any() else None,
         chosen["state"],
         chosen["input"],

@@ -186,13 +186,15 @@ def interpolated_family(
             terms[symbol][label][i, j] = 1.0
     return AffineFamily(
         _axes(points),
+        A=terms["A"],
+        B=terms["B"],
         Q=Q,
         R=R,
         parameters=unknown,
         x0_covariance=x0_covariance,
         time=time,
         name=name,
-        **terms,
+        C=terms.get("C"),
     )
 
 
