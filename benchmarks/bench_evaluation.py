@@ -8,6 +8,7 @@ so that a busy machine slows both; the ratio is what counts.
 """
 
 import time
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -16,20 +17,27 @@ from rich.table import Table
 
 import taskspace as ts
 from taskspace.policies import LinearGain
-from taskspace.systems import ContextAxis, LinearFamily, LinearSystem
+from taskspace.systems import ContextAxis, LinearFamily, LinearSystem, Pi
+from taskspace.systems.linear.controllers import augmented
 
 ROUNDS = 5
 SCIPY_SAMPLE = 300
 
 
 def scipy_seconds_per_cost(system: LinearSystem, gains, contexts) -> float:
-    A, B, Q, R = system.matrices(contexts)
+    matrices, C = system.matrices(contexts), None
+    if gains.shape[-1] != matrices.A.shape[-1]:  # controllers, as feedback of C x
+        C = system.output_matrix(contexts)
+        n_states = gains.shape[-1] - C.shape[1]
+        start = system.initial_covariance
+        matrices, C, _ = augmented(matrices, C, start, n_states)
+    A, B, Q, R = matrices
     flat = gains.reshape(-1, *gains.shape[2:])
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, [len(flat), len(contexts)], (SCIPY_SAMPLE, 2))
     began = time.perf_counter()
     for p, t in pairs:
-        K = flat[p]
+        K = flat[p] if C is None else flat[p] @ C[t]
         F, W = A[t] - B[t] @ K, Q[t] + K.T @ R[t] @ K
         np.trace(scipy.linalg.solve_continuous_lyapunov(F.T, -W))
     return (time.perf_counter() - began) / SCIPY_SAMPLE
@@ -88,11 +96,41 @@ def general_family():
     )
 
 
+def controlled_family(n: int):
+    """PI controllers on a chain of lags, n closed-loop states: 50 x 400 costs."""
+    lags = n - 1
+
+    def A(k):
+        return np.diag([-k] + [-1.0] * (lags - 1)) + np.diag([1.0] * (lags - 1), -1)
+
+    system = LinearFamily(
+        context_axes=[ContextAxis("k", 1.0)],
+        A=A,
+        B=lambda k: np.eye(lags, 1),
+        Q=np.eye(lags),
+        R=np.eye(1),
+        C=np.eye(lags)[-1:],
+    )
+    contexts = system.contexts(ts.Grid(k=(0.5, 2.0, 400)))
+    gains = np.linspace(0.02, 0.1, 50)
+    stack = system.stacked(Pi(gains, 0.2 * gains))
+    feedback = stack.feedback
+    return system, feedback, contexts, lambda: system.performance(stack, contexts)
+
+
 def main() -> None:
     table = Table("family", "SciPy loop", "taskspace", "ratio", "target")
     for name, build, target in (
         ("mass-spring-damper, 1e8 costs", mass_spring_damper, 20_000),
         ("4 states, no fast path, 8e4 costs", general_family, 100),
+        *(
+            (
+                f"PI controllers, {n} closed-loop states",
+                partial(controlled_family, n),
+                100,
+            )
+            for n in (4, 8, 12)
+        ),
     ):
         peer, ours = compare(*build())
         table.add_row(
