@@ -261,7 +261,7 @@ def test_a_bound_that_a_solver_invents_is_found(monkeypatch):
     """A search that claims whatever it has to be optimal does not get away with it."""
 
     def invent(self, clock, report):
-        self._claim(self.best_cost)
+        self.claim(self.best_cost)
 
     monkeypatch.setattr(CoreSearch, "solve", invent)
     n_false = 0

@@ -1,22 +1,19 @@
 """`taskspace cover`: the fewest sources that serve all targets."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
 import typer
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import write_atomically
+from taskspace.cli.commands.cover_more import ask_more
+from taskspace.cli.commands.cover_options import CoverOptions
 from taskspace.cli.options import (
     Asking,
-    MemoryOption,
     Reading,
-    SeedOption,
     command_options,
     grouped,
-    option,
 )
 from taskspace.cli.output import (
     Format,
@@ -32,19 +29,13 @@ from taskspace.cli.output import (
 )
 from taskspace.cli.reading import (
     has_questions,
-    is_set_cover,
     read_problem,
-    source_places,
 )
 from taskspace.cli.render.cover import More, assignment_csv, show_cover, show_more
 from taskspace.cover import (
-    METHODS,
     Cover,
     CoverAnswer,
     SmallestEpsilon,
-    cover_with_holes,
-    resampled_covers,
-    source_values,
 )
 from taskspace.cover.ask import (
     CoverProblem,
@@ -53,14 +44,9 @@ from taskspace.cover.ask import (
     smallest_tolerance,
 )
 from taskspace.cover.base import Clock
-from taskspace.cover.holes import unknown_cells
-from taskspace.cover.resample import run_losses
 from taskspace.cover.tolerance.error import largest_error
-from taskspace.cover.values import Best, best_of
-from taskspace.deploy import RuleTrial, judge_rules
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.study import Study
-from taskspace.progress import Progress, silent
+from taskspace.errors import InvalidInputError
+from taskspace.progress import Progress
 from taskspace.questions import Question
 
 UNMET = 3  # exit code of a demand that the answer does not meet
@@ -71,189 +57,9 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `taskspace cover` may be told beside the question and the reading."""
-
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="A run or a matrix file (with --epsilon or --budget), or a "
-            "set-cover file."
-        ),
-    ]
-    epsilon: Annotated[float | None, option("Tolerance; not for set-cover files.")] = (
-        None
-    )
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "greedy"
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds until a search ends, loading included.")
-    ] = 60.0
-    seed: SeedOption = 0
-    memory: MemoryOption = None
-    unicost: Annotated[
-        bool, typer.Option("--unicost", help="Ignore the costs of a set-cover file.")
-    ] = False
-    budget: Annotated[
-        int | None,
-        option(
-            "Sources at most: as many targets as they serve within --epsilon, or "
-            "without it the smallest ε within which they serve all."
-        ),
-    ] = None
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="What a budget makes small: worst, or mean (then --epsilon, if "
-            "given, caps the worst)."
-        ),
-    ] = "worst"
-    unservable: Annotated[
-        str,
-        typer.Option(
-            help="Targets of no finite loss, of a budget without --epsilon or of a "
-            "mean: error, leave-out."
-        ),
-    ] = "error"
-    include: Annotated[
-        str | None, option("Sources that must be in, by name or number: a,b,3.")
-    ] = None
-    exclude: Annotated[str | None, option("Sources that must not be in, likewise.")] = (
-        None
-    )
-    share: Annotated[
-        float | None,
-        option(
-            "Share of the targets that is enough, for greedy and minimum; exit code 3 "
-            "where it cannot be reached."
-        ),
-    ] = None
-    weights: Annotated[
-        Path | None,
-        option("A file with the weight of each target, for greedy and minimum."),
-    ] = None
-    costs: Annotated[
-        Path | None,
-        option("A file with the cost of each source, for greedy, local, minimum."),
-    ] = None
-    plot: Annotated[
-        Path | None, option("Draw who serves whom here: .png, .pdf or .svg.")
-    ] = None
-    save: Annotated[
-        Path | None, typer.Option(help="Write the cover here, for `taskspace verify`.")
-    ] = None
-    assignment: Annotated[
-        Path | None, typer.Option(help="Write who serves whom here, as CSV.")
-    ] = None
-    values: Annotated[
-        bool,
-        typer.Option(
-            "--values",
-            help="Also what each source adds: the best answer without it, or with it.",
-        ),
-    ] = False
-    largest_error: Annotated[
-        bool,
-        typer.Option(
-            "--largest-error",
-            help="Find the largest multiple of --error that the sources of --include, "
-            "or any --budget of them, stand.",
-        ),
-    ] = False
-    resample: Annotated[
-        int | None,
-        option(
-            "Draw the runs (policies) of each source so often anew, and say how much "
-            "of a cover of their joined scores is chance."
-        ),
-    ] = None
-    aggregate: Annotated[
-        str, typer.Option(help="How --resample joins runs: mean, iqm.")
-    ] = "mean"
-    score_bounds: Annotated[
-        str | None,
-        option(
-            "Between which all scores of runs lie, e.g. 0,100: --resample then has "
-            "intervals that hold for few runs too."
-        ),
-    ] = None
-    rules: Annotated[
-        bool,
-        typer.Option(
-            "--rules",
-            help="Judge rules that name a source for a new target by its context "
-            "(--contexts).",
-        ),
-    ] = False
-    run_share: Annotated[
-        float,
-        typer.Option(
-            help="For --rules: share of the runs of a source that must serve a target."
-        ),
-    ] = 0.5
-    save_rule: Annotated[
-        Path | None, option("Write the rule of the largest bound here, as JSON.")
-    ] = None
-    require_full: Annotated[
-        bool,
-        typer.Option(
-            "--require-full", help="Exit with code 3 unless every target is served."
-        ),
-    ] = False
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the least mean loss of a budget is asked for."""
-        return self.objective == "mean"
-
-    @property
-    def measure(self) -> str:
-        """What the best selection has least of."""
-        if self.budget is None:
-            return "cost"
-        if self.is_mean:
-            return "mean loss"
-        return "smallest ε" if self.seeks_epsilon else "share unserved"
-
-    @cached_property
-    def seeks_epsilon(self) -> bool:
-        """Whether the smallest tolerance of a budget is asked for."""
-        bounded = self.budget is not None and self.epsilon is None
-        bounded &= not self.largest_error
-        return bounded and not self.is_mean and not is_set_cover(self.path)
-
-    def check(self) -> None:
-        """Refuse words that are none of an option's, and what does not go together."""
-        for name, words in (
-            ("objective", ["worst", "mean"]),
-            ("unservable", ["error", "leave-out"]),
-        ):
-            if getattr(self, name) not in words:
-                raise UnknownNameError(
-                    f"value of --{name}:", getattr(self, name), words
-                )
-        if not self.is_mean:
-            return
-        if self.budget is None or is_set_cover(self.path):
-            raise InvalidInputError(
-                "--objective mean asks which sources of a budget have the least mean "
-                "loss: it needs --budget, e.g. --budget 5, and a run or a matrix."
-            )
-        if self.share is not None or self.costs is not None:
-            raise InvalidInputError("--objective mean knows no --share and no --costs.")
-
-    def limits(self, problem: CoverProblem) -> dict[str, Any]:
-        """Return the sources that must be in or out, by number."""
-        names, n = problem.source_names, problem.n_sources
-        return {
-            "include": source_places(self.include, names, n),
-            "exclude": source_places(self.exclude, names, n),
-        }
-
-
 @grouped
 def cover(
-    options: Options,
+    options: CoverOptions,
     asking: Asking,
     reading: Reading,
     output: FormatOption = Format.TEXT,
@@ -273,7 +79,7 @@ def cover(
             _find_error(options, problem, output)
             return
         found, least = _ask(options, problem, clock, report, options.limits(problem))
-        more = _ask_more(options, problem, found, least, clock, report)
+        more = ask_more(_ask, options, problem, found, least, clock, report)
     answer = problem.answer(found)
     _write(options, reading, problem, answer, more)
     if output == Format.JSON:
@@ -286,7 +92,7 @@ def cover(
         raise typer.Exit(UNMET)
 
 
-def _question(options: Options, asking: Asking) -> Question | None:
+def _question(options: CoverOptions, asking: Asking) -> Question | None:
     """What is asked, None of a set-cover file; bad options show before any work."""
     writable(options.save)
     writable(options.assignment)
@@ -320,7 +126,7 @@ def _question(options: Options, asking: Asking) -> Question | None:
 
 
 def _read(
-    options: Options, question: Question | None, reading: Reading
+    options: CoverOptions, question: Question | None, reading: Reading
 ) -> CoverProblem:
     """The study and its table, or the sets of a file; costs and weights."""
     study = None
@@ -338,7 +144,7 @@ def _read(
 
 
 def _ask(
-    options: Options,
+    options: CoverOptions,
     problem: CoverProblem,
     clock: Clock,
     report: Progress,
@@ -387,101 +193,7 @@ def _ask(
     return cover_within(least, problem.study, question, **limits), least
 
 
-def _ask_more(
-    options: Options,
-    problem: CoverProblem,
-    found: Cover,
-    least: SmallestEpsilon | None,
-    clock: Clock,
-    report: Progress,
-) -> More:
-    """What unmeasured cells leave open, what sources add, what is chance."""
-    holes, values = None, None
-    study, question = problem.study, problem.question
-    is_plain = not options.is_mean and not options.seeks_epsilon
-    has_holes = study is not None and unknown_cells(study) is not None
-    if study is not None and question is not None and is_plain and has_holes:
-        holes = cover_with_holes(
-            study,
-            question,
-            costs=problem.costs,
-            time_limit=clock.left / 2,
-            seed=options.seed,
-            **options.limits(problem),
-        )
-    if options.values:
-        proven = replace(options, method="minimum")
-
-        def solve(include: list[int], exclude: list[int], seconds: float) -> Best:
-            limits = {"include": include, "exclude": exclude}
-            answer = _ask(proven, problem, Clock(seconds), silent, limits)
-            return best_of(*answer, problem.weights)
-
-        values = source_values(
-            found,
-            solve,
-            own=best_of(found, least, problem.weights),
-            time_limit=clock.left,
-            progress=report,
-        )
-    resampled = None
-    if options.resample is not None:
-        if study is None or question is None or not is_plain:
-            raise InvalidInputError(
-                "--resample is about covers of a run or a matrix within --epsilon."
-            )
-        resampled = resampled_covers(
-            study,
-            question,
-            aggregate=options.aggregate,
-            n_resamples=options.resample,
-            bounds=_bounds(options.score_bounds, study),
-            time_limit=clock.left,
-            seed=options.seed,
-        )
-    trials = _judge(options, problem, found) if options.rules else None
-    return More(holes, values, options.measure, resampled, trials)
-
-
-def _bounds(text: str | None, study: Study) -> tuple[float, float] | None:
-    """The bounds of all scores, in the direction of J."""
-    if text is None:
-        return None
-    try:
-        low, high = sorted(float(word) for word in text.split(","))
-    except ValueError as error:
-        raise InvalidInputError(
-            f"--score-bounds must be two numbers, e.g. 0,100, but got {text!r}."
-        ) from error
-    if study.table.attrs.get("quantity") == "cost":
-        return -high, -low
-    return low, high
-
-
-def _judge(options: Options, problem: CoverProblem, found: Cover) -> list[RuleTrial]:
-    """Rules that name a source for a new target, the one of the largest bound first."""
-    study, question = problem.study, problem.question
-    space = None if study is None else study.targets
-    if study is None or question is None or space is None:
-        raise InvalidInputError(
-            "--rules choose by the contexts of targets: give a run, or a matrix with "
-            "--contexts."
-        )
-    runs = run_losses(study, question) if study.n_policies > 1 else None
-    trials = judge_rules(
-        question.losses(study) if runs is None else runs,
-        space.points,
-        found.sources.tolist(),
-        epsilon=question.epsilon,
-        run_share=options.run_share,
-        seed=options.seed,
-        names=problem.source_names,
-        axes=space.names,
-    )
-    return sorted(trials, key=lambda t: -(t.served_bound or t.good_bound or 0.0))
-
-
-def _find_error(options: Options, problem: CoverProblem, output: Format) -> None:
+def _find_error(options: CoverOptions, problem: CoverProblem, output: Format) -> None:
     """Print the largest error that some sources stand."""
     given, question = options.limits(problem)["include"], problem.question
     if question is None or question.error is None or problem.study is None:
@@ -515,7 +227,7 @@ def _find_error(options: Options, problem: CoverProblem, output: Format) -> None
 
 
 def _write(
-    options: Options,
+    options: CoverOptions,
     reading: Reading,
     problem: CoverProblem,
     answer: CoverAnswer,
@@ -559,7 +271,7 @@ def _record(
 
 
 def _show(
-    options: Options,
+    options: CoverOptions,
     reading: Reading,
     problem: CoverProblem,
     answer: CoverAnswer,

@@ -33,7 +33,6 @@ from taskspace.cover.exact.graph import GraphSearch, is_graph_like
 from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.exact.solver import (
     MAX_EXACT_PAIRS,
-    ExactResult,
     StopSignal,
     has_cp_sat,
     search_milp,
@@ -245,7 +244,12 @@ class CoreSearch:
         """Cost of the best cover, without rounding."""
         return self._best()[0]
 
-    def _offer(self, sources: NDArray[np.int64]) -> None:
+    def offer(self, sources: NDArray[np.int64]) -> None:
+        """Take a cover if it is the best.
+
+        Args:
+            sources: the cover, as indices into the core.
+        """
         cost = total_cost(self.core.costs, sources)
         if cost < self._found[0]:
             self._found = cost, sources
@@ -288,7 +292,7 @@ class CoreSearch:
 
     def _begin_again(self, k: int) -> None:
         """Leave the local search where it is stuck and begin another one."""
-        self._offer(self.local.best)
+        self.offer(self.local.best)
         sets, costs = self.core.sets, self.core.costs
         self.local = LocalSearch(sets, costs, seed=self.seed + k)
 
@@ -338,84 +342,11 @@ class CoreSearch:
             self._solve_promising(Clock(0.5 * clock.left), report)
             useful = self.useful_sources()
         report("exact solver")
-        incumbent = self.best_cost
         rest = self.core.keep(useful, np.ones(self.core.sets.n_targets, bool))
-        if not rest.sets.coverable.all():
-            self._claim(incumbent)
-            return
-        problem = reduce_problem(rest.sets, rest.costs, Clock(0.1 * clock.left))
-        forced = total_cost(rest.costs, problem.forced)
-        sets, costs = problem.core.sets, problem.core.costs
-        stop, stop_other = StopSignal(), StopSignal()
-        graph = None
-        if (costs == 1).all() and sets.n_targets and is_graph_like(sets):
-            graph = GraphSearch(sets)
-
-        def on_bound(bound: Exact) -> bool:
-            self._claim(min(bound + forced, incumbent))
-            report("exact solver")
-            return self.is_solved
-
-        def offer(sources: NDArray[np.int64] | None) -> None:
-            if sources is not None and sets.union(sources).all():
-                picked = np.append(problem.forced, problem.core.sources[sources])
-                self._offer(np.searchsorted(self.core.sources, rest.sources[picked]))
-
-        def take(found: ExactResult) -> None:
-            offer(found.sources)
-            self._claim(min(found.lower_bound + forced, incumbent))
-
-        def deepen(own: Clock, max_nodes: int | None = None) -> None:
-            assert graph is not None
-            low = max(0, int(self.lower - forced))
-            upper = lambda: int(self.best_cost - forced)  # noqa: E731
-            graph.deepen(low, upper, own, on_depth, max_nodes)
-
-        def on_depth(bound: int) -> None:
-            assert graph is not None
-            offer(graph.best)
-            if on_bound(bound):
-                stop()
-
-        def prove(own: Clock) -> None:
-            take(
-                solve_exact(
-                    sets,
-                    costs,
-                    time_limit=own.left,
-                    seed=self.seed,
-                    stop=stop_other,
-                    linear=False,
-                )
-            )
-            if self.is_solved:
-                stop()
-
-        def search(own: Clock) -> None:
-            self.local.run(own, on_chunk=lambda: stop() if self.is_solved else None)
-
-        tiny = sets.n_sources <= _FEW_SOURCES and has_cp_sat() and self.is_whole
-        other, delay = (prove if tiny else search), _SECONDS_ALONE
-        if graph is not None:
-            before = self.lower
-            deepen(Clock(clock.left), _GRAPH_NODES)
-            if not self.is_solved and self.lower > before:
-                with Beside(search, Clock(clock.left)):
-                    deepen(clock)
-            if self.is_solved or clock.left <= 0:
-                return
-            other, delay = deepen, 0.0
-        with Beside(other, Clock(clock.left), delay, stop_other):
-            take(
-                solve_exact(
-                    sets,
-                    costs,
-                    time_limit=max(0.0, clock.left - 0.05),
-                    seed=self.seed,
-                    on_bound=on_bound,
-                    stop=stop,
-                )
-            )
+        if rest.sets.coverable.all():
+            _ExactPhase(self, rest, clock, report).run()
+        else:
+            self.claim(self.best_cost)
 
     def _solve_promising(self, clock: Clock, report) -> None:
         """Look for a better cover among the sources of least reduced cost."""
@@ -430,16 +361,21 @@ class CoreSearch:
         start = np.searchsorted(names, self.best)
         local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
         local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))
-        self._offer(names[local.best])
+        self.offer(names[local.best])
         if self.is_solved:
             return
         report("promising sources")
         problem = reduce_problem(part.sets, part.costs)
         sources = search_milp(problem.core.sets, problem.core.costs, clock.left)
         if sources is not None:
-            self._offer(names[np.append(problem.forced, problem.core.sources[sources])])
+            self.offer(names[np.append(problem.forced, problem.core.sources[sources])])
 
-    def _claim(self, bound: Exact) -> None:
+    def claim(self, bound: Exact) -> None:
+        """Take a bound of an exact search if it is the best.
+
+        Args:
+            bound: no cover of the core costs less.
+        """
         if bound > self.lower:
             self.lower, self.kind = bound, "exact"
 
@@ -452,3 +388,76 @@ class CoreSearch:
             while clock.left > 0 and not self.is_solved:
                 report("local search")
                 search.wait(min(0.2, clock.left))
+
+
+class _ExactPhase:
+    """Exact searches of what no cover better than the best so far can do without."""
+
+    def __init__(self, core: CoreSearch, rest: Core, clock: Clock, report):
+        self.core, self.rest, self.clock, self.report = core, rest, clock, report
+        self.incumbent = core.best_cost
+        self.problem = reduce_problem(rest.sets, rest.costs, Clock(0.1 * clock.left))
+        self.forced = total_cost(rest.costs, self.problem.forced)
+        self.sets, self.costs = self.problem.core.sets, self.problem.core.costs
+        self.stop, self.stop_other = StopSignal(), StopSignal()
+
+    def run(self) -> None:
+        """Search until solved or out of time."""
+        core, clock = self.core, self.clock
+        tiny = self.sets.n_sources <= _FEW_SOURCES and has_cp_sat() and core.is_whole
+        other, delay = (self._prove if tiny else self._search), _SECONDS_ALONE
+        if (self.costs == 1).all() and self.sets.n_targets and is_graph_like(self.sets):
+            graph, before = GraphSearch(self.sets), core.lower
+            self._deepen(graph, Clock(clock.left), _GRAPH_NODES)
+            if not core.is_solved and core.lower > before:
+                with Beside(self._search, Clock(clock.left)):
+                    self._deepen(graph, clock)
+            if core.is_solved or clock.left <= 0:
+                return
+            other, delay = (lambda own: self._deepen(graph, own)), 0.0
+        with Beside(other, Clock(clock.left), delay, self.stop_other):
+            limit = max(0.0, clock.left - 0.05)
+            self._solve(limit, on_bound=self._on_bound, stop=self.stop)
+
+    def _on_bound(self, bound: Exact) -> bool:
+        self.core.claim(min(bound + self.forced, self.incumbent))
+        self.report("exact solver")
+        return self.core.is_solved
+
+    def _offer(self, sources: NDArray[np.int64] | None) -> None:
+        """Take a cover of the reduced problem, if it is one."""
+        if sources is not None and self.sets.union(sources).all():
+            problem = self.problem
+            picked = np.append(problem.forced, problem.core.sources[sources])
+            names = self.rest.sources[picked]
+            self.core.offer(np.searchsorted(self.core.core.sources, names))
+
+    def _solve(self, seconds: float, **options: Any) -> None:
+        answer = solve_exact(
+            self.sets, self.costs, time_limit=seconds, seed=self.core.seed, **options
+        )
+        self._offer(answer.sources)
+        self.core.claim(min(answer.lower_bound + self.forced, self.incumbent))
+
+    def _prove(self, own: Clock) -> None:
+        self._solve(own.left, stop=self.stop_other, linear=False)
+        if self.core.is_solved:
+            self.stop()
+
+    def _search(self, own: Clock) -> None:
+        core = self.core
+        core.local.run(own, on_chunk=lambda: self.stop() if core.is_solved else None)
+
+    def _deepen(
+        self, graph: GraphSearch, own: Clock, max_nodes: int | None = None
+    ) -> None:
+        def on_bound(bound: int) -> None:
+            self._offer(graph.best)
+            if self._on_bound(bound):
+                self.stop()
+
+        def upper() -> int:
+            return int(self.core.best_cost - self.forced)
+
+        lower = max(0, int(self.core.lower - self.forced))
+        graph.deepen(lower, upper, own, on_bound, max_nodes)

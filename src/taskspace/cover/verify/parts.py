@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.cover.base import Cover
 from taskspace.cover.verify.reprove import Problem
 from taskspace.cover.verify.tree import Selecting, TreeProof
 
-__all__ = ["asked_weight", "coverage_claim", "share_claim"]
+__all__ = ["asked_weight", "coverage_claim", "share_claim", "share_failures"]
 
 
 def asked_weight(share: float, total: int, servable: int) -> int:
@@ -119,3 +120,28 @@ def coverage_claim(
         slack=0,
         cost=lambda s: Fraction(servable - problem.served_weight(s), total),
     )
+
+
+def share_failures(cover: Cover, problem: Problem) -> list[str]:
+    """Check whether a cover says truly that it misses the share asked for.
+
+    Args:
+        cover: the claim.
+        problem: what it is about.
+    """
+    total = problem.total_weight
+    served = problem.served_weight(cover.sources)
+    for name in ("share", "missed_share"):
+        share = getattr(cover, name)
+        if share is not None and not 0 <= share <= 1:
+            return [f"{name}={share} is no share"]
+    missed, share = cover.missed_share, cover.share
+    if missed is not None:
+        if served >= asked_weight(missed, total, total):
+            return [f"missed_share={missed} is claimed, but so much is served"]
+        if share not in (None, missed):
+            return [f"missed_share={missed} is not share={share}"]
+    # A share of 1 is also recorded where everything that can be served was asked for.
+    elif share is not None and share < 1 and served < asked_weight(share, total, total):
+        return [f"share={share} is not served, and the cover does not say so"]
+    return []

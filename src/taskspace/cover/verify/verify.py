@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
 from taskspace.cover.verify.mean import mean_failures
-from taskspace.cover.verify.parts import asked_weight, coverage_claim, share_claim
+from taskspace.cover.verify.parts import (
+    asked_weight,
+    coverage_claim,
+    share_claim,
+    share_failures,
+)
 from taskspace.cover.verify.reprove import (
     Problem,
     coverage_limit,
@@ -113,7 +118,7 @@ def verify_cover(
     if not failures:
         failures = _serving_failures(cover, sets)
         failures += _cost_failures(cover, problem)
-        failures += _share_failures(cover, problem)
+        failures += share_failures(cover, problem)
     if not failures:
         asked = _Asked.of(cover, problem)
         failures = _budget_failures(cover, asked, proven, open_)
@@ -273,26 +278,6 @@ def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
             f"{float(total)}"
         )
     return failures
-
-
-def _share_failures(cover: Cover, problem: Problem) -> list[str]:
-    """Check whether a cover says truly that it misses the share asked for."""
-    total = problem.total_weight
-    served = problem.served_weight(cover.sources)
-    for name in ("share", "missed_share"):
-        share = getattr(cover, name)
-        if share is not None and not 0 <= share <= 1:
-            return [f"{name}={share} is no share"]
-    missed, share = cover.missed_share, cover.share
-    if missed is not None:
-        if served >= asked_weight(missed, total, total):
-            return [f"missed_share={missed} is claimed, but so much is served"]
-        if share not in (None, missed):
-            return [f"missed_share={missed} is not share={share}"]
-    # A share of 1 is also recorded where everything that can be served was asked for.
-    elif share is not None and share < 1 and served < asked_weight(share, total, total):
-        return [f"share={share} is not served, and the cover does not say so"]
-    return []
 
 
 def _budget_failures(
