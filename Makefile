@@ -31,13 +31,18 @@ test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versi
 	$(VENV)-lowest/bin/python -m pytest -W default tests/runs/test_runs.py \
 	  tests/cli/test_cli.py tests/test_spaces.py tests/cover
 
-check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, the site, tests
+check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, spelling, the site, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(MAKE) spelling
 	$(MAKE) docs
 	$(MAKE) test
+
+spelling: $(VENV)/.dev ## spelling, and the words that this project does not use
+	$(BIN)/codespell *.md docs src examples benchmarks tools
+	$(BIN)/python tools/prose.py
 
 smoke: $(VENV)/.dev ## the wheel in a clean environment: the commands of docs/quickstart-table.md
 	$(BIN)/python tools/release_check.py --quick

@@ -87,7 +87,7 @@ def one_constant(system, space, bounds, found) -> None:
             basis="largest slope on the box",
         )
         print(
-            f"one constant a source, {n} x {n} nodes: {rule.certified.mean():.1%} of "
+            f"one constant per source, {n} x {n} nodes: {rule.certified.mean():.1%} of "
             f"the cells certified; boxes: {found.share(0):.1%}"
         )
 

@@ -7,12 +7,16 @@ site is built, so they cannot say anything that the code does not.
 import ast
 import inspect
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+from docs_figures import criteria_figure, layers_drawing
 
 ROOT = Path(__file__).parents[1]
 MATHEMATICS = re.compile(
@@ -31,8 +35,13 @@ def on_files(files: Files, config: Any) -> Files:
     pages |= {f"reference/{name}.md": text for name, text in api_pages().items()}
     for example in sorted((ROOT / "examples").glob("*.py")):
         pages[f"examples/{example.stem}.md"] = example_page(example)
+    for name in ("CONTRIBUTING", "CHANGELOG"):
+        text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+        pages[f"{name.lower()}.md"] = text.replace("](docs/", "](")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    picture = criteria_figure()
+    files.append(File.generated(config, "images/criteria.svg", content=picture))
     reference = next(part["Reference"] for part in config.nav if "Reference" in part)
     named = [next(iter(entry.values())) for entry in reference]
     rooms = [p for p in pages if p.startswith("reference/") and p not in named]
@@ -43,12 +52,15 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to examples lead to their pages.
+    """Let links to examples lead to their pages, and put the drawing of layers in.
 
     Args:
         markdown: the text of a page.
     """
-    return re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](examples/\1.md)", markdown)
+    if "<!-- layers -->" in markdown:
+        markdown = markdown.replace("<!-- layers -->", layers_drawing())
+    link = re.compile(r"\]\(\.\./((?:\.\./)?)examples/(\w+)\.py\)")
+    return link.sub(r"](\1examples/\2.md)", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:

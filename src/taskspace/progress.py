@@ -22,7 +22,7 @@ class Progress(Protocol):
 
 
 def silent(stage: str, done: float, total: float, note: str = "", /) -> None:
-    """Tell nobody.
+    """Drop what is told.
 
     Args:
         stage: not used.

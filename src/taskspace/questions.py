@@ -431,7 +431,7 @@ class Question:
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.
 
-        Nobody knows what a policy trained there would reach, so nothing can be said
+        What a policy trained there would reach is not known, so nothing can be said
         about a regret or a ratio.
 
         Args:

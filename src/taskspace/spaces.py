@@ -268,7 +268,7 @@ class Grid(_Contexts):
     """All combinations of the values of some axes.
 
     Args:
-        axes: one keyword an axis, in the order of the columns: a tuple
+        axes: one keyword per axis, in the order of the columns: a tuple
             `(low, high, n)` or `(low, high, n, "log")`; a list of the values
             themselves; or an `Axis`.
 
@@ -330,7 +330,7 @@ class Grid(_Contexts):
         return np.array([axis.high for axis in self.axes])
 
     def to_dict(self) -> dict[str, Any]:
-        """One entry an axis, which `space_from_dict` reads.
+        """Return one entry per axis, which `space_from_dict` reads.
 
         `[low, high, n, scale]`; but a table for every axis if one has explicit values,
         because TOML puts tables last and the order of axes numbers the contexts.
@@ -460,7 +460,7 @@ def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
     """Return the space that `to_dict` described: a grid, or a list of points.
 
     Args:
-        values: one entry an axis, `[low, high, n]`, `[low, high, n, "log"]`, the same
+        values: one entry per axis, `[low, high, n]`, `[low, high, n, "log"]`, the same
             by name, or `{"values": [...]}`; or `names` and `points`.
     """
     if set(values) == {"names", "points"}:
