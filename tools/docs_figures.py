@@ -41,39 +41,38 @@ def layers_drawing() -> str:
     )
 
 
-def criteria_figure() -> bytes:
-    """Return a picture of three criteria: where one policy serves, and why, as SVG."""
+def criteria_figures() -> dict[str, bytes]:
+    """Return a picture per criterion as SVG: where one policy serves, and why."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    mpl.rcParams["svg.hashsalt"] = "taskspace"
+    mpl.rcParams["svg.hashsalt"] = "taskspace"  # the same bytes in every build
     t = np.linspace(0, 10, 400)
     best = 9 - 0.35 * t
     score = best - 0.35 - 0.16 * (t - 3) ** 2 / (1 + 0.02 * (t - 3) ** 2)
-    home, epsilon, floor = 3.0, 1.5, 5.5
-    own = np.interp(home, t, score)
-    levels = {
-        f"regret ≤ {epsilon}: at most {epsilon} below the best": best - epsilon,
-        f"floor ≤ −{floor}: at least {floor}": np.full_like(t, floor),
-        f"signed ≤ {epsilon}: at most {epsilon} below its own score": np.full_like(
-            t, own - epsilon
-        ),
+    home, epsilon, floor = 3.0, 1.5, 5.0
+    own = float(np.interp(home, t, score))
+    asked = {
+        "regret": (f"{epsilon} below the best", best - epsilon),
+        "floor": (f"at least {floor}", np.full_like(t, floor)),
+        "signed": (f"{epsilon} below its own", np.full_like(t, own - epsilon)),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.1), sharey=True, layout="tight")
-    for axis, (title, level) in zip(axes, levels.items(), strict=True):
+    pictures = {}
+    for name, (words, level) in asked.items():
+        figure, axis = plt.subplots(figsize=(3.3, 3.0), layout="tight")
         axis.plot(t, best, color="0.55", lw=1, label="best known")
-        axis.plot(t, score, color="#3949ab", lw=2, label="policy of the source")
-        axis.plot(t, level, color="#c62828", lw=1, ls="--", label="what is asked")
-        served = score >= level
+        axis.plot(t, score, color="#3949ab", lw=2, label="this policy")
+        axis.plot(t, level, color="#c62828", lw=1.2, ls="--", label=words)
+        served = (score >= level).tolist()
         axis.fill_between(t, 0, 10, where=served, color="#3949ab", alpha=0.12, lw=0)
         axis.plot(home, own, "o", color="#3949ab")
-        axis.set(xlim=(0, 10), ylim=(2, 10), xlabel="context", title=title)
-        axis.title.set_fontsize(9)
-    axes[0].set_ylabel("performance J")
-    axes[0].legend(fontsize=8, loc="lower left")
-    stream = io.BytesIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return stream.getvalue()
+        axis.set(xlim=(0, 10), ylim=(1, 10), xlabel="context", title=name)
+        axis.set_ylabel("performance J")
+        axis.legend(fontsize=8, loc="lower left")
+        stream = io.BytesIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+        plt.close(figure)
+        pictures[f"images/criterion-{name}.svg"] = stream.getvalue()
+    return pictures

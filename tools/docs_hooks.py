@@ -16,7 +16,7 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
-from docs_figures import criteria_figure, layers_drawing
+from docs_figures import criteria_figures, layers_drawing
 
 ROOT = Path(__file__).parents[1]
 MATHEMATICS = re.compile(
@@ -40,8 +40,8 @@ def on_files(files: Files, config: Any) -> Files:
         pages[f"{name.lower()}.md"] = text.replace("](docs/", "](")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
-    picture = criteria_figure()
-    files.append(File.generated(config, "images/criteria.svg", content=picture))
+    for path, picture in criteria_figures().items():
+        files.append(File.generated(config, path, content=picture))
     reference = next(part["Reference"] for part in config.nav if "Reference" in part)
     named = [next(iter(entry.values())) for entry in reference]
     rooms = [p for p in pages if p.startswith("reference/") and p not in named]
