@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
+from taskspace.cover.bounds.lp import cover_matrix
 from taskspace.sets import RunSets
 
 __all__ = ["GraphSearch", "is_graph_like"]
@@ -50,9 +51,9 @@ class GraphSearch:
     """
 
     def __init__(self, sets: RunSets):
-        rows = sets.inverse.to_bool()
-        pairs = np.nonzero(rows[rows.sum(axis=1) == 2])[1].reshape(-1, 2)
-        n = sets.n_sources
+        rows, n = cover_matrix(sets), sets.n_sources
+        first = rows.indptr[:-1][np.diff(rows.indptr) == 2]
+        pairs = np.stack([rows.indices[first], rows.indices[first + 1]], axis=1)
         joined = np.zeros((n, n), bool)
         joined[pairs[:, 0], pairs[:, 1]] = joined[pairs[:, 1], pairs[:, 0]] = True
         offsets = np.concatenate([[0], np.cumsum(joined.sum(axis=1))])
