@@ -34,7 +34,7 @@ GRID = Grid(pole_length=(0.25, 5, 20), cart_mass=(0.5, 10, 20))
 
 
 def as_sb3(policy, environment):
-    """An SB3 model with the weights of our network."""
+    """Return an SB3 model with the weights of our network."""
     model = stable_baselines3.PPO("MlpPolicy", environment, device="cpu")
     hidden = list(model.policy.mlp_extractor.policy_net.children())[::2]
     layers: list[Any] = [*hidden, model.policy.action_net]

@@ -58,7 +58,7 @@ class Replayed(System):
         return same.argmax(1)
 
     def performance(self, policies, contexts):
-        """What the table holds."""
+        """Return what the table holds."""
         assert isinstance(policies, LinearGain)
         source = policies.gain[..., 0, 0].astype(int)
         policy = policies.gain[..., 0, 1].astype(int)
@@ -66,7 +66,7 @@ class Replayed(System):
         return J[source, policy][..., self.rows(contexts)]
 
     def home_performance(self, policies, contexts):
-        """What the table holds."""
+        """Return what the table holds."""
         return self.table["home_performance"].values[self.rows(contexts)]
 
 
@@ -79,7 +79,7 @@ class Replay(Trainer):
     id: ClassVar[str] = "replay"
 
     def train(self, system, contexts, *, seed, progress=None):
-        """The rows of these contexts."""
+        """Return the rows of these contexts."""
         del seed, progress
         assert isinstance(system, Replayed)
         rows = system.rows(contexts)

@@ -71,7 +71,7 @@ def tightness(system, space, policies, bounds, found) -> None:
 
 
 def one_constant(system, space, bounds, found) -> None:
-    """The margin rule with one rigorous constant a source for the whole box."""
+    """Try the margin rule with one rigorous constant per source for the whole box."""
     edges = box_edges(system, space)
     slopes = bounds.slope_bounds(Boxes.from_edges(edges), found.sources).max(1)
     for n in (100, 400):

@@ -94,7 +94,7 @@ def car() -> None:
 
 
 def scalar() -> None:
-    """The bound and the design against the number in closed form."""
+    """Print the bound and the design against the number in closed form."""
     from tests.designs.test_bound import stabbing_number
 
     space = ts.Grid(b=np.geomspace(0.01, 1.0, 300).tolist())

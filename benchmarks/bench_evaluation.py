@@ -57,7 +57,7 @@ def compare(system: LinearSystem, gains, contexts, evaluate) -> tuple[float, flo
 
 
 def mass_spring_damper():
-    """A slice of the paper's instance: 1,000 sources x 10 gains x 10,000 targets."""
+    """Time a slice of the paper's instance: 1,000 sources, 10 gains, 10,000 targets."""
     system = ts.systems.MassSpringDamper()
     contexts = system.contexts(ts.Grid(k=(0.1, 8.0, 100), c=(0.1, 8.0, 100)))
     sources = contexts[::10]

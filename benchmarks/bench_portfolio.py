@@ -38,7 +38,7 @@ def highs(costs, matrix, low, high, integral, seconds):
 
 
 def highs_part(serves, share, budget, seconds):
-    """The cheapest of a share, or the targets that a budget leaves."""
+    """Return the cheapest of a share, or the targets that a budget leaves."""
     n, m = serves.shape
     links = sparse.hstack([sparse.csr_array(serves.T.astype(float)), -sparse.eye(m)])
     count = (

@@ -47,7 +47,7 @@ SETTINGS = {
 
 
 def only_final(ppo, n_steps):
-    """The same training with one evaluation, at its end."""
+    """Return the same training with one evaluation, at its end."""
     return replace(ppo, total_steps=n_steps, evaluate_every=n_steps)
 
 

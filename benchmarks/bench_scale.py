@@ -113,7 +113,7 @@ def main() -> None:
 
 
 def project(a: dict, b: dict, epsilon: float) -> None:
-    """A million, from a few of its sources and from the growth of greedy."""
+    """Estimate a million, from a few of its sources and from the growth of greedy."""
     words = [sys.executable, __file__, "--sample", "--n", "1000000"]
     words += ["--epsilon", str(epsilon)]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
@@ -130,7 +130,7 @@ def project(a: dict, b: dict, epsilon: float) -> None:
 
 
 def sample(n: int, epsilon: float) -> dict:
-    """The rate at `n` targets, from sources spread over the whole range."""
+    """Return the rate at `n` targets, from sources spread over the whole range."""
     import taskspace as ts
 
     system = ts.systems.MassSpringDamper()

@@ -58,7 +58,7 @@ def worlds(n: int) -> dict:
 
 
 def blind_rows(name, system, trainer, space, question, table, options) -> list:
-    """The trainings of a selector that is blind to ε, one list per seed."""
+    """Return the trainings of a selector that is blind to ε, one list per seed."""
     ledger = new_selection_ledger(system, trainer, space, space, question, seed=0)
     found = []
     for seed in range(options.seeds if name in REPEATED else 1):

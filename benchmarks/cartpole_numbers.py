@@ -143,7 +143,7 @@ def pilot(table: xr.Dataset) -> None:
 
 
 def lost_starts(table: xr.Dataset) -> None:
-    """Starts of the pilot from which nothing keeps the pole up, at the corner.
+    """Count starts of the pilot from which no policy keeps the pole up, at the corner.
 
     A linear programme: physics linearised about upright (angles stay below 12°), any
     force in ±10 N, the cart and the pole within their limits for 500 steps.

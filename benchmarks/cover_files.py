@@ -47,7 +47,7 @@ DATA = Path(__file__).parents[1] / "tests" / "assets" / "setcover"
 
 
 def read_problem(path):
-    """A set-cover file, also if only its compressed form is there."""
+    """Return a set-cover file, also if only its compressed form is there."""
     if path.exists():
         return read_set_cover_file(path)
     with tempfile.TemporaryDirectory() as folder:

@@ -44,7 +44,7 @@ def msd_sets(side: int, epsilon: float = 0.02) -> NDArray[np.bool_]:
 def blob_sets(
     side: int, *, radius: float = 0.1, spread: float = 0.5, seed: int = 0
 ) -> NDArray[np.bool_]:
-    """A tilted ellipse around each grid point, radii varying by `spread`.
+    """Return a tilted ellipse around each grid point, radii varying by `spread`.
 
     Args:
         side: points on each axis of the unit square.

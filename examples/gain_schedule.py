@@ -28,7 +28,7 @@ def matrices(length: float):
 
 
 def with_input() -> control.NonlinearIOSystem:
-    """The crane with the rope's length as its second input."""
+    """Return the crane with the rope's length as its second input."""
 
     def rates(_t, x, u, _params):
         A, B = matrices(u[1])
@@ -41,7 +41,7 @@ def with_input() -> control.NonlinearIOSystem:
 
 
 def with_parameter() -> control.NonlinearIOSystem:
-    """The crane with the rope's length as a parameter."""
+    """Return the crane with the rope's length as a parameter."""
 
     def rates(_t, x, u, params):
         A, B = matrices(params["length"])
@@ -54,7 +54,7 @@ def with_parameter() -> control.NonlinearIOSystem:
 
 
 def find_library(n: int) -> ts.PolicyLibrary:
-    """The fewest gains for rope lengths from 1 to 10 m, and who serves what."""
+    """Return the fewest gains for rope lengths from 1 to 10 m, and who serves what."""
     family = control_family(
         lambda length: control.StateSpace(*matrices(length), np.eye(4), 0),
         [ContextAxis("length", 2.0, "m", low=0.0, low_open=True)],

@@ -52,7 +52,7 @@ def covering(
     targets: NDArray[np.float64],
     alpha: float,
 ) -> NDArray[np.int64]:
-    """Sources that serve some targets a little better than needed."""
+    """Return sources that serve some targets a little better than needed."""
     optimum = system.optimum(targets)
     assert optimum is not None
     loss = -system.performance(policies, targets)[:, 0] / -optimum - 1

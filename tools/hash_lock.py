@@ -24,14 +24,14 @@ HEAD = "# Made by tools/hash_lock.py from requirements.lock; Linux, x86-64."
 
 
 def locked() -> dict[str, str]:
-    """The lines of the lock, by name."""
+    """Return the lines of the lock, by name."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     pins = [line for line in lines if "==" in line]
     return {canonicalize_name(line.partition("==")[0]): line for line in pins}
 
 
 def wheels(python: str, lines: list[str]) -> list[dict]:
-    """What pip would install."""
+    """Return what pip would install."""
     with tempfile.TemporaryDirectory() as folder:
         wanted, report = Path(folder) / "wanted.txt", Path(folder) / "report.json"
         wanted.write_text("\n".join(lines))
@@ -44,7 +44,7 @@ def wheels(python: str, lines: list[str]) -> list[dict]:
 
 
 def missing(items: list[dict], python: str, pins: dict[str, str]) -> set[str]:
-    """What the wheels need and the lock does not have."""
+    """Return what the wheels need and the lock does not have."""
     here = {"python_version": python, "python_full_version": f"{python}.0"}
     here |= {"sys_platform": "linux", "platform_system": "Linux", "extra": ""}
     here |= {"platform_machine": "x86_64", "implementation_name": "cpython"}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COUNT = r"(?:one|two|three|four|five|ten|\d[\d,.]*)"
+COUNT = r"(?:one|two|three|four|five|ten)"
 PART = (
     r"(?:axis|block|box|cell|column|context|controller|directory|episode|file|gain|line"
     r"|member|model|pair|part|piece|plant|policy|question|region|row|run|seed|source"

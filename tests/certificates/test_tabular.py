@@ -187,7 +187,7 @@ def test_bad_questions_are_refused():
         family.performance(random_policies(0, n_states=5), contexts(family))
     with pytest.raises(InvalidInputError, match="whole numbers from 0 to 1"):
         deterministic_policies([[0, 2]], n_actions=2)
-    with pytest.raises(InvalidInputError, match="one source a policy"):
+    with pytest.raises(InvalidInputError, match="one source per policy"):
         policy_table(
             family, random_policies(0, n=3), ts.Points(["theta"], family.values)
         )

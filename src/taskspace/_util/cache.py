@@ -48,7 +48,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _private_folder() -> Path:
-    """A folder that only this user can write, the same one the next time."""
+    """Return a folder that only this user can write, the same one the next time."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f"taskspace-kernels-{user}"
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""When Numba compiles kernels: time that is nobody's search, and worth a word.
+"""When Numba compiles kernels: time that no search uses, and worth a word.
 
 Numba compiles a kernel when it is first called, and keeps it on the disk. In a fresh
 installation that takes up to a minute. Clocks of searches stand still meanwhile, and

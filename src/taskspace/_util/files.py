@@ -21,7 +21,7 @@ PARTIAL = ".partial-"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of `path` once it is written.
+    """Open a temporary file that takes the place of `path` once it is written.
 
     What was there stays until then; after it, the new file is on the disk, not only
     in a cache. A symbolic link is replaced, not followed.
@@ -69,7 +69,7 @@ def clean_leftovers(folder: Path) -> None:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """The path, if it is in the folder also when links are followed.
+    """Return the path, if it is in the folder also when links are followed.
 
     Args:
         folder: where it must be.
@@ -148,7 +148,7 @@ def write_sealed(path: Path, content: Any) -> None:
 
 
 def read_sealed(path: Path, kind: Any = Any) -> Any:
-    """The JSON value that `write_sealed` wrote, or a sentence.
+    """Return the JSON value that `write_sealed` wrote, or a sentence.
 
     Args:
         path: the file.
@@ -183,7 +183,7 @@ def append_sealed(path: Path, *contents: Any) -> None:
 def read_sealed_lines(
     path: Path, kind: Any, *, until_damage: bool = False
 ) -> tuple[list[Any], list[str]]:
-    """The records of a file that lines are added to, and what is wrong with it.
+    """Return the records of a file that lines are added to, and what is wrong with it.
 
     A last line that a kill cut short counts as not written.
 

@@ -14,7 +14,7 @@ _limit: int | None = None
 
 
 def size_in_bytes(text: str) -> int:
-    """The bytes that a size stands for, `"4G"` or `"500M"`.
+    """Return the bytes that a size stands for, `"4G"` or `"500M"`.
 
     Args:
         text: a number and a unit, in steps of 1024.

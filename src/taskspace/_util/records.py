@@ -34,7 +34,7 @@ def read_record(values: Any, kind: type[T], what: str, **given: Any) -> T:
 
 
 def _without(kind: Any, given: Collection[str]) -> type[msgspec.Struct]:
-    """The type of a dataclass without some of its fields."""
+    """Return the type of a dataclass without some of its fields."""
     hints = get_type_hints(kind)
     rest: list[Any] = []
     for each in fields(kind):
@@ -50,7 +50,7 @@ def _without(kind: Any, given: Collection[str]) -> type[msgspec.Struct]:
 
 
 def _decoded(kind: Any, value: Any) -> Any:
-    """A list as the array that an annotation asks for."""
+    """Return a list as the array that an annotation asks for."""
     if get_origin(kind) is not np.ndarray:
         raise NotImplementedError(f"{kind} has no reader.")
     dtype = get_args(get_args(kind)[1])[0]

@@ -147,7 +147,7 @@ class Case:
 
     @property
     def no_enclosure_reason(self) -> str:
-        """Why there are no bounds over boxes, empty where nobody can say."""
+        """Why there are no bounds over boxes, empty where it is not known."""
         return self._enclosure[1]
 
     @cached_property

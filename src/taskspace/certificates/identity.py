@@ -41,7 +41,7 @@ def sample_seed(*parts: Any) -> int:
     Args:
         parts: all that the statement is about: numbers, text, arrays, policies, and
             lists and mappings of these. Where one of them is another Python object, of
-            which nobody can tell whether it has changed, the seed is a new one every
+            which it cannot be seen whether it has changed, the seed is a new one every
             time.
 
     Examples:

@@ -330,6 +330,6 @@ def command_options(path: Path, question: Question | None, **values: Any) -> str
 
 
 def _shortest(value: float) -> str:
-    """The shortest text that is read as the same number."""
+    """Return the shortest text that is read as the same number."""
     text = f"{value:g}"
     return text if float(text) == value else repr(float(value))

@@ -51,7 +51,7 @@ progress_console = Console(stderr=True, emoji=False)
 
 
 def shown(value: object) -> str:
-    """A user's own text as it is: no markup, no control or direction characters.
+    """Show a user's text as it is: no markup, no control or direction characters.
 
     Args:
         value: a name or a path.
@@ -74,7 +74,7 @@ def print_json(value: Any) -> None:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for a table; a dash where there is none.
+    """Return a number for a table; a dash where there is none.
 
     Args:
         value: the number.
@@ -109,7 +109,7 @@ _began: list[float] = []
 
 @contextmanager
 def command() -> Iterator[None]:
-    """A command, from before what it needs is imported; see `began`."""
+    """Run a command, from before what it needs is imported; see `began`."""
     _began.append(time.perf_counter())
     try:
         yield
@@ -138,7 +138,7 @@ def figure_file(path: Path | None) -> None:
 def search_progress(
     report: Progress, time_limit: float, interval: str = "[{:g}, {:g}]"
 ) -> Progress:
-    """A search as a bar of the time it may take, with what is known in the note.
+    """Show a search as a bar of the time it may take, with what is known in the note.
 
     Args:
         report: draws the bar.
@@ -205,7 +205,7 @@ def stage_progress() -> Iterator[Progress]:
 
 @contextmanager
 def _compilations_shown(report: Progress) -> Iterator[None]:
-    """A bar of its own for kernels that are compiled, once after an installation."""
+    """Show a bar for kernels that are compiled, once after an installation."""
     if "numba" not in sys.modules:
         yield  # nothing here needs kernels
         return

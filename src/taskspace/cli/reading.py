@@ -130,7 +130,7 @@ def has_questions(path: Path) -> bool:
 
 
 def _own_questions(path: Path) -> list[Question]:
-    """What the experiment of a run or an archive asks; nothing for other files."""
+    """Return what the experiment of a run or archive asks; nothing for other files."""
     if is_run(path):
         run = RunStore.open(path)
         questions = list(run.experiment.questions)
@@ -234,7 +234,7 @@ def load_numbers(
     """Return one number per source or target, from a text file.
 
     Args:
-        path: one number a line in the order of the table, or two columns: the name
+        path: one number per line in the order of the table, or two columns: the name
             (or number) of each, and its number.
         names: names of the sources or targets, None where there are none.
         size: how many there are.

@@ -33,7 +33,7 @@ RAISED: dict[int, type[BaseException]] = {
 
 
 def signal_behind(error: BaseException | None) -> int | None:
-    """The signal that an error comes from, also through other errors.
+    """Return the signal that an error comes from, also through other errors.
 
     Args:
         error: what ended a command.

@@ -66,7 +66,7 @@ def criterion_named(text: str, measure: str = "") -> Criterion:
     if name != "floor":
         raise InvalidInputError(
             f"Another measure than its own is for criterion='floor', but criterion="
-            f"{name!r} was asked with measure={measure!r}: nobody knows the best "
+            f"{name!r} was asked with measure={measure!r}: there is no known best "
             f"{measure} of a target."
         )
     return Floor(measure)

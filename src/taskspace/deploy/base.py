@@ -48,7 +48,7 @@ class PolicyLibrary:
         entries: the policies' names and sources.
         regions: the map.
         guarantee: what is known of it.
-        names: names of the context axes, one a column of a context.
+        names: names of the context axes, one per column of a context.
         units: unit of each axis, `""` for a pure number.
         policies: a stack with one leading dim, one policy an entry; None where the
             policies are elsewhere and entries are names only.

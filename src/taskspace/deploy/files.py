@@ -3,8 +3,8 @@
 ```
 library.json    what it is, and the SHA-256 of every other file and of itself
 contract.json   inputs, outputs, law of selection, what is guaranteed where
-policies.csv    one row a policy: its source, its gains
-map.csv         context -> policy -> gains, one row a region
+policies.csv    one row per policy: its source, its gains
+map.csv         context -> policy -> gains, one row per region
 arrays/*.npy    policies and regions, bit for bit
 ```
 

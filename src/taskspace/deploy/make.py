@@ -264,7 +264,7 @@ def _of_boxes(
         raise InvalidInputError(
             "A certified cover with judge='best' does not say which member of a family "
             f"serves a box, and families have {n_members} members here. Certify with "
-            "judge='worst', or one policy a source."
+            "judge='worst', or one policy per source."
         )
     _check_subject(study, cover, question)
     sources = np.asarray(cover.sources, np.int64)

@@ -23,7 +23,7 @@ class Status(IntEnum):
     OUTSIDE = 2
     """Outside the range; the policy of the nearest context inside is used."""
     REFUSED = 3
-    """No policy: outside of a library that refuses, not a number, or nobody serves."""
+    """No policy: outside of a library that refuses, not a number, or not served."""
     ESTIMATED = 4
     """An estimate says that the policy serves this very context: the numbers are
     means of episodes, or a user's word. Nothing is guaranteed."""

@@ -191,7 +191,7 @@ class DesignSearch:
     def harden(
         self, gains: NDArray[np.float64], epsilon: float, around: Between
     ) -> None:
-        """Add contexts until one gain less loses clearly too much at the region.
+        """Add contexts until one gain less loses far too much at the region.
 
         So the bound over all gains has to exclude nothing that is nearly enough.
 

@@ -98,7 +98,7 @@ class Real:
         return function if self.name == "double" else f"{function}f"
 
     def literal(self, value: float) -> str:
-        """Return a number as a hexadecimal constant, which nobody rounds.
+        """Return a number as a hexadecimal constant, which no compiler rounds.
 
         Args:
             value: a finite number of the type.

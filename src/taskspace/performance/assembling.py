@@ -28,7 +28,7 @@ def assemble(
     *,
     target_rows: NDArray[np.float64],
 ) -> xr.Dataset:
-    """The table of what a store holds.
+    """Return the table of what a store holds.
 
     Args:
         store: policies and rows.

@@ -222,7 +222,7 @@ def evaluate_policies(
     if sources is not None:
         if sources.size != n_rows:
             raise InvalidInputError(
-                f"There must be one source a policy, but got {n_rows} policies and "
+                f"There must be one source per policy, but got {n_rows} policies and "
                 f"{sources.size} sources."
             )
         if isinstance(stack, PythonPolicies):

@@ -165,7 +165,7 @@ class Ledger:
         return [source.seed for source in self.store.sources]
 
     def ask(self, among: NDArray[np.int64] | None = None) -> list[Work]:
-        """What can be done now: evaluations of what is trained, and trainings.
+        """Return what can be done now: evaluations of what is trained, and trainings.
 
         Args:
             among: only in blocks of these sources; all if left out.
@@ -209,7 +209,7 @@ class Ledger:
         return Work(stage, block, numbers, np.array(rows))
 
     def give(self, work: Work) -> Work:
-        """The work with all that it needs, to be handed to whoever does it.
+        """Return the work with all that it needs, to be handed to whoever does it.
 
         Args:
             work: one of `ask`.
@@ -322,7 +322,7 @@ class Ledger:
         self.reference, self._reference_kind = reference, kind
 
     def best_seen(self) -> tuple[NDArray[np.float64], str]:
-        """A stated reference, else the best policy seen so far, at each target.
+        """Return a stated reference, else the best policy seen so far, at each target.
 
         Against the best policy seen a single one loses nothing. So this is for
         choosing what to train next, and `best_known` for what is said of it.
@@ -333,7 +333,7 @@ class Ledger:
         return _reference(self._optimum, self.store.top(), kind)
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
-        """The reference of regret at each target, and where it comes from.
+        """Return the reference of regret at each target, and where it comes from.
 
         NaN at targets that have none, see `without_reference`.
         """
@@ -341,7 +341,7 @@ class Ledger:
 
     @property
     def without_reference(self) -> NDArray[np.bool_]:
-        """Targets at which nobody knows what a policy of their own would reach.
+        """Targets at which it is not known what a policy of their own would reach.
 
         No reference is stated there and no optimum known, and the training at the
         target's own context failed. While sources are chosen from candidates, also
@@ -373,7 +373,7 @@ class Ledger:
         against_seen: bool = False,
         numbers: NDArray[np.int64] | None = None,
     ) -> xr.Dataset:
-        """The performance table of the sources that are evaluated so far.
+        """Return the performance table of the sources that are evaluated so far.
 
         Args:
             against_seen: with the reference of `best_seen`, to choose what to train.
@@ -397,7 +397,7 @@ class Ledger:
         )
 
     def study(self) -> Study:
-        """The study of the sources that are evaluated so far."""
+        """Return the study of the sources that are evaluated so far."""
         numbers = np.flatnonzero(self.evaluated)
         block = self.store.read([self.store.sources[n] for n in numbers])
         return Study.of(
@@ -416,7 +416,7 @@ def kept_variables(
     judges: Sequence[str],
     measures: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """What to keep of an evaluation: J itself if it fits, else reductions.
+    """Return what to keep of an evaluation: J itself if it fits, else reductions.
 
     Args:
         system: the tasks.
@@ -454,7 +454,7 @@ def reduced_variables(
 def best_known(
     system: System, contexts: NDArray[np.float64], top: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], str]:
-    """The reference of regret: the optimum where known, else the best seen.
+    """Return the reference of regret: the optimum where known, else the best seen.
 
     Args:
         system: the tasks.

@@ -107,7 +107,7 @@ class Study:
         origin: str = "memory",
         is_computed: bool = False,
     ) -> "Study":
-        """The study of a table and what belongs to it.
+        """Return the study of a table and what belongs to it.
 
         Args:
             table: a performance table.
@@ -439,11 +439,11 @@ class Study:
     # --- showing ----------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        """The study in one line."""
+        """Return the study in one line."""
         return f"Study({', '.join(value for _, value in self._facts())})"
 
     def _repr_html_(self) -> str:
-        """The study as a small table, for notebooks."""
+        """Return the study as a small table, for notebooks."""
         facts = [*self._facts(), ("from", self.origin)]
         rows = "".join(
             f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
@@ -467,7 +467,7 @@ class Study:
 def _add_scores(
     study: Study, measure: str, system: System, policies: Policy
 ) -> xr.Dataset:
-    """The table with one more score, or with its reductions if it holds such."""
+    """Return the table with one more score, or with its reductions if it holds such."""
     table = study.table
     if measure not in MEASURES:
         raise UnknownNameError("measure", measure, MEASURES)

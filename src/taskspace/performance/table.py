@@ -76,7 +76,7 @@ def make_table(
     targets: Space | None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """A table from its variables and the contexts of its two sides.
+    """Return a table from its variables and the contexts of its two sides.
 
     Args:
         variables: arrays by name, with dims as in this module's table; or `xarray`
@@ -188,7 +188,7 @@ def table_from_matrix(
     provenance: Provenance = "given",
     n_episodes: int = 0,
 ) -> xr.Dataset:
-    """A table from a transfer matrix that exists already.
+    """Return a table from a transfer matrix that exists already.
 
     Args:
         performance: J, larger is better; shape `(source, target)` for one policy a
@@ -276,7 +276,7 @@ def row_blocks(table: xr.Dataset, per_number: int = 1) -> Iterator[slice]:
 
 
 def reduced_name(measure: str, judge: str) -> str:
-    """The variable with a score reduced over the family.
+    """Return the variable with a score reduced over the family.
 
     Args:
         measure: `"performance"`, or one of `taskspace.systems.base.MEASURES`.
@@ -325,8 +325,9 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
     if name.startswith("gap") and "home_performance" not in table:
         raise InvalidInputError(
             "The signed criterion compares with each policy's own score, which this "
-            "table does not hold: the matrix must be square (one source a target), or "
-            "come with the scores at home. Other criteria work: regret, ratio, floor."
+            "table does not hold: the matrix must be square (one source per target), "
+            "or come with the scores at home. Other criteria work: regret, ratio, "
+            "floor."
         )
     if "performance" not in table:
         judge = next(j for j, names in REDUCTIONS.items() if name in names)

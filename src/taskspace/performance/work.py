@@ -34,7 +34,7 @@ class TrainedBlock:
     home: NDArray[np.float64]
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> "TrainedBlock":
-        """Some of the sources.
+        """Return some of the sources.
 
         Args:
             rows: which ones.
@@ -253,7 +253,7 @@ class Task:
 
 
 def top_of(variables: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """The best J at each target, over some rows of a table.
+    """Return the best J at each target, over some rows of a table.
 
     Args:
         variables: of these rows; `performance` or `best` must be among them.

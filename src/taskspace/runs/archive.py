@@ -262,7 +262,7 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Study:
 
 
 def _notes(values: dict[str, Any]) -> ArchiveNotes:
-    """The notes of an archive; an old one has none, and says nothing of its numbers."""
+    """Return the notes of an archive; an old one says nothing of its numbers."""
     if "notes" not in values:
         kind = str(values["best_known_kind"])
         attrs = {"best_known_kind": kind, "provenance": "given"}
@@ -282,7 +282,7 @@ def _notes(values: dict[str, Any]) -> ArchiveNotes:
 def _policies(
     values: dict[str, Any], notes: ArchiveNotes, n_sources: int, n_policies: int
 ) -> tuple[Policy | None, NDArray[np.bool_] | None]:
-    """The policies that came along, and which sources have none."""
+    """Return the policies that came along, and which sources have none."""
     if "policy_sources" not in values:
         return None, None
     numbers = values["policy_sources"]

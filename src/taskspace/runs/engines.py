@@ -16,7 +16,7 @@ from taskspace.errors import MissingExtraError, RunStoreError
 
 
 def one_thread() -> dict[str, str]:
-    """What keeps a worker to one thread; libraries read it when they are imported."""
+    """Keep a worker to one thread; libraries read it when they are imported."""
     flags = os.environ.get("XLA_FLAGS", "")
     return {
         "NUMBA_NUM_THREADS": "1",
@@ -40,7 +40,7 @@ class Engine:
     Args:
         executor: takes the work.
         n_workers: pieces of work that are done at the same time.
-        n_ahead: pieces to hand out per worker, so that nobody waits.
+        n_ahead: pieces to hand out per worker, so that no worker waits.
     """
 
     def __init__(self, executor: Executor, n_workers: int, n_ahead: int = 2):
@@ -164,7 +164,7 @@ class _Dask(Engine):
             raise RunStoreError(self._gone()) from error
 
     def check(self) -> None:
-        """The scheduler must answer, and not be without workers for long."""
+        """Check that the scheduler answers, and is not without workers for long."""
         if self._client.status != "running":
             raise RunStoreError(self._gone())
         if self._threads():
@@ -242,7 +242,7 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
 
 
 def _dashboard(link: str) -> str:
-    """The page of a scheduler; the one with plots needs another package."""
+    """Return the page of a scheduler; the one with plots needs another package."""
     if importlib.util.find_spec("bokeh"):
         return link
     return link.removesuffix("status") + "info/main/workers.html"

@@ -155,7 +155,7 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
 
 @lru_cache(maxsize=4)
 def task_of(text: str, code: Code) -> Task:
-    """The task of an experiment, built once a process.
+    """Return the task of an experiment, built once per process.
 
     Args:
         text: the experiment as TOML.
@@ -168,7 +168,7 @@ def task_of(text: str, code: Code) -> Task:
 
 
 def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock | str]:
-    """A block whose training failed, source by source: those that do not fail."""
+    """Train a failed block source by source, and keep those that do not fail."""
     if len(work.contexts) == 1:
         return [f"{type(error).__name__}: {error}"]
     parts: list[TrainedBlock | str] = []
@@ -240,7 +240,7 @@ def _failed(future: Future[Any]) -> bool:
 
 
 def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
-    """What the workers do, the sources of each."""
+    """Return what the workers do, the sources of each."""
     return ", ".join(
         f"sources {work.numbers[0]:,}–{work.numbers[-1]:,}"
         if len(work.numbers) > 1
@@ -266,7 +266,7 @@ def _failures(ledger: Ledger) -> tuple[dict[str, Any], ...]:
 
 
 def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
-    """The scores beside those of policies that know nothing, for learned ones."""
+    """Put scores of learned policies beside those of policies that know nothing."""
     system, targets = ledger.task.system, ledger.task.targets
     if not system.n_episodes:
         return scores
@@ -286,7 +286,7 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
 
 
 def _known(path: Path) -> Results | None:
-    """Stored results that hold for the table as it is now."""
+    """Return stored results that hold for the table as it is now."""
     try:
         known = Results.load(path)
     except DamagedFileError:

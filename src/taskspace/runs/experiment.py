@@ -86,7 +86,7 @@ class Experiment:
         _ = self.sources, self.target_space
 
     def checked(self) -> "Experiment":
-        """The experiment, after building all of it, so that a mistake shows now."""
+        """Build all of an experiment, so that a mistake shows now, and return it."""
         self.built_system.contexts(self.sources)
         self.built_system.contexts(self.target_space)
         _ = self.built_trainer
@@ -137,7 +137,7 @@ class Experiment:
         return tuple(name for name in found if name != "performance")
 
     def resolved(self) -> "Experiment":
-        """The same experiment with every default written out."""
+        """Return the same experiment with every default written out."""
         values = self.to_dict()
         for key, built in (
             ("system", self.built_system),
@@ -164,7 +164,7 @@ class Experiment:
         return _for_toml(values)
 
     def to_toml(self) -> str:
-        """The experiment as TOML, which `from_toml` reads back."""
+        """Return the experiment as TOML, which `from_toml` reads back."""
         return tomli_w.dumps(self.to_dict())
 
     @classmethod
@@ -243,7 +243,7 @@ def builtin_experiments() -> list[str]:
 def load_experiment(
     name: str, overrides: Sequence[str] = (), *, trust: bool = False
 ) -> Experiment:
-    """An experiment by name or from a file, with some values replaced.
+    """Return an experiment by name or from a file, with some values replaced.
 
     A file of one's own may name code (`package.module:object`), which is imported. A
     file in a run directory may come from anyone: what it names is imported only with
@@ -354,7 +354,7 @@ T = TypeVar("T")
 
 
 def _typed(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
-    """A table of an experiment as what it should be, or a sentence."""
+    """Return a table of an experiment as what it should be, or a sentence."""
     hints, values = get_type_hints(kind), {}
     _check_keys(where, spec, list(hints))
     for name, value in spec.items():

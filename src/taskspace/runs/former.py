@@ -90,7 +90,7 @@ def former_records(path: Path, header: Header, sources: list[Source]) -> list[Re
         names = {name: name.split("/")[1] for name in values["files"]}
         if stage == "train":
             names = dict.fromkeys(names, "policies")
-            # The file has blanks for what failed, which nobody asks for.
+            # The file has blanks for what failed, which no reader asks for.
             blanks = [(s, "blank" if s in failed else s.kind) for s in stretch]
             values["sources"] = [msgspec.structs.replace(s, kind=k) for s, k in blanks]
         else:

@@ -93,7 +93,7 @@ def check_ours(path: Path) -> None:
 
 
 def difference(there: Any, here: Any, path: str = "") -> str:
-    """The first value in which two plain structures differ, as a clause.
+    """Return the first value in which two plain structures differ, as a clause.
 
     Args:
         there: what is stored.
@@ -148,7 +148,7 @@ def _no_link(name: str, flags: int) -> int:
 
 
 def _take(path: Path) -> IO[str]:
-    """The lock file, held; the one that is there, not one just removed."""
+    """Hold the lock file that is there, not one just removed."""
     assert fcntl is not None
     while True:
         file = open(path / ".lock", "a+", opener=_no_link)  # noqa: SIM115

@@ -54,7 +54,7 @@ def is_gymnasium(name: object) -> bool:
 
 
 def load_object(reference: str, code: Code | None = None) -> Any:
-    """The Python object `package.module:object`.
+    """Return the Python object `package.module:object`.
 
     Args:
         reference: module and object, e.g. `"my_plant:pendulum"`.
@@ -108,7 +108,7 @@ def build_object(
     base: type,
     code: Code | None = None,
 ) -> Any:
-    """The system or trainer that a reference stands for.
+    """Return the system or trainer that a reference stands for.
 
     Args:
         kind: `"system"` or `"trainer"`.

@@ -19,7 +19,7 @@ that is given."""
 
 
 def _study_of_run(run: RunStore) -> Study:
-    """The study of a run directory."""
+    """Return the study of a run directory."""
 
     def system() -> System:
         built = run.experiment.built_system

@@ -117,7 +117,7 @@ def _refuse(path: str, what: str) -> None:
 
 
 def _stored_sample(run: "RunStore", system: System) -> Sample | None:
-    """Some of the sources that are trained; None where none is."""
+    """Return some of the sources that are trained; None where none is."""
     n_sources, n_columns = _sizes(system)
     store, picked, blocks = run.trainings, [], []
     # The home of a region is no single context.
@@ -145,7 +145,7 @@ def _stored_sample(run: "RunStore", system: System) -> Sample | None:
 
 
 def _difference(system: System, sample: Sample) -> str:
-    """The first number that the system does not give any more, as a clause."""
+    """Return the first number that the system does not give any more, as a clause."""
     what = _compare(system, sample, *_compute(system, sample))
     if not what:
         return ""
@@ -163,7 +163,7 @@ def _difference(system: System, sample: Sample) -> str:
 def _compute(
     system: System, sample: Sample
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """The scores at home, and the cells, as the system gives them now."""
+    """Return the scores at home, and the cells, as the system gives them now."""
     block = sample.block
     home = system.home_performance(block.trained.policies, sample.contexts)
     if not sample.cells:

@@ -57,7 +57,7 @@ class Curve:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """What `to_dict` gave.
+        """Read what `to_dict` gave.
 
         Args:
             values: plain values.
@@ -325,7 +325,7 @@ def answer(
 
 
 def cover_settings(experiment: Experiment) -> dict[str, int | float]:
-    """What a cover depends on, beside its table, question and method.
+    """Return what a cover depends on, beside its table, question and method.
 
     Args:
         experiment: who asks.

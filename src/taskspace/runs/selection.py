@@ -173,7 +173,7 @@ def _finish(run: RunStore, ledger: Ledger, result: SelectResult) -> None:
 
 
 def experiment_candidates(experiment: Experiment) -> Space:
-    """The contexts that an experiment's selection chooses from.
+    """Return the contexts that an experiment's selection chooses from.
 
     Args:
         experiment: with or without `[select]`.

@@ -145,7 +145,7 @@ class SelectSpec:
         Options(n_parallel=self.n_parallel, retries=self.retries, patience=patience)
 
     def to_dict(self) -> dict[str, Any]:
-        """What is set, as plain values."""
+        """Return what is set, as plain values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

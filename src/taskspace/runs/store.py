@@ -88,7 +88,7 @@ class RunStore:
         question: Question | None = None,
         layout: Layout | None = None,
     ) -> "RunStore":
-        """The run of an experiment: a new directory, or the one that is there.
+        """Open the run of an experiment: a new directory, or the one that is there.
 
         A directory whose policies and table are those of the experiment is taken
         over, whatever was asked of it before; what is damaged in it is computed anew.
@@ -139,13 +139,13 @@ class RunStore:
 
     @classmethod
     def _as_it_is(cls, there: Stored, experiment: Experiment) -> "RunStore":
-        """The run that is there, to be compared with its code."""
+        """Return the run that is there, to be compared with its code."""
         targets = there.header.data["targets"]
         return cls(there.path, replace(experiment, targets=targets), there.store())
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> "RunStore":
-        """A run directory that is there; no code that it names is imported.
+        """Open a run directory that is there; no code that it names is imported.
 
         Args:
             path: the directory.
@@ -190,7 +190,7 @@ class RunStore:
             ) from error
 
     def ledger(self) -> Ledger:
-        """The ledger that this directory keeps; needs the system itself."""
+        """Return the ledger that this directory keeps; needs the system itself."""
         layout = self.trainings.header.layout
         return Ledger(
             task_of_run(self.experiment, layout),
@@ -264,13 +264,13 @@ class RunStore:
         )
 
     def table_policies(self) -> Policy:
-        """The policies of the sources that the table has, in its order."""
+        """Return the policies of the sources that the table has, in its order."""
         store = self.trainings
         numbers = np.flatnonzero(store.evaluated)
         return store.read([store.sources[n] for n in numbers]).trained.policies
 
     def table(self) -> xr.Dataset:
-        """The performance table; large variables are read as they are needed.
+        """Return the performance table; large variables are read as they are needed.
 
         A run that is not finished gives the table of the sources that are evaluated,
         with the note `n_planned`.
@@ -301,7 +301,7 @@ class RunStore:
         return table
 
     def _damage(self) -> list[str]:
-        """What is missing of what was there once, a clause each."""
+        """Return what is missing of what was there once, a clause each."""
         store, is_done = self.trainings, (self.path / "results.json").is_file()
         found = list(store.damage)
         if store.reference is None and (is_done or store.header.layout.is_computed):

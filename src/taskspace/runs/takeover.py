@@ -44,7 +44,7 @@ def is_of(path: Path, experiment: Experiment, header: Header) -> bool:
                 "says which one. Nothing was changed. Choose another directory with "
                 "--out."
             ) from None
-        (path / "results.json").unlink(missing_ok=True)  # nobody knows whose it is
+        (path / "results.json").unlink(missing_ok=True)  # it may be of another table
         return False
     there = plain({key: values.get(key) for key in DATA_KEYS}, nonfinite="text")
     if what := difference(there, {key: header.data[key] for key in DATA_KEYS}):

@@ -178,7 +178,7 @@ def replay(
 
 
 def _unknown_policies(table: xr.Dataset, number: int) -> TrainedBlock:
-    """Return blank policies: a table has scores only, and nobody looks at these."""
+    """Return blank policies: a table has scores only, and these are not looked at."""
     shape = 1, _n_policies(table)
     home = np.zeros(shape)
     if "home_performance" in table:

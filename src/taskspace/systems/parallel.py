@@ -84,7 +84,7 @@ def parallel_map(
                 feeder.join(0.1)  # in short waits, so that Ctrl-C is heard
     except BaseException as error:
         job.todo.clear()
-        if not isinstance(error, Exception):  # Ctrl-C: nobody waits for the rest
+        if not isinstance(error, Exception):  # Ctrl-C: the rest is not waited for
             _discard(pool)
         raise
     if job.errors:
@@ -103,7 +103,7 @@ class _Job:
         self.lock = threading.Lock()
 
     def take(self, n: int, last: bool = False) -> list[int]:
-        """Numbers of some items that nobody works on."""
+        """Numbers of some items that no worker has."""
         with self.lock:
             n = 0 if self.errors else min(n, len(self.todo))
             pop = self.todo.pop if last else self.todo.popleft

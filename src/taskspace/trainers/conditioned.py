@@ -67,7 +67,7 @@ class ConditionedNetwork:
         """Contexts as the network sees them.
 
         Args:
-            contexts: values of `axes`, one context a row.
+            contexts: values of `axes`, one context per row.
         """
         low, high = np.asarray(self.low), np.asarray(self.high)
         return 2 * (np.asarray(contexts, np.float64) - low) / (high - low) - 1
@@ -76,7 +76,7 @@ class ConditionedNetwork:
         """Return the network at fixed contexts: a stack along contexts.
 
         Args:
-            contexts: values of `axes`, one context a row. Outside of `low` to `high`
+            contexts: values of `axes`, one context per row. Outside of `low` to `high`
                 the network was never trained.
         """
         seen = self.scaled(contexts)

@@ -35,7 +35,7 @@ class Structured(Trainer):
 
     The cost is the system's own, computed exactly; the search (Nelder and Mead) starts
     from the best of many random gains in the scale of the plant and of the rules SIMC
-    and Ziegler–Nichols. What it finds is a minimum nearby: nobody says that there is
+    and Ziegler–Nichols. What it finds is a minimum nearby: it is not said that there is
     none lower, and `log["found"]` says where a stabilising one was found.
 
     Args:

@@ -121,7 +121,7 @@ def default_radius(targets: Space) -> float:
     widths = np.ptp(targets.points, axis=0)
     steps = [np.diff(np.unique(column)).max(initial=0.0) for column in targets.points.T]
     radius = max(0.1 * float(np.linalg.norm(widths)), 1.5 * max(steps))
-    return radius if radius > 0 else 1.0  # a single context: nobody is near
+    return radius if radius > 0 else 1.0  # a single context has no neighbour
 
 
 def _exact_rates(

@@ -49,7 +49,7 @@ class Distribution:
         names: names of the columns.
         sample: contexts for a number of draws and a generator.
         contents: what tells it from others, as plain values or arrays. Without it
-            nobody can tell whether a distribution has changed, and each certificate
+            it cannot be seen whether a distribution has changed, and each certificate
             draws anew.
     """
 

@@ -217,7 +217,7 @@ def certify(
 def _draw(
     result: CertifyResult, study: Study, folder: Path | None, report: Progress
 ) -> list[Path]:
-    """The figures that were asked for."""
+    """Draw the figures that were asked for."""
     if folder is None:
         return []
     from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
@@ -270,7 +270,7 @@ def selected(
 
 
 def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
-    """The certificates for people, the strongest last."""
+    """Print the certificates, the strongest last."""
     for note in study.notes:
         console.print(f"Note: {shown(note)}")
     if cost := study.table.attrs.get("cost"):

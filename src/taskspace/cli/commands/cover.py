@@ -93,7 +93,7 @@ def cover(
 
 
 def _question(options: CoverOptions, asking: Asking) -> Question | None:
-    """What is asked, None of a set-cover file; bad options show before any work."""
+    """Return what is asked, None of a set-cover file; bad options show at once."""
     writable(options.save)
     writable(options.assignment)
     writable(options.save_rule)
@@ -128,7 +128,7 @@ def _question(options: CoverOptions, asking: Asking) -> Question | None:
 def _read(
     options: CoverOptions, question: Question | None, reading: Reading
 ) -> CoverProblem:
-    """The study and its table, or the sets of a file; costs and weights."""
+    """Return the study and its table, or the sets of a file; costs and weights."""
     study = None
     if question is not None:
         study = reading.study(options.path)
@@ -150,7 +150,7 @@ def _ask(
     report: Progress,
     limits: dict[str, Any],
 ) -> tuple[Cover, SmallestEpsilon | None]:
-    """A cover, and the smallest tolerance of a budget where that is asked for."""
+    """Return a cover, and the smallest tolerance of a budget if that is asked for."""
     seed = options.seed
     leave_out = options.unservable == "leave-out"
     if options.is_mean:
@@ -233,7 +233,7 @@ def _write(
     answer: CoverAnswer,
     more: More,
 ) -> None:
-    """The files that were asked for: the cover, who serves whom, the picture."""
+    """Write the files that were asked for: the cover, who serves whom, the picture."""
     if options.save is not None:
         asked = answer.question.to_dict() if answer.question else {"epsilon": None}
         record = {
@@ -259,7 +259,7 @@ def _write(
 def _record(
     problem: CoverProblem, answer: CoverAnswer, least: SmallestEpsilon | None
 ) -> dict[str, Any]:
-    """The answer as JSON."""
+    """Return the answer as JSON."""
     record = answer.record()
     if least is not None:
         record["smallest_epsilon"] = least.to_dict()
@@ -277,7 +277,7 @@ def _show(
     answer: CoverAnswer,
     least: SmallestEpsilon | None,
 ) -> None:
-    """The answer for people, and the next command."""
+    """Print the answer, and the next command."""
     for note in problem.notes:
         console.print(f"Note: {shown(note)}")
     if least is not None:

@@ -96,7 +96,7 @@ def ask_more(
 
 
 def _bounds(text: str | None, study: Study) -> tuple[float, float] | None:
-    """The bounds of all scores, in the direction of J."""
+    """Return the bounds of all scores, in the direction of J."""
     if text is None:
         return None
     try:

@@ -225,7 +225,7 @@ def _curve(
 
 
 def _draw(made: Design, keep: Path) -> Path | None:
-    """The picture of gains with two entries."""
+    """Return the picture of gains with two entries."""
     if made.gains[0].size != 2:
         return None
     from taskspace.show.figures.design import save_design  # matplotlib loads slowly
@@ -236,7 +236,7 @@ def _draw(made: Design, keep: Path) -> Path | None:
 def _subject(
     options: Options, asking: Asking
 ) -> tuple[Study | System, Space | None, Question, Path]:
-    """What is known, where to serve, what is asked, and where to keep gains."""
+    """Return what is known, where to serve, what is asked, and where to keep gains."""
     path = Path(options.path)
     is_experiment = path.suffix == ".toml" or (
         not path.exists() and options.path in builtin_experiments()
@@ -265,7 +265,7 @@ def _subject(
 
 
 def _proof(options: Options, made: Design, report: Any) -> Certificate:
-    """What is proven of the designed gains on the whole box."""
+    """Return what is proven of the designed gains on the whole box."""
     proofs = certify(
         made.study,
         made.question,
@@ -280,7 +280,7 @@ def _proof(options: Options, made: Design, report: Any) -> Certificate:
 def _show(
     made: Design, proof: Certificate | None, keep: Path, options: Options
 ) -> None:
-    """The design for people."""
+    """Print the design."""
     console.print(f"[bold]{shown(made.statement)}[/bold]")
     table = Table("gain", "K (u = −K x)", "served best", "worst loss there")
     losses = made.study.loss(made.question).values[: made.size]

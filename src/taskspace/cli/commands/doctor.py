@@ -83,7 +83,7 @@ def doctor(
 
 
 def _show(checks: list[Check]) -> None:
-    """The checks for people, and the next command."""
+    """Print the checks, and the next command."""
     table = Table("check", "", "what was found")
     for check in checks:
         table.add_row(check.check, MARKS[check.state], escape(check.detail))

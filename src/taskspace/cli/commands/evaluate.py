@@ -138,7 +138,7 @@ def evaluate(options: Options, output: FormatOption = Format.TEXT) -> None:
 
 
 def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
-    """The system that a word names, and the experiment that it comes from."""
+    """Return the system that a word names, and the experiment that it comes from."""
     if is_run(Path(name)) or is_archive(name):
         study = open_study(name, trust=trust)
         return study.require_system(), study.experiment
@@ -190,7 +190,7 @@ def _networks(
 
 
 def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
-    """The first policy of every source of a run or an archive, and its experiment."""
+    """Return the first policy of every source of a run, and its experiment."""
     study = open_study(run, trust=trust)
     policies, space = study.all_policies, study.sources
     if policies is None or space is None:

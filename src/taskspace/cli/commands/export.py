@@ -173,7 +173,7 @@ def export(
 
 
 def _selection(options: Options, study: Study, question: Question) -> Any:
-    """The sources that are named, saved, certified, or found."""
+    """Return the sources that are named, saved, certified, or found."""
     if options.certified:
         return _certified(options, study, question)
     if options.sources is not None:
@@ -188,7 +188,7 @@ def _selection(options: Options, study: Study, question: Question) -> Any:
 def _record(
     made: PolicyLibrary, to: Path, question: Question, formats: list[str]
 ) -> dict[str, Any]:
-    """The library as JSON."""
+    """Return the library as JSON."""
     return {
         "library": str(to),
         **question.to_dict(),
@@ -236,7 +236,7 @@ def _check_new(to: Path) -> None:
 
 
 def _certified(options: Options, study: Study, question: Question) -> Any:
-    """A cover of the whole box; where none is proven, nothing is written."""
+    """Return a cover of the whole box; where none is proven, nothing is written."""
     numbers = selected(options.sources, options.cover, study.table)
     if study.all_policies is None:
         raise InvalidInputError(
@@ -291,7 +291,7 @@ def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
 def _show(
     made: PolicyLibrary, options: Options, formats: list[str], trust: bool
 ) -> None:
-    """The library for people, and the next command."""
+    """Print the library, and the next command."""
     kind = made.guarantee.kind
     console.print(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "

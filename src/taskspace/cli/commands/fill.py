@@ -83,7 +83,7 @@ def _filled(study: Study, measured: dict[tuple[int, int], float]) -> Study:
 
 
 def _read(fill: Path | None, problem: CoverProblem) -> dict[tuple[int, int], float]:
-    """The cells of a file that have a value by now."""
+    """Return the cells of a file that have a value by now."""
     if fill is None or not fill.exists():
         return {}
     try:

@@ -129,7 +129,7 @@ def profile(
 def _ask(
     options: Options, study: Study, question: Question, clock: Clock, report: Progress
 ) -> tuple[Profile, SmallestEpsilon | None]:
-    """The profile, and the smallest tolerance of a budget where that is asked for."""
+    """Return the profile, and the smallest tolerance of a budget if asked for."""
     least, epsilons = None, options.epsilon
     if options.budget is not None:
         limit = clock.left / 2
@@ -204,7 +204,7 @@ def _print_budgets(
 
 
 def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, Any]]:
-    """The profile as JSON."""
+    """Return the profile as JSON."""
     records = [asdict(point) for point in points]
     for record in records:
         record["provenance"] = points.provenance
@@ -214,7 +214,7 @@ def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, An
 
 
 def _draw(points: Profile, question: Question, path: Path, plot: Path | None) -> None:
-    """The picture; a run that cannot be written gets none, and the result is there."""
+    """Draw the picture; a run that cannot be written gets none."""
     if plot is not None:
         folder = plot.parent
     elif path.is_dir():

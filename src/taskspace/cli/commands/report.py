@@ -65,7 +65,7 @@ def report(
 
 
 def _stored(path: Path) -> Results | None:
-    """The results of a run, None for an archive or a run that has none yet."""
+    """Return the results of a run, None for an archive or a run that has none yet."""
     stored = path / "results.json"
     if not stored.exists():
         return None
@@ -81,7 +81,7 @@ def _stored(path: Path) -> Results | None:
 def _draw(
     path: Path, out: Path | None, study: Study, results: Results
 ) -> tuple[list[Path], str]:
-    """The figures; where they cannot be written, what was in the way."""
+    """Draw the figures; where they cannot be written, what was in the way."""
     from taskspace.show.figures.coverage import (
         save_figures,
     )  # matplotlib takes a while to load

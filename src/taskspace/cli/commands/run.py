@@ -102,7 +102,7 @@ def _draw(result: RunResult) -> list[Path]:
 
 
 def _show(result: RunResult, experiment: Experiment, figures: list[Path]) -> None:
-    """The run for people: what was kept, what was found, and the next command."""
+    """Print the run: what was kept, what was found, and the next command."""
     for what in result.mended:
         console.print(f"Mended: {shown(what)}")
     if result.n_kept:

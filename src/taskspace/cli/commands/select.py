@@ -150,7 +150,7 @@ def select(
 
 
 def draw(found: SelectionRun) -> list[Path]:
-    """The picture of a selection.
+    """Return the picture of a selection.
 
     Args:
         found: the selection.
@@ -165,7 +165,7 @@ def draw(found: SelectionRun) -> list[Path]:
 
 
 def _show_saved(result: SelectResult) -> None:
-    """What others would have spent, where the table of all candidates is known."""
+    """Return what others would have spent, if the table of all candidates is known."""
     saved = result.saved
     if saved is None:
         console.print(
@@ -214,20 +214,20 @@ def _show_saved(result: SelectResult) -> None:
 
 
 def _share(result: SelectResult) -> str:
-    """The coverage for people; at least so much where it is not known."""
+    """Return the coverage for people; at least so much where it is not known."""
     at_least = "" if result.coverage is not None else "at least "
     return f"{at_least}{100 * result.covered_at_least:.4g} %"
 
 
 def _show_without_reference(result: SelectResult) -> None:
-    """What is not known for want of a reference, and what to state."""
+    """Print what is not known for want of a reference, and what to state."""
     n_lacking, n_targets = len(result.without_reference), result.cover.n_targets
     if not n_lacking:
         return
     console.print(
         f"[red]![/red] Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
         f"have no reference. A {result.question.criterion} compares with the best that "
-        "is possible at a target, and nobody knows that where no policy was trained, "
+        "is possible at a target, which is not known where no policy was trained, "
         "no optimum is known and none is stated. What to do: state the best "
         "performance (--set select.reference=J), or ask for a level of performance "
         '(criterion = "floor"), or train at every context (taskspace run).'

@@ -125,7 +125,7 @@ def _show(
     path: Path,
     notes: list[str],
 ) -> None:
-    """What was verified, for people."""
+    """Print what was verified."""
     if failures:
         console.print("[bold red]The claim does not hold[/bold red]:")
         for sentence in failures:
@@ -169,7 +169,7 @@ def _verify_run(path: Path, output: Format) -> None:
 
 
 def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
-    """The problem that the question of a cover file is about."""
+    """Return the problem that the question of a cover file is about."""
     try:
         study = question = None
         if record["epsilon"] is not None:
@@ -193,7 +193,7 @@ def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
 def _asked(
     record: dict[str, Any], claim: Cover, problem: CoverProblem
 ) -> dict[str, Any]:
-    """The question that was verified, whole, as JSON."""
+    """Return the question that was verified, whole, as JSON."""
     asked: dict[str, Any] = {"criterion": None, "judge": None, "epsilon": None}
     if record["epsilon"] is not None:
         asked = Question.from_dict(record).to_dict()
@@ -222,7 +222,7 @@ def _name(problem: CoverProblem, source: int) -> str:
 
 
 def _question_words(asked: dict[str, Any]) -> str:
-    """The question that was verified, for people."""
+    """Return the question that was verified, for people."""
     if asked["epsilon"] is None:
         words = ["a set-cover file" + (", its costs ignored" * asked["unicost"])]
     else:
@@ -241,7 +241,7 @@ def _question_words(asked: dict[str, Any]) -> str:
 
 
 def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> list[str]:
-    """A sentence for each demand that the question of the file does not meet."""
+    """Return a sentence per demand that the question of the file does not meet."""
     failures = []
     for name, demand in demands.stated.items():
         wanted, given = demand, asked[name]

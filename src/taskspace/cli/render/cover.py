@@ -32,13 +32,13 @@ def _label(names: list[str] | None, place: int) -> str:
 
 
 def _first(names: list[str] | None, places: list[int]) -> str:
-    """The first few of some targets."""
+    """Return the first few of some targets."""
     more = ", ..." if len(places) > 5 else ""
     return ", ".join(_label(names, place) for place in places[:5]) + more
 
 
 def _claim(found: Cover, scope: str, weighted: bool) -> str:
-    """What is known of a cover beside its size."""
+    """Return what is known of a cover beside its size."""
     if found.mean_loss is not None:
         mean = f"mean loss {number(found.mean_loss, 6)}"
         if n_unserved := len(found.uncoverable):
@@ -65,7 +65,7 @@ def _claim(found: Cover, scope: str, weighted: bool) -> str:
 
 
 def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
-    """The question, in words of costs where the table holds costs."""
+    """Return the question, in words of costs where the table holds costs."""
     statement = question.statement
     if quantity == "cost" and question.criterion == "floor":
         statement = statement.replace(

@@ -70,7 +70,7 @@ def print_summary(
 def _print_covers(
     question: Question, answers: list[CoverAnswer], results: Results
 ) -> None:
-    """A table of the covers that answer one question, and a warning if need be."""
+    """Print the covers that answer one question, and a warning if need be."""
     covers = [answer.cover for answer in answers]
     full = [cover for cover in covers if _is_full(answers[0], cover.coverage)]
     lower = max(cover.lower_bound for cover in covers)

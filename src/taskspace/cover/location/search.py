@@ -83,7 +83,7 @@ def _grow(offsets, targets, losses, caps, budget, first):
     top = 0.0
     for j in range(len(losses)):
         top = max(top, abs(losses[j]))
-    # A target that nobody serves yet pays more than any loss.
+    # A target that no source serves yet pays more than any loss.
     pays = np.minimum(caps, (top + 1.0) * (len(caps) + 1))
     taken = np.zeros(n, np.bool_)
     chosen = np.empty(min(budget, n), np.int64)

@@ -84,7 +84,7 @@ def greedy_cover(
     rest = limits.leave(sets)
     spent = total_cost(cost.values, limits.include)
     costs_left = cost.values[rest.sources]
-    # What must be in serves already, and what nobody allowed serves stays unserved.
+    # What must be in serves already, and what no allowed source serves stays unserved.
     taken = sets.union(limits.include)
     already = int(weights[taken].sum())
     unserved = np.where(taken, 0, weights) if n_taken else weights

@@ -111,7 +111,7 @@ class GridRegions(Regions):
         }
         require(sizes == {1}, "there must be one border between two values")
         require(
-            np.prod(self.shape) == self.n_regions, "there must be one node a region"
+            np.prod(self.shape) == self.n_regions, "there must be one node per region"
         )
 
     @property

@@ -112,7 +112,7 @@ class Pool(Designer):
 def designer_of(
     library: PolicyLibrary, system: System, pool: tuple[Points, Policy] | None
 ) -> Designer | None:
-    """Who can make policies for other contexts, None if nobody can.
+    """Return what makes policies for other contexts, None if nothing can.
 
     Args:
         library: the library.

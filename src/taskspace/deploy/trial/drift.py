@@ -51,7 +51,7 @@ def drift_returns(
         library: the library; outside its range the nearest policy is used.
         system: a linear or simulated system; others cannot change a context on the way.
         single: the policy to play alone.
-        designer: makes optimal gains for comparison, None where nobody can.
+        designer: makes optimal gains for comparison, None where there is none.
         drift: share of the width of each axis.
         noise: of the measured context, see `try_library`.
         seed: of episodes.

@@ -121,8 +121,8 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
     if home is not None:
         if home.shape not in ((n_sources,), (n_sources, 1), (n_sources, n_policies)):
             raise InvalidInputError(
-                f"home of {origin} must have one score a source ({n_sources}), or one "
-                f"a policy, but has shape {home.shape}."
+                f"home of {origin} must have one score per source ({n_sources}), or "
+                f"one per policy, but has shape {home.shape}."
             )
         home = np.broadcast_to(home.reshape(n_sources, -1), (n_sources, n_policies))
     return Parts(

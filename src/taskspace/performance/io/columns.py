@@ -38,7 +38,7 @@ class Choices:
     """What a user says about a matrix that the matrix does not say itself.
 
     Args:
-        lower_is_better: the cells are costs; they are negated. None if nobody says.
+        lower_is_better: the cells are costs; they are negated. None if not said.
         targets: names of the targets; None for all that are found.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses a matrix with empty cells, `"not served"` takes them

@@ -34,7 +34,7 @@ HEADINGS = {
 }  # fmt: skip
 """What people write above a column of names."""
 
-# numpy.savetxt writes numbers so, and nobody writes names so.
+# numpy.savetxt writes numbers so, and names are not written so.
 SAVED_BY_NUMPY = re.compile(r"[+-]?\d\.\d{18}e[+-]\d{2,3}")
 
 

@@ -136,7 +136,7 @@ def _check_direction(
     choices: Choices,
     notes: list[str],
 ) -> None:
-    """Refuse costs that nobody called so; a word about those that may be some."""
+    """Refuse costs that were not called so; a word about those that may be some."""
     endless = np.argwhere(parts.performance == np.inf)
     if len(endless) and not choices.lower_is_better:
         source, _, target = endless[0].tolist()

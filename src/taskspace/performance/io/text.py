@@ -82,7 +82,7 @@ def read_text(
         may_be_empty: whether cells of the matrix may be empty.
         n_rows: how many rows there must be, where that is known: one more, and the
             first one holds names.
-        advice: what to do where nobody can tell whether the first row holds names.
+        advice: what to do where it cannot be told whether the first row holds names.
     """
     check_file(path, TEXT_FACTOR)
     data = _utf8(path)

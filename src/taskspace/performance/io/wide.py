@@ -134,7 +134,7 @@ def _row_names(frame: Frame, choices: Choices) -> tuple[list[str] | None, list[i
 
 
 def _first_column_has_names(frame: Frame, choices: Choices) -> bool:
-    """Whether the first column names the rows; refuses where nobody can tell."""
+    """Whether the first column names the rows; refuses where it cannot be told."""
     first = frame.names[0].removeprefix(TARGET)
     taken = first in (*(choices.targets or ()), *choices.ignore, *SPECIAL)
     if taken or frame.names[0].startswith(("source_", TARGET)):

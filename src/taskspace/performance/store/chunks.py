@@ -34,7 +34,7 @@ def dtype_of(variable: str) -> np.dtype:
 
 
 def encode(values: NDArray[Any]) -> bytes:
-    """The bytes of a chunk.
+    """Return the bytes of a chunk.
 
     Args:
         values: a whole chunk; a last one that is short is filled up with NaN.
@@ -43,7 +43,7 @@ def encode(values: NDArray[Any]) -> bytes:
 
 
 def decode(data: bytes, chunk: tuple[int, ...], variable: str) -> NDArray[Any]:
-    """The numbers of a chunk.
+    """Return the numbers of a chunk.
 
     Args:
         data: what `encode` gave.
@@ -63,7 +63,7 @@ def create_arrays(
     header: Header,
     spaces: Mapping[str, Space],
 ) -> None:
-    """The metadata of the table, with contexts and units as coordinates.
+    """Write the metadata of the table, with contexts and units as coordinates.
 
     Args:
         path: the Zarr group.

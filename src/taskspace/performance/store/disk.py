@@ -129,7 +129,7 @@ class DiskStore(Store):
                 self.append([source], self.read([source]))
 
     def _numbers_of(self, chunk: Chunk) -> NDArray[np.int64]:
-        """The rows of the table that a chunk has."""
+        """Return the rows of the table that a chunk has."""
         step = self.header.layout.table_rows
         first = chunk.block * step
         if chunk.places is not None:
@@ -141,7 +141,7 @@ class DiskStore(Store):
         return self.sources[block * step : (block + 1) * step]
 
     def _planned(self, block: int) -> str:
-        """What stands for the sources that are planned in a block of the table."""
+        """Return what stands for the planned sources of a block of the table."""
         return checksum(msgspec.json.encode(self._stretch("evaluate", block)))
 
     # --- files --------------------------------------------------------------------
@@ -156,7 +156,7 @@ class DiskStore(Store):
         return self.path.joinpath("table.zarr", name, "c", *index)
 
     def _cut_short(self, chunk: Chunk) -> str:
-        """What is not there of a chunk, `""` if all is."""
+        """Return what is not there of a chunk, `""` if all is."""
         try:
             for name, file in self._files(chunk).items():
                 if not file.is_file() or file.stat().st_size != chunk.files[name].bytes:
