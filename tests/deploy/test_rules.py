@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from taskspace.deploy import RULES, SourceRule, judge_rules, make_rule
 from taskspace.deploy.rules import _best_split
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import PackedSets
+
+ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def decided(n_targets, seed):
@@ -168,6 +171,12 @@ def test_a_saved_rule_chooses_as_before(rule, tmp_path):
         SourceRule.load(tmp_path / "rule.json")
     with pytest.raises(InvalidInputError, match="x, y"):
         made.choose([1.0])
+
+
+def test_a_rule_of_version_1_chooses_as_it_did():
+    rule = SourceRule.load(ASSETS / "rule-v1.json")
+    assert rule.choose([[0.1, 0.5], [0.5, 0.5], [0.9, 0.5]]).tolist() == [0, 1, 2]
+    assert rule.names == ("2", "0", "1")
 
 
 def test_the_judged_rule_knows_nothing_of_the_other_half():

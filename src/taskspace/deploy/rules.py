@@ -33,6 +33,7 @@ Choose = Callable[[Array, Array, Array], NDArray[np.int64]]
 """From losses `(source, target)`, features of targets, and features of new targets:
 the place of the source of each new one."""
 
+FORMAT_VERSION = 1
 N_NEAR = 5
 DEPTH = 3
 
@@ -160,7 +161,7 @@ class SourceRule:
         Args:
             path: the file.
         """
-        record: dict[str, Any] = {"format": "taskspace-rule", "version": 1}
+        record: dict[str, Any] = {"format": "taskspace-rule", "version": FORMAT_VERSION}
         record |= plain({name: getattr(self, name) for name in self.__annotations__})
         if self.rule == "tree":
             record["tree"] = grow_tree(self.losses, self.features)
@@ -175,7 +176,10 @@ class SourceRule:
         """
         try:
             record = json.loads(Path(path).read_text())
-            if record["format"] != "taskspace-rule" or record["version"] != 1:
+            if (
+                record["format"] != "taskspace-rule"
+                or record["version"] != FORMAT_VERSION
+            ):
                 raise ValueError("its format is another one")
             losses = np.array(record["losses"], np.float64)
             features = np.array(record["features"], np.float64)
