@@ -5,12 +5,15 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import taskspace as ts
-from taskspace.cli import main
+from taskspace.cli import app, main
 from taskspace.systems import ContextAxis, LinearFamily
 
 
@@ -65,6 +68,13 @@ def small_table(n: int = 6, n_policies: int = 3, noise: float = 0.3):
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
     trainer = ts.trainers.Lqr(n_policies=n_policies, noise=noise)
     return ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=3).table
+
+
+@cache
+def command_of(name: str) -> Any:
+    """The command of a name as its parser: `.params`, `.make_context`, `.epilog`."""
+    root: Any = typer.main.get_command(app)
+    return root.get_command(typer.Context(root), name)
 
 
 def taskspace(*arguments, cwd=None) -> subprocess.CompletedProcess:

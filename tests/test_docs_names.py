@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 
 import taskspace as ts
-from taskspace.cli import COMMANDS, app
+from taskspace.cli import COMMANDS
+from tests.helpers import command_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -95,14 +95,6 @@ def test_classes_and_calls_in_the_text_exist(page):
                 rf"(?:\b{word} *=|(?:def|class|import) .*\b{word}\b)", own
             )
             assert word in words_of_the_package() or is_defined, f"{page.name}: {span}"
-
-
-ROOT_COMMAND = typer.main.get_command(app)
-
-
-@cache
-def command_of(name: str):
-    return ROOT_COMMAND.get_command(typer.Context(ROOT_COMMAND), name)
 
 
 def options_of(name: str) -> set[str]:

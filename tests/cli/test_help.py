@@ -7,16 +7,9 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
-from taskspace.cli import COMMANDS, GROUPS, app
-from tests.helpers import taskspace
-
-ROOT_COMMAND = typer.main.get_command(app)
-
-
-def command_of(name: str):
-    return ROOT_COMMAND.get_command(typer.Context(ROOT_COMMAND), name)
+from taskspace.cli import COMMANDS, GROUPS
+from tests.helpers import command_of, taskspace
 
 
 @pytest.mark.parametrize("name", COMMANDS)
