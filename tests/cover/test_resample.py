@@ -80,6 +80,7 @@ def test_betting_holds_for_few_runs_where_the_bootstrap_does_not(n_runs):
     other = resampled_covers(
         mirrored, question, n_resamples=2, bounds=(-5.0, 5.0), confidence=0.9
     )
+    assert other.bet is not None
     np.testing.assert_allclose(other.bet, -found.bet[::-1], atol=1e-9)
     with pytest.raises(InvalidInputError, match="within its bounds"):
         resampled_covers(study, question, bounds=(-5.0, 4.0))

@@ -73,18 +73,18 @@ class CoverWithHoles:
     def statement(self) -> str:
         """What is known, as a sentence."""
         some = f"whatever the {self.n_unknown:,} cells hold that were not measured"
-        question = self.safe.question
+        question, upper = self.safe.question, self.upper
         if question is not None and question.rule.reference == "best known":
             some += " (losses are against the best measured)"
-        if self.upper is None:
+        if upper is None:
             n = len(self.safe.uncoverable)
             return (
                 f"At least {_needed(self.lower)}, {some}; measured cells "
                 f"leave {n:,} targets without a source."
             )
         if self.is_decided:
-            return f"{_needed(self.upper)}, {some}."
-        return f"Between {self.lower:g} and {_needed(self.upper)}, {some}."
+            return f"{_needed(upper)}, {some}."
+        return f"Between {self.lower:g} and {_needed(upper)}, {some}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return what programs need to know, as JSON."""
