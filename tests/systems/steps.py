@@ -15,8 +15,8 @@ def one_step(system, kind, states, actions, contexts):
     """New states, rewards, terminations and observations, a row per case."""
     with jax.enable_x64(True):
         rows = jnp.asarray(contexts)
-        step = jax.vmap(system.step, (0, 0, 0, None))
+        step = jax.jit(jax.vmap(system.step, (0, 0, 0, None)))
         state = kind(*jnp.asarray(states.T))
         new, reward, over = step(state, jnp.asarray(actions), rows, jax.random.key(0))
-        seen = jax.vmap(system.observe)(new, rows)
+        seen = jax.jit(jax.vmap(system.observe))(new, rows)
         return tuple(map(np.asarray, (jnp.stack(new, 1), reward, over, seen)))
