@@ -8,7 +8,7 @@ it will give: newly covered targets per environment step, a policy kept counting
 many steps too.
 
 Neither way can be trusted before it was tried, so no way may spend much more than the
-other: the total is at most about three times what the better of the two would take
+other: the total is at most about five times what the better of the two would take
 alone, if a policy of the one never hinders the other.
 """
 
@@ -56,7 +56,7 @@ SIDES: dict[Kind, str] = {
     "retry": "points",
 }
 
-LIMIT = 2.0
+LIMIT = 4.0
 """How often what the other way has spent a way may spend."""
 
 IMAGINED = {"regions": 0.9, "points": 0.5}
