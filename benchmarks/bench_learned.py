@@ -19,7 +19,7 @@ has is not computed again. Means over seeds are interquartile, with bootstrap in
 - kept: the smallest cover of what that selection trained, where it covered everything.
 - fewest: the smallest cover of what *all* methods trained at the same seed.
 - experts: environment steps of one training per target, extrapolated from the trainings
-  at points in the file.
+  at points in the file that had the whole budget.
 """
 
 import argparse
@@ -212,6 +212,7 @@ def lines(records: list[Record]) -> Iterator[str]:
             [
                 step
                 for r in own
+                if r.method not in ("noisy", "regions")  # theirs are cut short
                 for step, region in zip(
                     np.diff(r.steps, prepend=0), r.regions, strict=True
                 )
