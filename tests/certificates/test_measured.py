@@ -159,7 +159,7 @@ def test_cells_and_nodes_by_erosion_agree_with_bounds(study):
 def test_an_error_of_whole_steps_costs_no_further_cell(study, amount):
     edges = np.linspace(0.1, 8.0, 13)
     error = ErrorBounds.of({"k": amount})
-    fine = _fine_edges(edges, error.columns(["k"])[0])
+    fine = _fine_edges(edges, error.columns(["k"])[0], 3)
     assert fine[[0, -1]].tolist() == [0.1, 8.0]
     assert 36 / 1.6 <= len(fine) - 1 <= 36 * 1.6
     other = [np.array([x]) for x in full([LOW])[0][1:]]

@@ -182,6 +182,7 @@ def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
     assert slow["factor"] == 1.1
     assert set(slow["rates"]) == {"k", "c"}
     assert "1.1 × the guaranteed one" in stated.operation
+    assert f"k changes by less than {slow['rates']['k']:.3g} N/m" in stated.operation
 
 
 def test_what_is_not_linear_is_refused(certified):

@@ -16,7 +16,7 @@ from taskspace.certificates.boxes.check import (
 )
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
-from taskspace.certificates.boxes.shrink import BoxSearch
+from taskspace.certificates.boxes.shrink import FINE_CELLS, BoxSearch
 from taskspace.certificates.statements.base import Bound
 from taskspace.cover import lower_bounds
 from taskspace.cover.base import Clock
@@ -86,7 +86,10 @@ def certified_cover(
     may_grow = candidates is None and len(pool) < enclosure.n_sources
     if enclosure.is_paved:
         search.bound_at_nodes(Clock(0.1 * clock.left))
-        search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
+        search.cover_cells(Clock(0.3 * clock.left), may_grow=False)
+        if not search.is_optimal:
+            some = Clock(0.6 * clock.left)
+            search.cover_cells(some, may_grow=may_grow, finer=FINE_CELLS)
     search.prove_first(suggestions)
     search.shrink(Clock(0.3 * clock.left))
     if not enclosure.is_paved:

@@ -45,8 +45,9 @@ POINT_PAIRS_AT_ONCE = 2**12
 # Points are covered for a tolerance smaller by this share, so that gaps stay small.
 TIGHTEN = 1e-3
 MAX_ROUNDS = 40
-# Cells of measured contexts for each cell that is cut where it is needed.
-FINER_CELLS = 3
+# Cells of measured contexts for each cell that is cut where it is needed: at first,
+# when a cover of them is soon found, and then.
+COARSE_CELLS, FINE_CELLS = 1, 3
 GAPS_A_ROUND = 100
 # How often a cell that no source serves whole is cut along each axis.
 CELL_CUTS = 4
@@ -280,21 +281,24 @@ class BoxSearch:
         if self.holds and not self.is_optimal and clock.left > 0:
             self._raise_bound(clock)
 
-    def cover_cells(self, clock: Clock, *, may_grow: bool) -> None:
+    def cover_cells(
+        self, clock: Clock, *, may_grow: bool, finer: int = COARSE_CELLS
+    ) -> None:
         """Cover the cells that single sources certainly serve, cut where needed.
 
         Args:
             clock: when to stop.
             may_grow: all sources become candidates if these leave a cell that no
                 single one serves, and there is time for them.
+            finer: cells of measured contexts for each cell of others.
         """
         share = Clock(0.5 * clock.left)
-        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, share)
+        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, share, finer)
         if n_left and may_grow:
             n_all = self.enclosure.n_sources
             if 0.5 * clock.left > share.seconds * n_all / len(self.pool):
                 self.pool, self.part = np.arange(n_all), self.enclosure
-                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, clock)
+                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, clock, finer)
                 # The points were about the candidates of before.
                 self.bound, self.is_closed = 1, False
                 self.bound_at_nodes(clock)
@@ -316,14 +320,14 @@ class BoxSearch:
 
 
 def _fine_edges(
-    edges: NDArray[np.float64], error: AxisError | None
+    edges: NDArray[np.float64], error: AxisError | None, finer: int
 ) -> NDArray[np.float64]:
     """Return edges of fine cells, of which the error spans no hair more than so many.
 
     A cell counts as true wherever a hair of it may be: where the error is a whole
     number of cells, as a step of the grid is, rounding would cost one more per side.
     """
-    n_cells, steps = FINER_CELLS * (len(edges) - 1), np.diff(edges)
+    n_cells, steps = finer * (len(edges) - 1), np.diff(edges)
     fine = cut_evenly(edges, n_cells)
     if error is None or error.is_relative or not len(steps):
         return fine
@@ -340,6 +344,7 @@ def _cell_sets(
     edges: Sequence[NDArray[np.float64]],
     epsilon: float,
     clock: Clock,
+    finer: int,
 ) -> tuple[TargetSets, int]:
     """Return which source serves which cell; cells that none serves whole are cut.
 
@@ -351,7 +356,7 @@ def _cell_sets(
         # Dilated cells overlap: fine ones lose less, and are not cut one by one.
         columns = enclosure.error.columns(enclosure.names)
         pairs = zip(edges, columns, strict=True)
-        edges = [_fine_edges(edge, error) for edge, error in pairs]
+        edges = [_fine_edges(edge, error, finer) for edge, error in pairs]
     sets = pack(serves_cells(enclosure, edges, epsilon, clock=clock))
     if sets.coverable.all() or enclosure.is_paved:
         return sets, int((~sets.coverable).sum())

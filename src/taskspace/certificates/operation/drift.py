@@ -43,16 +43,18 @@ class SlowDrift:
         factor: the cost under drift is at most so many times that of the context at
             its start, standing still; above 1.
         names: of the axes that vary.
+        units: of their values.
         sensitivities: c of each gain and axis, `(gain, axis)`; infinite where none is
             shown, 0 for gains that are not used.
-        unit: of time.
+        time_unit: `"s"` or `"step"`.
         why: why nothing is shown, empty otherwise.
     """
 
     factor: float
     names: tuple[str, ...]
+    units: tuple[str, ...]
     sensitivities: NDArray[np.float64]
-    unit: str
+    time_unit: str
     why: str = ""
 
     @property
@@ -76,14 +78,18 @@ class SlowDrift:
         rates = {n: x for n, x in self.rates.items() if np.isfinite(x)}
         if not rates:
             return ""
-        limits = [f"{name} changes by less than {x:.3g}" for name, x in rates.items()]
+        units = dict(zip(self.names, self.units, strict=True))
+        limits = [
+            f"{name} changes by less than {x:.3g}{' ' * bool(units[name])}{units[name]}"
+            for name, x in rates.items()
+        ]
         together = ""
         if len(limits) > 1:
             together = "; where several change, shares of these rates add up to 1"
         return (
             f"While one policy is in use, its cost is at most {self.factor:g} × the "
             "guaranteed one (that of its first context, standing still) if "
-            f"{' or '.join(limits)} per {self.unit}{together}."
+            f"{' or '.join(limits)} per {self.time_unit}{together}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,12 +128,14 @@ def bound_drift(
         )
     live = np.flatnonzero(boxes.extent > 0)
     names = tuple(loops.system.axes[i].name for i in live)
+    units = tuple(loops.system.axes[i].unit for i in live)
     is_continuous = loops.system.is_continuous
     bounds = np.zeros((len(loops.gains), len(live)))
+    nothing = np.full(bounds.shape, np.inf)
     unit = "s" if is_continuous else "step"
     if not is_continuous and not loops.has_constant_weights:
         why = "in discrete time the weights Q and R must not depend on the context"
-        return SlowDrift(factor, names, np.full(bounds.shape, np.inf), unit, why)
+        return SlowDrift(factor, names, units, nothing, unit, why)
     why = ""
     for gain in np.unique(which):
         own = boxes[np.flatnonzero(which == gain)]
@@ -137,14 +145,12 @@ def bound_drift(
             try:
                 bound, place = _largest(loops, own, int(gain), int(axis), clock)
             except UntraceableError as error:
-                return SlowDrift(
-                    factor, names, np.full(bounds.shape, np.inf), unit, str(error)
-                )
+                return SlowDrift(factor, names, units, nothing, unit, str(error))
             bounds[gain, column] = bound
             if not np.isfinite(bound) and not why:
                 context = dict(zip(names, place[live].tolist(), strict=True))
                 why = _why(int(gain), context)
-    return SlowDrift(factor, names, bounds, unit, why)
+    return SlowDrift(factor, names, units, bounds, unit, why)
 
 
 def _largest(
