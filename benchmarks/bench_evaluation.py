@@ -113,7 +113,7 @@ def controlled_family(n: int):
     )
     contexts = system.contexts(ts.Grid(k=(0.5, 2.0, 400)))
     gains = np.linspace(0.02, 0.1, 50)
-    stack = system.stacked(Pi(gains, 0.2 * gains))
+    stack = Pi(gains[:, None], 0.2 * gains[:, None])
     feedback = stack.feedback
     return system, feedback, contexts, lambda: system.performance(stack, contexts)
 

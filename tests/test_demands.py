@@ -13,6 +13,7 @@ from taskspace.certificates.boxes.enclosures import AllOf, Boxes, enclosure_for
 from taskspace.cli import app
 from taskspace.cover.answer import unmet_targets
 from taskspace.errors import InvalidInputError
+from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi
 
 FAMILY = LinearFamily(
@@ -182,6 +183,8 @@ def test_one_policy_of_a_family_must_meet_all_demands():
     assert (together <= each[0] & each[1]).all()
     assert (together < each[0] & each[1]).any()  # not the same policy for both
     library = ts.library(study, [0, 1, 2], question=asked)
+    assert isinstance(library.policies, LinearController)
+    assert library.policies.parameters is not None
     served = np.asarray(library.regions.served)
     assert (served == together.any(0)).all()
     for t in np.flatnonzero(served):

@@ -238,6 +238,8 @@ def test_a_scheduled_controller_of_python_control_is_that_of_the_library():
     one = library.policies[int(library.select(np.array([2.5])).policy)]
     C = np.array([[1.0, 0.0]])
     F = np.block([[A - B @ one.D @ C, -B @ one.C], [one.B @ C, one.A]])
+    assert one.D_r is not None
+    assert one.B_r is not None
     entry = np.vstack([-B @ one.D_r, one.B_r])
     exact = control.step_response(control.ss(F, entry, [[1.0, 0, 0]], 0), times).outputs
     np.testing.assert_allclose(np.ravel(ours), np.ravel(exact), atol=1e-6)

@@ -1,5 +1,7 @@
 """Ratio against the best of the same structure: brute force, and what it may claim."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -38,8 +40,8 @@ def study():
 
 def test_the_reference_is_the_least_cost_over_all_gains_of_the_structure(study):
     for k, best in zip(SPACE.points[:, 0], study.table["best_known"], strict=True):
-        least = scipy.optimize.minimize_scalar(cost, bounds=(-0.4, 4.0), args=(k,)).fun
-        assert -float(best) == pytest.approx(least, rel=1e-6)
+        least: Any = scipy.optimize.minimize_scalar(cost, bounds=(-0.4, 4), args=(k,))
+        assert -float(best) == pytest.approx(least.fun, rel=1e-6)
     # A controller of less information than the whole state costs more.
     own = PLANT.optimum(PLANT.contexts(SPACE))
     assert (study.table["best_known"].values < own - 1e-3).all()

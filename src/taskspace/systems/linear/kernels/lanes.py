@@ -41,8 +41,9 @@ def _accumulator(width: int, *, by_row: bool) -> Callable[..., Any]:
         zero, one = (context.get_constant(types.intp, x) for x in (0, 1))
 
         def lanes(array: Any, row: Any, column: Any) -> Any:
+            kind, struct = array
             place = [row, column, zero]
-            pointer = cgutils.get_item_pointer(context, builder, *array, place)
+            pointer = cgutils.get_item_pointer(context, builder, kind, struct, place)
             return builder.bitcast(pointer, VECTOR.as_pointer())
 
         shifts = [context.get_constant(types.intp, c) for c in range(width)]
