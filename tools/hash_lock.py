@@ -48,7 +48,7 @@ def missing(items: list[dict], python: str, pins: dict[str, str]) -> set[str]:
     here = {"python_version": python, "python_full_version": f"{python}.0"}
     here |= {"sys_platform": "linux", "platform_system": "Linux", "extra": ""}
     here |= {"platform_machine": "x86_64", "implementation_name": "cpython"}
-    found = set()
+    names = set()
     for item in items:
         if item["metadata"]["name"] == "torch":  # its GPU libraries are not ours
             continue
@@ -56,8 +56,8 @@ def missing(items: list[dict], python: str, pins: dict[str, str]) -> set[str]:
             need = Requirement(text)
             applies = need.marker is None or need.marker.evaluate(here)
             if applies and canonicalize_name(need.name) not in pins:
-                found.add(f"{need.name} (of {item['metadata']['name']})")
-    return found
+                names.add(f"{need.name} (of {item['metadata']['name']})")
+    return names
 
 
 def main() -> None:
@@ -67,8 +67,8 @@ def main() -> None:
     hashes: dict[str, set[str]] = {}
     for python in PYTHONS:
         items = wheels(python, asked)
-        if left := missing(items, python, pins):
-            sys.exit(f"Not locked for Python {python}: {', '.join(sorted(left))}")
+        if unlocked := missing(items, python, pins):
+            sys.exit(f"Not locked for Python {python}: {', '.join(sorted(unlocked))}")
         for item in items:
             name = canonicalize_name(item["metadata"]["name"])
             seal = item["download_info"]["archive_info"]["hashes"]["sha256"]

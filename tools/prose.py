@@ -78,9 +78,9 @@ def main() -> None:
         *sorted(ROOT.glob("examples/*.py")),
         *sorted(ROOT.glob("benchmarks/*.py")),
     ]
-    found = [line for path in files for line in complaints(path)]
-    print("\n".join(found) or f"{len(files)} files: no complaints.")
-    sys.exit(bool(found))
+    sentences = [line for path in files for line in complaints(path)]
+    print("\n".join(sentences) or f"{len(files)} files: no complaints.")
+    sys.exit(bool(sentences))
 
 
 if __name__ == "__main__":
