@@ -206,13 +206,13 @@ class Question:
         Args:
             study: what is known, or a performance table.
         """
-        known = as_study(study)
+        scored = as_study(study)
         for demand in self.demands:
-            known = known.scored(demand.measure, demand.judge)
-        return known.table
+            scored = scored.scored(demand.measure, demand.judge)
+        return scored.table
 
     def asks_one_member(self, n_policies: int) -> bool:
-        """Whether one policy of a family must meet several demands.
+        """Return whether one policy of a family must meet several demands.
 
         Args:
             n_policies: members of each family.

@@ -34,8 +34,8 @@ def keep_kernels_somewhere() -> None:
 
 
 def _users_cache() -> Path:
-    known = os.environ.get("XDG_CACHE_HOME")
-    return Path(known) if known else Path(os.path.expanduser("~")) / ".cache"
+    folder = os.environ.get("XDG_CACHE_HOME")
+    return Path(folder) if folder else Path(os.path.expanduser("~")) / ".cache"
 
 
 def _is_writable(folder: Path) -> bool:

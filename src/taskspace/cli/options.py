@@ -132,7 +132,7 @@ class Asking:
             epsilon: `--epsilon`, None if left out.
             any_epsilon: the command finds tolerances by itself, so none is needed.
         """
-        found = choose_question(
+        asked = choose_question(
             path,
             self.criterion,
             self.judge,
@@ -142,8 +142,8 @@ class Asking:
             any_epsilon=any_epsilon,
         )
         if self.error is None:
-            return found
-        return found.measured_with(ErrorBounds.parse(self.error))
+            return asked
+        return asked.measured_with(ErrorBounds.parse(self.error))
 
 
 @dataclass(frozen=True)

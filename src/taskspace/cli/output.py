@@ -149,8 +149,10 @@ def search_progress(
 
     def told(stage: str, done: float, total: float, note: str = "", /) -> None:
         seconds = int(time.monotonic() - began)
-        known = interval.format(done, total)
-        report(stage, min(seconds, int(time_limit)), int(time_limit), f"{known} {note}")
+        bounds = interval.format(done, total)
+        report(
+            stage, min(seconds, int(time_limit)), int(time_limit), f"{bounds} {note}"
+        )
 
     return told
 
@@ -188,12 +190,12 @@ def stage_progress() -> Iterator[Progress]:
                 return
             said = time.monotonic()  # bars are drawn on terminals only
             bar = progress.tasks[list(tasks).index(stage)]
-            spent, left = (
+            spent, ahead = (
                 "?" if seconds is None else str(timedelta(seconds=int(seconds)))
                 for seconds in (bar.elapsed, bar.time_remaining)
             )
             progress_console.print(
-                f"{stage} {done:g}/{total:g}, {spent} passed, ETA {left} {note}",
+                f"{stage} {done:g}/{total:g}, {spent} passed, ETA {ahead} {note}",
                 markup=False,
                 highlight=False,
                 soft_wrap=True,

@@ -76,7 +76,7 @@ def choose_question(
     else:
         tolerance = 0.0 if epsilon is None else epsilon
     same = criterion in (None, basis.criterion)
-    found = Question(
+    asked = Question(
         criterion or basis.criterion,
         judge or basis.judge,
         epsilon=tolerance,
@@ -85,16 +85,16 @@ def choose_question(
     )
     taken = [
         f"--{name} {value}"
-        for name, given, value, plainly in (
-            ("criterion", criterion, found.criterion, plain.criterion),
-            ("judge", judge, found.judge, plain.judge),
+        for name, stated, value, plainly in (
+            ("criterion", criterion, asked.criterion, plain.criterion),
+            ("judge", judge, asked.judge, plain.judge),
             ("epsilon", epsilon, f"{tolerance:g}", "0" if any_epsilon else ""),
         )
-        if given is None and value != plainly
+        if stated is None and value != plainly
     ]
     if taken:
         progress_console.print(f"As in the run's experiment: {shown(' '.join(taken))}.")
-    return found
+    return asked
 
 
 def read_demand(text: str) -> Question:
@@ -224,8 +224,8 @@ def source_places(
         names: names of the sources, None where there are none.
         size: how many sources there are.
     """
-    given = [word.strip() for word in (words or "").split(",") if word.strip()]
-    return [place_of(word, names, size, "source") for word in given]
+    names_given = [word.strip() for word in (words or "").split(",") if word.strip()]
+    return [place_of(word, names, size, "source") for word in names_given]
 
 
 def load_numbers(
@@ -249,7 +249,7 @@ def load_numbers(
             f"and a number, but has {len(frame.rows)} rows and {len(frame.columns)} "
             "columns."
         )
-    found = np.full(size, math.nan)
+    numbers = np.full(size, math.nan)
     for row, cell in enumerate(frame.columns[-1]):
         place = row
         if len(frame.columns) == 2:
@@ -260,13 +260,13 @@ def load_numbers(
             raise InvalidInputError(
                 f"{path} must hold finite numbers, but {frame.rows[row]} has {text}."
             )
-        if not math.isnan(found[place]):
+        if not math.isnan(numbers[place]):
             raise InvalidInputError(
                 f"{path} must name each {kind} once, but {frame.rows[row]} names "
                 f"{frame.columns[0][row]!r} again."
             )
-        found[place] = value
-    return found
+        numbers[place] = value
+    return numbers
 
 
 def is_set_cover(path: Path) -> bool:

@@ -195,34 +195,34 @@ def _ask(
 
 def _find_error(options: CoverOptions, problem: CoverProblem, output: Format) -> None:
     """Print the largest error that some sources stand."""
-    given, question = options.limits(problem)["include"], problem.question
+    included, question = options.limits(problem)["include"], problem.question
     if question is None or question.error is None or problem.study is None:
         raise InvalidInputError(
             "--largest-error multiplies an error, so it needs --error, e.g. --error "
             "speed=1%,mass=1, and a run or a matrix with contexts."
         )
-    if (len(given) == 0) == (options.budget is None):
+    if (len(included) == 0) == (options.budget is None):
         raise InvalidInputError(
             "--largest-error is about the sources of --include, or about any --budget "
             "of them: give one of the two."
         )
-    found = largest_error(
+    largest = largest_error(
         problem.study,
         question,
-        sources=given if len(given) else None,
+        sources=included if len(included) else None,
         n_sources=options.budget,
         time_limit=options.time_limit,
         seed=options.seed,
     )
     if output == Format.JSON:
-        print_json({**question.to_dict(), "largest_error": found.to_dict()})
+        print_json({**question.to_dict(), "largest_error": largest.to_dict()})
         return
-    console.print(shown(found.words))
+    console.print(shown(largest.words))
     targets = problem.study.targets
-    if len(found.unserved) and targets is not None:
-        first = targets.context(int(found.unserved[0]))
+    if len(largest.unserved) and targets is not None:
+        first = targets.context(int(largest.unserved[0]))
         place = ", ".join(f"{name} = {value:g}" for name, value in first.items())
-        more = f" and {len(found.unserved) - 1} more" * (len(found.unserved) > 1)
+        more = f" and {len(largest.unserved) - 1} more" * (len(largest.unserved) > 1)
         console.print(shown(f"From there on none of them serves {place}{more}."))
 
 

@@ -107,14 +107,14 @@ def profile(
         study = reading.study(options.path)
         question.table_of(study)  # reads it
         report("load", 1, 1)
-        found: list[BudgetPoint] = []
+        budgets: list[BudgetPoint] = []
         points, least = Profile(), None
         if options.budgets is None:
             points, least = _ask(options, study, question, clock, report)
         else:
-            found = _ask_budgets(options, study, question, clock, report)
+            budgets = _ask_budgets(options, study, question, clock, report)
     if options.budgets is not None:
-        _print_budgets(found, question, study, output)
+        _print_budgets(budgets, question, study, output)
         return
     if output == Format.JSON:
         print_json(_record(points, least))

@@ -244,24 +244,28 @@ def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> li
     """Return a sentence per demand that the question of the file does not meet."""
     failures = []
     for name, demand in demands.stated.items():
-        wanted, given = demand, asked[name]
+        wanted, answered = demand, asked[name]
         if name in ("include", "exclude"):
             places = source_places(wanted, problem.source_names, problem.n_sources)
             wanted = sorted(_name(problem, place) for place in places)
-            met = wanted == sorted(given)
+            met = wanted == sorted(answered)
         elif name in ("targets", "ignore"):
-            wanted, given = (sorted(split_names(x or "")) for x in (wanted, given))
-            met = wanted == given
+            wanted, answered = (
+                sorted(split_names(x or "")) for x in (wanted, answered)
+            )
+            met = wanted == answered
         elif name in ("costs", "weights"):
-            met = (wanted or None) == given or bool(
-                wanted and given and Path(wanted).resolve() == Path(given).resolve()
+            met = (wanted or None) == answered or bool(
+                wanted
+                and answered
+                and Path(wanted).resolve() == Path(answered).resolve()
             )
         else:
-            met = wanted == given
+            met = wanted == answered
         if not met:
             failures.append(
                 f"{name}={_shown_value(wanted)} is demanded, but the cover file "
-                f"answers {name}={_shown_value(given)}"
+                f"answers {name}={_shown_value(answered)}"
             )
     return failures
 
