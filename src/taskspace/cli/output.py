@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from enum import StrEnum
@@ -24,6 +24,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Table
 
 from taskspace._util.compiling import compilations_told
 from taskspace._util.files import plain
@@ -62,6 +63,41 @@ def shown(value: object) -> str:
             c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
         )
     return escape(text)
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print what a person should know before any number.
+
+    Args:
+        notes: sentences.
+    """
+    for note in notes:
+        console.print(f"Note: {shown(note)}")
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str = "",
+    n_texts: int = 1,
+) -> None:
+    """Print a table, with its numbers on the right.
+
+    Args:
+        columns: names of the columns.
+        rows: the cells.
+        title: what stands above it.
+        n_texts: how many columns, the first ones, hold texts.
+    """
+    view = Table(title=title or None, title_justify="left")
+    for place, name in enumerate(columns):
+        is_text = place < n_texts
+        justify = "left" if is_text else "right"
+        view.add_column(name, justify=justify, no_wrap=not is_text)
+    for row in rows:
+        view.add_row(*row)
+    console.print(view)
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,7 @@ the plant. Some are computed again whenever the code is used together with them.
 they differ, the plant is another one, and its numbers must not join those of the run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,6 @@ from taskspace.performance.store.base import REGION
 from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
 from taskspace.systems.base import System
-from taskspace.trainers.base import Trained
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,16 +42,36 @@ class Sample:
     """Some numbers of a run, with all that is needed to compute them again.
 
     Args:
-        block: policies, and their scores at home.
+        policies: of some sources.
+        home: their scores at home.
         contexts: full context rows of their sources.
         targets: full context rows of some targets.
         cells: variables of the table for the first of the sources at these targets.
     """
 
-    block: TrainedBlock
+    policies: Policy
+    home: NDArray[np.float64]
     contexts: NDArray[np.float64]
     targets: NDArray[np.float64]
     cells: dict[str, NDArray[np.float64]]
+
+    def computed(self, system: System) -> "Sample":
+        """Return the same sample with the numbers that the system gives now.
+
+        Args:
+            system: the tasks.
+        """
+        home = system.home_performance(self.policies, self.contexts)
+        names = list(self.cells)
+        if not names:
+            return replace(self, home=home)
+        first = slice(0, len(self.cells[names[0]]))
+        policies, targets = self.policies[first], self.targets
+        if "performance" in names:
+            cells = system.measure(policies, targets)
+        else:
+            cells = system.reduce_family(policies, self.home[first], targets, names)
+        return replace(self, home=home, cells={name: cells[name] for name in names})
 
 
 def check_plant(run: "RunStore") -> None:
@@ -92,9 +111,9 @@ def check_archived_plant(
         return
     columns = _spread(np.arange(table.sizes["target"]), n_columns)
     names = [name for name in COMPARED if name in table]
-    home = table["home_performance"].values[rows]
     sample = Sample(
-        TrainedBlock(Trained(policies[rows], np.zeros(home.shape, np.int64)), home),
+        policies[rows],
+        table["home_performance"].values[rows],
         system.contexts(experiment.sources)[rows],
         system.contexts(experiment.target_space)[columns],
         {n: table[n].values[rows[:N_AWAY]][..., columns] for n in names},
@@ -141,65 +160,37 @@ def _stored_sample(run: "RunStore", system: System) -> Sample | None:
     except RunStoreError:
         pass
     contexts = np.array([store.sources[number].contexts[0] for number in picked])
-    return Sample(TrainedBlock.concatenate(blocks), contexts, targets[columns], cells)
+    block = TrainedBlock.concatenate(blocks)
+    policies = block.trained.policies
+    return Sample(policies, block.home, contexts, targets[columns], cells)
 
 
 def _difference(system: System, sample: Sample) -> str:
     """Return the first number that the system does not give any more, as a clause."""
-    what = _compare(system, sample, *_compute(system, sample))
+    what = _compare(system, sample, sample.computed(system))
     if not what:
         return ""
     # Numbers that differ from call to call are no fingerprint of anything.
-    home, cells = _compute(system, sample)
-    again = Sample(
-        TrainedBlock(sample.block.trained, home),
-        sample.contexts,
-        sample.targets,
-        cells,
-    )
-    return "" if _compare(system, again, *_compute(system, again)) else what
+    again = sample.computed(system)
+    return "" if _compare(system, again, again.computed(system)) else what
 
 
-def _compute(
-    system: System, sample: Sample
-) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Return the scores at home, and the cells, as the system gives them now."""
-    block = sample.block
-    home = system.home_performance(block.trained.policies, sample.contexts)
-    if not sample.cells:
-        return home, {}
-    first = block[slice(0, len(next(iter(sample.cells.values()))))]
-    policies, names = first.trained.policies, list(sample.cells)
-    if "performance" in names:
-        return home, system.measure(policies, sample.targets)
-    return home, system.reduce_family(policies, first.home, sample.targets, names)
-
-
-def _compare(
-    system: System,
-    sample: Sample,
-    home: NDArray[np.float64],
-    cells: dict[str, NDArray[np.float64]],
-) -> str:
+def _compare(system: System, then: Sample, now: Sample) -> str:
+    """Return the first number in which two samples differ, as a clause."""
     rounding = SAMPLED_ROUNDING if system.n_episodes else ROUNDING
-    wrong = np.argwhere(~_same(sample.block.home, home, rounding))
-    if len(wrong):
-        source, policy = wrong[0].tolist()
-        return (
-            f"J of the policy trained at {_words(system, sample.contexts[source])} is "
-            f"{sample.block.home[source, policy]:.9g} there in the run and "
-            f"{home[source, policy]:.9g} now"
-        )
-    for name, stored in sample.cells.items():
-        # What was not evaluated counts as a failure, so only numbers are compared.
-        wrong = np.argwhere(np.isfinite(stored) & ~_same(stored, cells[name], rounding))
-        if len(wrong):
-            place = tuple(wrong[0].tolist())
-            source, target = sample.contexts[place[0]], sample.targets[place[-1]]
+    variables = {"": (then.home, now.home)}
+    variables |= {name: (then.cells[name], now.cells[name]) for name in then.cells}
+    for name, (stored, computed) in variables.items():
+        wrong = ~_same(stored, computed, rounding)
+        if name:  # What was not evaluated counts as a failure: no number.
+            wrong &= np.isfinite(stored)
+        if wrong.any():
+            place = tuple(np.argwhere(wrong)[0].tolist())
+            where = f"at {_words(system, then.targets[place[-1]])}" if name else "there"
+            source = _words(system, then.contexts[place[0]])
             return (
-                f"J of the policy trained at {_words(system, source)} is "
-                f"{stored[place]:.9g} at {_words(system, target)} in the run and "
-                f"{cells[name][place]:.9g} now"
+                f"J of the policy trained at {source} is {stored[place]:.9g} {where} "
+                f"in the run and {computed[place]:.9g} now"
             )
     return ""
 
@@ -219,7 +210,7 @@ def _sizes(system: System) -> tuple[int, int]:
 
 
 def _spread(numbers: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """At most n of some numbers, spread evenly, the first and the last among them."""
+    """Return at most n of some numbers, spread evenly, with the first and the last."""
     if len(numbers) <= n:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]

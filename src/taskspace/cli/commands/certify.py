@@ -30,6 +30,7 @@ from taskspace.cli.output import (
     number,
     print_json,
     progress_console,
+    show_notes,
     shown,
     stage_progress,
 )
@@ -271,8 +272,7 @@ def selected(
 
 def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
     """Print the certificates, the strongest last."""
-    for note in study.notes:
-        console.print(f"Note: {shown(note)}")
+    show_notes(study.notes)
     if cost := study.table.attrs.get("cost"):
         console.print(shown(str(cost)))
     console.print(f"Asked: {result.question.statement}.")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from taskspace.cli.options import SeedOption, TrustOption, grouped, option
 from taskspace.cli.output import (
@@ -16,6 +15,8 @@ from taskspace.cli.output import (
     number,
     print_json,
     progress_console,
+    show_notes,
+    show_table,
     shown,
 )
 from taskspace.deploy import (
@@ -242,17 +243,8 @@ def _cost_words(moved: OperationTrial) -> str:
 
 
 def _show(trial: Trial, word: str) -> None:
-    view = Table(
-        title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
-        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
-        f"{trial.reference}",
-        title_justify="left",
-    )
-    view.add_column("", no_wrap=True)
-    for name in ("n", "mean J", "loss", "worst", "failed", "≤ ε"):
-        view.add_column(name, justify="right", no_wrap=True)
-    for one in trial.contenders:
-        view.add_row(
+    rows = [
+        (
             one.name,
             str(one.n_policies) if one.n_policies else "–",
             number(one.mean_performance),
@@ -261,7 +253,15 @@ def _show(trial: Trial, word: str) -> None:
             f"{100 * one.failed:.3g} %",
             "–" if one.within is None else f"{100 * one.within:.4g} %",
         )
-    console.print(view)
+        for one in trial.contenders
+    ]
+    show_table(
+        ("", "n", "mean J", "loss", "worst", "failed", "≤ ε"),
+        rows,
+        title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
+        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
+        f"{trial.reference}",
+    )
     for one in trial.contenders:
         if one.spread:
             _show_spread(one, trial.environment_steps)
@@ -299,5 +299,4 @@ def _show(trial: Trial, word: str) -> None:
             f"While the context drifts by {trial.drift:g} of the width, mean return: "
             f"{means}."
         )
-    for note in trial.notes:
-        console.print(f"Note: {note}")
+    show_notes(trial.notes)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from taskspace.certificates import certify
 from taskspace.cli.commands.certify import NOT_PROVEN, is_proven, selected
@@ -28,6 +27,8 @@ from taskspace.cli.output import (
     number,
     print_json,
     progress_console,
+    show_notes,
+    show_table,
     shown,
 )
 from taskspace.cover import METHODS, Cover
@@ -167,8 +168,7 @@ def export(
     if output == Format.JSON:
         print_json(_record(made, options.to, question, formats))
         return
-    for note in study.notes:
-        console.print(f"Note: {shown(note)}")
+    show_notes(study.notes)
     _show(made, options, formats, reading.trust)
 
 
@@ -301,15 +301,18 @@ def _show(
         console.print(shown(made.operation))
     if made.policies is None:
         console.print("The library holds names: no policies came with this table.")
-    view = Table("policy", "name", "used in")
-    axes = list(made.entries[0].context)
-    for axis in axes:
-        view.add_column(shown(axis), justify="right")
-    shares = made.shares()
-    for i, entry in enumerate(made.entries[:SHOWN_POLICIES]):
-        values = [number(entry.context[axis]) for axis in axes]
-        view.add_row(str(i), shown(entry.name), f"{100 * shares[i]:.3g} %", *values)
-    console.print(view)
+    axes, shares = list(made.entries[0].context), made.shares()
+    rows = [
+        [
+            str(i),
+            shown(entry.name),
+            f"{100 * shares[i]:.3g} %",
+            *(number(entry.context[axis]) for axis in axes),
+        ]
+        for i, entry in enumerate(made.entries[:SHOWN_POLICIES])
+    ]
+    columns = ["policy", "name", "used in", *map(shown, axes)]
+    show_table(columns, rows, n_texts=2)
     if made.size > SHOWN_POLICIES:
         console.print(f"... and {made.size - SHOWN_POLICIES} more; see policies.csv.")
     things = ", ".join(["library", *formats])

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import inside
@@ -28,6 +27,8 @@ from taskspace.cli.output import (
     print_json,
     progress_console,
     search_progress,
+    show_notes,
+    show_table,
     shown,
     stage_progress,
     writable,
@@ -187,20 +188,14 @@ def _print_budgets(
     if output == Format.JSON:
         print_json([point.to_dict() for point in points])
         return
-    for note in study.notes:
-        console.print(f"Note: {shown(note)}")
-    table = Table(title=f"Least loss by {question.criterion}", title_justify="left")
-    for name in ("sources", "worst", "at least", "mean", "at least"):
-        table.add_column(name, justify="right")
-    for point in points:
-        table.add_row(
-            f"{point.budget}",
-            number(point.worst),
-            number(point.worst_bound),
-            number(point.mean),
-            number(point.mean_bound),
-        )
-    console.print(table)
+    show_notes(study.notes)
+    values = [(p.budget, p.worst, p.worst_bound, p.mean, p.mean_bound) for p in points]
+    show_table(
+        ("sources", "worst", "at least", "mean", "at least"),
+        [list(map(number, row)) for row in values],
+        title=f"Least loss by {question.criterion}",
+        n_texts=0,
+    )
 
 
 def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, Any]]:
@@ -243,34 +238,25 @@ def _print(
     study: Study,
     least: SmallestEpsilon | None,
 ) -> None:
-    for note in study.notes:
-        console.print(f"Note: {shown(note)}")
+    show_notes(study.notes)
     if least is not None:
         console.print(shown(least.say(scope=points.scope)))
     where = f" {points.scope}" if points.scope else ""
-    table = Table(
+    places = np.unique(np.linspace(0, len(points) - 1, SHOWN).round().astype(int))
+    values = [
+        (p.epsilon, p.lower, p.upper, p.greedy, p.n_uncoverable)
+        for p in (points[place] for place in places)
+    ]
+    show_table(
+        ("ε", "lower", "upper", "greedy", "unserved targets"),
+        [list(map(number, row)) for row in values],
         title=f"How many of these {study.n_sources:,} sources{where}, by "
         f"{question.criterion}, the {question.judge} policy of each",
-        title_justify="left",
+        n_texts=0,
     )
-    for name in ("ε", "lower", "upper", "greedy", "unserved targets"):
-        table.add_column(name, justify="right")
-    shown_points = [
-        points[k]
-        for k in np.unique(np.linspace(0, len(points) - 1, SHOWN).round().astype(int))
-    ]
-    for point in shown_points:
-        table.add_row(
-            number(point.epsilon),
-            number(point.lower),
-            number(point.upper),
-            number(point.greedy),
-            number(point.n_uncoverable),
-        )
-    console.print(table)
-    if len(shown_points) < len(points):
+    if len(places) < len(points):
         console.print(
-            f"{len(shown_points)} of {len(points):,} tolerances; --format json has all."
+            f"{len(places)} of {len(points):,} tolerances; --format json has all."
         )
     words = f"taskspace cover {again} --method minimum"
     console.print(f"Next: {shown(words)}", soft_wrap=True)

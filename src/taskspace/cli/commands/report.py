@@ -9,9 +9,8 @@ from taskspace._util.files import inside
 from taskspace.cli.output import (
     Format,
     FormatOption,
-    console,
     print_json,
-    shown,
+    show_notes,
     stage_progress,
 )
 from taskspace.cli.render.summary import print_summary
@@ -58,8 +57,7 @@ def report(
         files = [str(file) for file in figures]
         print_json({"covers": covers, "figures": files, "notes": study.notes})
     else:
-        for note in study.notes:
-            console.print(f"Note: {shown(note)}")
+        show_notes(study.notes)
         cost = str(study.table.attrs.get("cost", ""))
         print_summary(path, study.experiment, results, figures, trouble, cost)
 

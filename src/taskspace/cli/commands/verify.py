@@ -10,7 +10,14 @@ import typer
 from numpy.typing import NDArray
 
 from taskspace.cli.options import Reading, grouped, option
-from taskspace.cli.output import Format, FormatOption, console, print_json, shown
+from taskspace.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_json,
+    show_notes,
+    shown,
+)
 from taskspace.cli.reading import read_problem, source_places, split_names
 from taskspace.cover import Cover, Verification, verify_cover
 from taskspace.cover.ask import CoverProblem
@@ -137,8 +144,7 @@ def _show(
             f"{shown(path)}."
         )
     console.print(f"Verified for: {shown(words)}.")
-    for note in notes:
-        console.print(f"Note: {shown(note)}")
+    show_notes(notes)
     if not failures:
         for sentence in verification.proven:
             console.print(f"Proven again: {shown(sentence)}.")

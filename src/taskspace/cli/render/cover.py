@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from taskspace.cli.output import console, number, shown
+from taskspace.cli.output import console, number, show_table, shown
 from taskspace.cover import (
     Cover,
     CoverAnswer,
@@ -277,16 +277,14 @@ def _show_losses(answer: CoverAnswer, quantity: str) -> None:
 
 def _show_sources(answer: CoverAnswer) -> None:
     found = answer.cover
-    table = Table("source", "serves")
     names = list(answer.contexts[0]) if answer.contexts else []
-    for name in names:
-        table.add_column(shown(name), justify="right")
+    rows = []
     for place, source in enumerate(found.sources[:SHOWN_SOURCES].tolist()):
         label = shown(answer.names[place]) if answer.names else str(source)
         served = int((found.assignment == source).sum())
         values = answer.contexts[place] if answer.contexts else {}
-        table.add_row(label, f"{served:,}", *(number(values[n]) for n in names))
-    console.print(table)
+        rows.append([label, f"{served:,}", *(number(values[n]) for n in names)])
+    show_table(["source", "serves", *map(shown, names)], rows)
     if found.size > SHOWN_SOURCES:
         console.print(
             f"... and {found.size - SHOWN_SOURCES} more; all with --format json."

@@ -3,10 +3,8 @@
 import math
 from pathlib import Path
 
-from rich.table import Table
-
 from taskspace.cli.options import question_options
-from taskspace.cli.output import console, number, shown
+from taskspace.cli.output import console, number, show_table, shown
 from taskspace.cover import CoverAnswer
 from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
@@ -90,17 +88,12 @@ def _print_covers(
         says = "not defined: no target can be served"
     elif n_lost:
         says += f", for the {n_targets - n_lost:,} targets that can be served"
-    table = Table(
-        title=f"{question.statement}: complexity {says}",
-        title_justify="left",
-    )
-    table.add_column("method")
     losses = dict.fromkeys((f"worst {question.criterion}", "worst regret"))
-    for name in ("sources", "covered", *losses, "trained"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for answer in answers:
-        table.add_row(*_cells(question, answer, results.spent))
-    console.print(table)
+    show_table(
+        ("method", "sources", "covered", *losses, "trained"),
+        [_cells(question, answer, results.spent) for answer in answers],
+        title=f"{question.statement}: complexity {says}",
+    )
     n_lacking = len(answers[0].without_reference)
     if n_lacking:
         console.print(
