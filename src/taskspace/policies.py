@@ -51,6 +51,11 @@ class Policy(ABC):
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Return the action of a single policy (no leading dims) at one observation."""
 
+    @property
+    def stack_shape(self) -> tuple[int, ...]:
+        """Leading dims of a stack: sources, and policies per source."""
+        return next(iter(self.arrays().values())).shape[:2]
+
     def __getitem__(self, index: Any) -> Self:
         """Select along the leading dims."""
         return self.from_arrays(

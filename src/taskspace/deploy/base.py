@@ -30,7 +30,6 @@ from taskspace.deploy.regions.choose import (
 from taskspace.deploy.regions.nodes import log_axes_of, regions_of
 from taskspace.deploy.tracker import Tracker
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.study import stack_size
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.questions import Question
 from taskspace.spaces import Points, Space
@@ -146,7 +145,7 @@ class PolicyLibrary:
         """
         stack = policies if isinstance(policies, Policy) else None
         given = names if stack is not None else list(policies)  # type: ignore[arg-type]
-        size = len(given or []) if stack is None else stack_size(stack)
+        size = len(given or []) if stack is None else stack.stack_shape[0]
         used = np.arange(space.size) if assignment is None else np.asarray(assignment)
         if used.shape != (space.size,):
             raise InvalidInputError(

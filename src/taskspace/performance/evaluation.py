@@ -218,7 +218,7 @@ def evaluate_policies(
         stack = policies
     else:
         stack = PythonPolicies(list(policies))
-    n_rows = len(next(iter(stack.arrays().values())))
+    n_rows = stack.stack_shape[0]
     if sources is not None:
         if sources.size != n_rows:
             raise InvalidInputError(

@@ -96,7 +96,7 @@ def each_policy(policies: Policy) -> tuple[list[Any], tuple[int, ...]]:
     """
     if isinstance(policies, PythonPolicies):
         return list(policies.objects.reshape(-1)), policies.objects.shape
-    shape = next(iter(policies.arrays().values())).shape[:2]
+    shape = policies.stack_shape
     return [policies[index] for index in np.ndindex(*shape)], shape
 
 

@@ -167,7 +167,7 @@ def _shapes(trial: SystemTrial) -> Check:
             return Check(name, False, say)
     policies, contexts = trial.policies(), trial.contexts()
     values = trial.scores
-    n_rows, n_members = next(iter(policies.arrays().values())).shape[:2]
+    n_rows, n_members = policies.stack_shape
     wanted = (n_rows, n_members, len(contexts))
     if values.shape != wanted or values.dtype != np.float64:
         return Check(

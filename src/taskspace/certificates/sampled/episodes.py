@@ -253,7 +253,7 @@ class _Game:
     ):
         self.table, self.question = table, question
         self.system, self.policies = system, policies
-        self.n_policies = next(iter(policies.arrays().values())).shape[1]
+        self.n_policies = policies.stack_shape[1]
         self.source_rows = system.contexts(sources)
         self.target_rows = system.contexts(targets)
         rule = question.rule

@@ -143,11 +143,18 @@ class Frame:
             skip: rows whose cells may be empty.
         """
         places = [i for i, n in enumerate(self.names) if n.startswith(prefix)]
-        if not places:
-            return None
+        return self.contexts(places, skip) if places else None
+
+    def contexts(self, places: Sequence[int], skip: Sequence[int] = ()) -> Points:
+        """Return the contexts in some columns, one per row.
+
+        Args:
+            places: numbers of the columns, one per axis.
+            skip: rows whose cells may be empty.
+        """
         values = self.numbers(places, skip)
         values[list(skip)] = 0.0
-        names = [self.names[i].removeprefix(prefix) for i in places]
+        names = [re.sub("^(target|source)_", "", self.names[i]) for i in places]
         for place, column in zip(places, values.T, strict=True):
             for row in np.flatnonzero(np.isinf(column)):
                 raise InvalidInputError(

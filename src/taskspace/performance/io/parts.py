@@ -429,17 +429,7 @@ def _points(contexts: Frame, named: str | None) -> Points:
             "name, and a row per target, but "
             + (f"column {unnamed[0]} has no name." if unnamed else "has none.")
         )
-    values = contexts.numbers(places)
-    for place, column in zip(places, values.T, strict=True):
-        for row in np.flatnonzero(np.isinf(column)):
-            raise InvalidInputError(
-                f"Contexts must be finite, but {contexts.rows[row]}, column "
-                f"{place + 1} ({contexts.names[place]!r}) of {contexts.origin} holds "
-                f"{column[row]}."
-            )
-    axes = [contexts.names[i] for i in places]
-    axes = [axis.removeprefix("target_").removeprefix("source_") for axis in axes]
-    return Points(axes, values)
+    return contexts.contexts(places)
 
 
 def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:

@@ -181,7 +181,7 @@ class Stage:
             )
         elif members is None:
             members = self._members(judge, sources, targets)
-        if next(iter(self.policies.arrays().values())).shape[1] == 1:
+        if self.policies.stack_shape[1] == 1:
             which = ""
         spaces = self.sources, self.targets
         record = play_record(
