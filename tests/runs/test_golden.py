@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.runs import RunStore, load_experiment, run_selection
+from taskspace.runs import RunStore, load_experiment, run_experiment, run_selection
 from taskspace.runs.archive import read_archive
 from taskspace.show.figures.history import stored_selection
 from tests.helpers import refused, taskspace
@@ -20,8 +20,9 @@ ASSETS = Path(__file__).parents[1] / "assets"
 SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"): 7}
 
 
-def test_run_of_format_2():
-    run = ts.open(ASSETS / "run-v2")
+@pytest.mark.parametrize("name", ["run-v2", "run-v3"])
+def test_runs_of_formats_2_and_3(name):
+    run = ts.open(ASSETS / name)
     covers = run.results.covers
     found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
     assert found.items() >= SIZES.items()
@@ -31,8 +32,18 @@ def test_run_of_format_2():
     question = ts.Question("regret", epsilon=0.2)
     assert ts.minimum_cover(question.sets(table)).size == 7
     assert run.policies.arrays()["gain"].shape == (16, 2, 1, 2)
-    assert not RunStore.open(ASSETS / "run-v2").damages()
-    assert taskspace("verify", ASSETS / "run-v2").returncode == 0
+    assert not RunStore.open(ASSETS / name).damages()
+    assert taskspace("verify", ASSETS / name).returncode == 0
+
+
+def test_a_run_of_format_3_goes_on(tmp_path):
+    """The stored policies, table and covers are used, not made again."""
+    shutil.copytree(ASSETS / "run-v3", tmp_path / "run")
+    options = ["space.n=4", "trainer.n_policies=2", "cover.n_repeats=3"]
+    assert run_experiment(load_experiment("msd", options), tmp_path / "run").reused
+    stored = RunStore.open(ASSETS / "run-v2").table()
+    performance = ts.open(tmp_path / "run").table["performance"]
+    np.testing.assert_allclose(performance, stored["performance"], rtol=1e-9)
 
 
 def test_a_run_of_format_2_is_not_written(tmp_path):
