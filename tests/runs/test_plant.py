@@ -152,7 +152,7 @@ def test_trusting_commands_compare(tmp_path, plant):
         "ratio",
         "--trust",
         "--time-limit",
-        "1",
+        "10",
     ]
     for changed, path in ((False, "run"), (True, "run"), (True, "run.npz")):
         plant(value=3.71 if changed else 9.81)

@@ -16,7 +16,8 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs.archive import is_archive, read_archive, write_archive
+from taskspace.runs.archive import read_archive, write_archive
+from taskspace.runs.manifest import is_archive
 from taskspace.runs.results import answer
 from taskspace.systems import LinearSystem
 

@@ -18,10 +18,8 @@ from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs import RunStore
-from taskspace.runs.archive import is_archive, read_archive
-from taskspace.runs.manifest import is_run
-from taskspace.runs.opening import check_exists
+from taskspace.runs.manifest import is_archive, is_run
+from taskspace.runs.opening import check_exists, open_study
 
 MISSING = {
     "error": "error",
@@ -132,6 +130,8 @@ def has_questions(path: Path) -> bool:
 def _own_questions(path: Path) -> list[Question]:
     """Return what the experiment of a run or archive asks; nothing for other files."""
     if is_run(path):
+        from taskspace.runs.store import RunStore  # a matrix needs none of it
+
         run = RunStore.open(path)
         questions = list(run.experiment.questions)
         tolerance = run.notes.get("epsilon")
@@ -139,7 +139,7 @@ def _own_questions(path: Path) -> list[Question]:
             return [questions[0].at(tolerance), *questions[1:]]
         return questions
     if has_questions(path):
-        return list(read_archive(path).experiment.questions)
+        return list(open_study(path).experiment.questions)
     return []
 
 

@@ -173,22 +173,6 @@ def _kept_sources(run: RunStore, stack: Policy, policies: str) -> NDArray[np.int
     return np.unique([k for c in chosen or covers for k in c.sources]).astype(int)
 
 
-def is_archive(path: str | Path) -> bool:
-    """Whether a file is such an archive.
-
-    Args:
-        path: any path.
-    """
-    path = Path(path)
-    try:
-        if path.suffix != ".npz" or not zipfile.is_zipfile(path):
-            return False
-        with zipfile.ZipFile(path) as file:
-            return "experiment.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
-
-
 def read_archive(path: str | Path, *, trust: bool = False) -> Study:
     """Return the study of an archive; no code that it names is imported.
 

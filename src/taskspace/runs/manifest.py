@@ -1,6 +1,7 @@
 """What is a run directory, whether it is ours, who writes it, what two differ in."""
 
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import IO, Any
 
 from taskspace._util.files import no_links_out
 from taskspace.errors import RunStoreError
-from taskspace.performance.store.disk import MANIFEST
+from taskspace.performance.store import MANIFEST
 
 try:
     import fcntl
@@ -41,6 +42,22 @@ def is_run(path: str | Path) -> bool:
     path = Path(path)
     marks = (path / TRAININGS / MANIFEST, path / FORMER)
     return (path / "experiment.toml").is_file() and any(m.is_file() for m in marks)
+
+
+def is_archive(path: str | Path) -> bool:
+    """Return whether a file is an archive of a run.
+
+    Args:
+        path: any path.
+    """
+    path = Path(path)
+    try:
+        if path.suffix != ".npz" or not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as file:
+            return "experiment.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def is_selection(path: str | Path) -> bool:

@@ -5,44 +5,13 @@ from typing import Any
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
-from taskspace.performance.study import Study, StudyParts
-from taskspace.runs.archive import is_archive, read_archive
-from taskspace.runs.manifest import is_run
-from taskspace.runs.recheck import check_plant
-from taskspace.runs.results import Results
-from taskspace.runs.store import RunStore
-from taskspace.systems.base import System
+from taskspace.performance.parts import StudyParts
+from taskspace.performance.study import Study
+from taskspace.runs.manifest import is_archive, is_run
 
 NOT_GIVEN = (None, (), "", "error")
 """Values that an option of reading has where a user does not give it; False is one
 that is given."""
-
-
-def _study_of_run(run: RunStore) -> Study:
-    """Return the study of a run directory."""
-
-    def system() -> System:
-        built = run.experiment.built_system
-        check_plant(run)
-        return built
-
-    def results() -> Results | None:
-        file = run.path / "results.json"
-        return Results.load(file) if file.is_file() else None
-
-    return Study(
-        StudyParts(
-            origin=str(run.path),
-            table=run.table,
-            system=system,
-            axes=lambda: run.system.context_axes,
-            solved_return=lambda: run.system.solved_return,
-            policies=run.table_policies,
-            targets=lambda: run.experiment.target_space,
-            experiment=run.trained_experiment,
-            results=results,
-        )
-    )
 
 
 def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Study:
@@ -58,10 +27,14 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
     check_exists(path)
     if is_archive(path):
         _refuse_reading(reading)
+        from taskspace.runs.archive import read_archive  # a matrix needs none of it
+
         return read_archive(path, trust=trust)
     if is_run(path) or (path.is_dir() and path.suffix.lower() not in READABLE_SUFFIXES):
         _refuse_reading(reading)
-        return _study_of_run(RunStore.open(path, trust=trust))
+        from taskspace.runs.store import RunStore
+
+        return RunStore.open(path, trust=trust).study()
     table = read_matrix(path, **reading)
     stated = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
     parts = StudyParts(origin=str(path), table=lambda: table, reading=stated)

@@ -31,9 +31,12 @@ from taskspace._util.files import checksum, clean_leftovers, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.assembling import assemble
 from taskspace.performance.ledger import Ledger
+from taskspace.performance.parts import StudyParts
+from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.chunks import create_arrays
-from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
+from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import Layout, SystemFacts
+from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
@@ -52,6 +55,7 @@ from taskspace.runs.stored import (
 from taskspace.runs.takeover import check_added, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
+from taskspace.systems.base import System
 
 
 class RunStore:
@@ -309,6 +313,32 @@ class RunStore:
         if store.reference is not None and self.log is None:
             found += store.unfinished()
         return found
+
+    def study(self) -> Study:
+        """Return the study of the run; its parts are read when they are used."""
+
+        def system() -> System:
+            built = self.experiment.built_system
+            check_plant(self)
+            return built
+
+        def results() -> Results | None:
+            file = self.path / "results.json"
+            return Results.load(file) if file.is_file() else None
+
+        return Study(
+            StudyParts(
+                origin=str(self.path),
+                table=self.table,
+                system=system,
+                axes=lambda: self.system.context_axes,
+                solved_return=lambda: self.system.solved_return,
+                policies=self.table_policies,
+                targets=lambda: self.experiment.target_space,
+                experiment=self.trained_experiment,
+                results=results,
+            )
+        )
 
     def is_complete(self) -> bool:
         """Whether everything is trained and evaluated, and the reference is there."""

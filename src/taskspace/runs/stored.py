@@ -14,8 +14,9 @@ from taskspace._util.files import checksum, plain
 from taskspace.errors import RunStoreError
 from taskspace.performance.assembling import table_notes
 from taskspace.performance.ledger import kept_variables
+from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.base import TRAINED, Source
-from taskspace.performance.store.disk import MANIFEST, DiskStore, read_manifest
+from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import (
     FORMAT_VERSION,
     Header,

@@ -32,9 +32,8 @@ from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp, Policy
 from taskspace.runs import Experiment
-from taskspace.runs.archive import is_archive
 from taskspace.runs.experiment import named_system
-from taskspace.runs.manifest import is_run
+from taskspace.runs.manifest import is_archive, is_run
 from taskspace.runs.opening import open_study
 from taskspace.spaces import Points
 from taskspace.systems import System

@@ -14,22 +14,6 @@
 | `write` | a table back into a file |
 """
 
-from taskspace.performance.io.columns import Missing
-from taskspace.performance.io.files import (
-    MATRIX_SUFFIXES,
-    READABLE_SUFFIXES,
-    matrix_suffix,
-    read_matrix,
-    table_from,
-)
-from taskspace.performance.io.write import write_matrix
+from taskspace._util.lazy import lazy_names
 
-__all__ = [
-    "MATRIX_SUFFIXES",
-    "READABLE_SUFFIXES",
-    "Missing",
-    "matrix_suffix",
-    "read_matrix",
-    "table_from",
-    "write_matrix",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

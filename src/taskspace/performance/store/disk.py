@@ -29,7 +29,7 @@ from taskspace._util.files import (
     write_atomically,
 )
 from taskspace.errors import DamagedFileError, RunStoreError
-from taskspace.performance.store import chunks
+from taskspace.performance.store import MANIFEST, chunks
 from taskspace.performance.store.base import Source, Store, gather
 from taskspace.performance.store.policies import pack_policies, unpack_policies
 from taskspace.performance.store.records import (
@@ -42,8 +42,6 @@ from taskspace.performance.store.records import (
 )
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, top_of
-
-MANIFEST = "manifest.jsonl"
 
 
 def read_manifest(path: Path) -> tuple[list[Any], list[str]]:
