@@ -572,7 +572,7 @@ def test_choices_on_the_command_line(tmp_path):
         ("x\n1\n", "2 targets and 1 rows"),
         ("name,x\nt,1\nv,2\n", "target 'u' is not in it"),
         ("name,x\nt,1\nt,2\n", "names 't' more than once"),
-        ("name\nt\nu\n", "a column a context axis"),
+        ("name\nt\nu\n", "a column per context axis"),
         ("name,x\nt,1\nu,nan\n", "row 3, column 2 .'x'. holds 'nan'"),
         ("name,x\nt,1\nu,inf\n", "must be finite"),
     ],
