@@ -228,7 +228,7 @@ def table_from_matrix(
     for space, n, side in ((sources, n_sources, "row"), (targets, n_targets, "column")):
         if space is not None and space.size != n:
             raise InvalidInputError(
-                f"There must be one context a {side}, but the matrix has {n} {side}s "
+                f"There must be one context per {side}, but the matrix has {n} {side}s "
                 f"and there are {space.size} contexts."
             )
     variables: dict[str, ArrayLike] = {
