@@ -336,7 +336,7 @@ def test_prices_join_what_no_other_selection_beats(rng):
     assert set(front) == set(whole) - beaten
     (axes,) = draw_prices(points).axes
     (line,) = axes.lines
-    assert line.get_xdata().tolist() == [p.environment_steps for p in front]
+    assert list(np.asarray(line.get_xdata())) == [p.environment_steps for p in front]
 
 
 def test_prices_of_a_folder_of_selections(tmp_path):
