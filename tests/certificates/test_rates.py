@@ -153,8 +153,12 @@ def test_what_cannot_be_had_is_refused(table):
         loss_rates(table, 0.0)
     with pytest.raises(InvalidInputError, match="contexts of sources and targets"):
         loss_rates(ts.performance.table_from_matrix(np.eye(3)), 1.0)
+    plant, pair = four_states(), ts.Grid(coupling=(0.1, 1.0, 2))
+    gains = ts.evaluate(plant, ts.trainers.Lqr(n_policies=1), pair, seed=0).policies
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
-        local_slopes(four_states(), msd_family(SPACE), ts.Grid(coupling=(0.1, 1.0, 2)))
+        local_slopes(plant, gains, pair)
+    with pytest.raises(InvalidInputError, match=r"2 sources .* 1 context"):
+        local_slopes(plant, gains, ts.Grid(coupling=(0.1, 0.1, 1)))
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
         local_slopes(MassSpringDamper(horizon=3.0), msd_family(SPACE), SPACE)
     with pytest.raises(InvalidInputError, match="slopes of J"):

@@ -127,8 +127,6 @@ def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
         ("archive", path, tmp_path / "again.npz"),
         ("doctor", path),
         ("run", path / "experiment.toml", "--out", path),
-        ("run", path / "experiment.toml", "--out", path, "--trust"),
-        ("certify", path, "--epsilon", 0.4, "--time-limit", 2, "--trust"),
     ):
         done = taskspace(*words)
         assert not mark.exists(), words

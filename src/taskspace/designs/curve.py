@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.words import round_to_side
 from taskspace.cover.base import Clock
 from taskspace.designs.bound import bound_all_gains, fewer_contexts
 from taskspace.designs.case import DesignCase
@@ -100,12 +101,9 @@ class DesignCurve:
 
     def _amount(self, loss: float, *, up: bool) -> str:
         """Return a loss with four digits, rounded to the side on which it is true."""
-        if loss == 0 or not np.isfinite(loss):
-            return f"{loss:g}"
-        unit = 10.0 ** (np.floor(np.log10(abs(loss))) - 3)
-        rounded = (np.ceil if up else np.floor)(loss / unit) * unit
-        relative = self.question.rule.is_relative
-        return f"{100 * rounded:.4g} %" if relative else f"{rounded:.4g}"
+        if self.question.rule.is_relative:
+            return f"{round_to_side(100 * loss, up=up, digits=4)} %"
+        return round_to_side(loss, up=up, digits=4)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain values."""

@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.candidates import find_matrix
 from taskspace.certificates.operation.check import (
@@ -382,19 +383,22 @@ def _dwell_words(
     while_ = "while no policy is held beyond its region"
     if slow:
         limits = [
-            f"{n} changes by less than {v:.3g} per {unit}" for n, v in slow.items()
+            f"{n} changes by less than {round_to_side(v, up=False)} per {unit}"
+            for n, v in slow.items()
         ]
         while_ = f"while {' and '.join(limits)}"
     return (
-        f"Stable {while_}, with at least {dwell:.3g} {unit}{'s' * (unit == 'step')} "
-        f"between two switches: {loops.basis}.{_cost_words(costs)}"
+        f"Stable {while_}, with at least {round_to_side(dwell, up=True)} "
+        f"{unit}{'s' * (unit == 'step')} between two switches: {loops.basis}."
+        f"{_cost_words(costs)}"
     )
 
 
 def _cost_words(costs: NDArray[np.float64]) -> str:
     if not np.isfinite(costs).all():
         return ""
+    most = round_to_side(float(costs.max()), up=True, digits=4)
     return (
-        f" However the context drifts, the cost is at most {costs.max():.4g} while one "
-        "policy is in use."
+        f" However the context drifts, the cost is at most {most} while one policy is "
+        "in use."
     )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.enclosures.traced import relative_widths
 from taskspace.certificates.operation.loops import GainLoops
@@ -80,14 +81,15 @@ class SlowDrift:
             return ""
         units = dict(zip(self.names, self.units, strict=True))
         limits = [
-            f"{name} changes by less than {x:.3g}{' ' * bool(units[name])}{units[name]}"
+            f"{name} changes by less than {round_to_side(x, up=False)}"
+            f"{' ' * bool(units[name])}{units[name]}"
             for name, x in rates.items()
         ]
         together = ""
         if len(limits) > 1:
             together = "; where several change, shares of these rates add up to 1"
         return (
-            f"While one policy is in use, its cost is at most {self.factor:g} × the "
+            f"While one policy is in use, its cost is at most {self.factor} × the "
             "guaranteed one (that of its first context, standing still) if "
             f"{' or '.join(limits)} per {self.time_unit}{together}."
         )

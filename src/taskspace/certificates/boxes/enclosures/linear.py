@@ -132,12 +132,17 @@ class LinearEnclosure(PolicyEnclosure):
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
         if question.criterion == "signed":
-            n = self.n_policies
+            n, homes = self.n_policies, len(sources)
+            if homes != self.n_sources:
+                raise InvalidInputError(
+                    f"Policies of {self.n_sources} sources need as many contexts of "
+                    f"their own, but got {homes} context{'s' * (homes != 1)}."
+                )
             single = self._gains.reshape(-1, 1, *self._gains.shape[2:])
             alone = copy(self)
             alone._gains, alone._home = single, np.zeros((len(single), 1, 2))
-            homes = Boxes.points(np.repeat(sources, n, axis=0))
-            home = alone.pair_bounds(homes, np.arange(len(single)))
+            places = Boxes.points(np.repeat(sources, n, axis=0))
+            home = alone.pair_bounds(places, np.arange(len(single)))
             self._home = np.stack(home, -1).reshape(self._home.shape)
 
     def bounds(
