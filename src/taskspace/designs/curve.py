@@ -147,8 +147,9 @@ def design_curve(
     Example:
         >>> import taskspace as ts
         >>> space = ts.Grid(b=(0.1, 1.0, 30))
+        >>> question = ts.Question("ratio", epsilon=0)
         >>> ts.designs.design_curve(
-        ...     ts.systems.ScalarLqr(), space, ts.Question("ratio", epsilon=0), most=2
+        ...     ts.systems.ScalarLqr(), space, question, most=2, time_limit=4
         ... )
         DesignCurve(ratio of 1: ..., 2: ... gains)
     """
