@@ -96,8 +96,7 @@ QUICK = (
     "explore runs",
     "explore lib",
 )
-"""Commands of the pages that are run here. The others train, play or prove at full
-size; `test_docs_names.py` checks that their options exist."""
+"""Commands of the pages that the quick suite runs; the slow one runs the others."""
 SLOW = ("--certify", "--serve")
 
 
@@ -126,26 +125,49 @@ def desk(tmp_path_factory):
     return folder
 
 
-def is_quick(line: str) -> bool:
-    return line.split(" ", 1)[1].startswith(QUICK) and not line.endswith(SLOW)
-
-
-def test_commands_of_the_pages_run(desk):
-    """Those in blocks without a prompt, on small runs and tables of these names."""
-    lines = {
-        line.split("  #")[0].strip(): page.name
+def command_lines() -> dict[str, str]:
+    """Commands in blocks of the pages that no other test runs, each with its page."""
+    return {
+        line.split("  #")[0].strip().removeprefix("$ "): page.name
         for page in PAGES
         for kind in ("", "sh")
         for block in blocks(page, kind)
         for line in block.splitlines()
-        if line.startswith("taskspace ")
+        if line.startswith(("taskspace ", "$ taskspace "))
     }
-    quick = [line for line in lines if is_quick(line)]
+
+
+def is_quick(line: str) -> bool:
+    return line.split(" ", 1)[1].startswith(QUICK) and not line.endswith(SLOW)
+
+
+def run_line(line: str, folder: Path) -> None:
+    done = taskspace(*shlex.split(line)[1:], cwd=folder)
+    # 3: the answer falls short of what was asked, which these tables may not have
+    assert done.returncode in (0, 3), f"{line}\n{done.stderr}"
+
+
+def test_commands_of_the_pages_run(desk):
+    """On small runs and tables of the names in the pages."""
+    quick = [line for line in command_lines() if is_quick(line)]
     assert len(quick) > 12
     for line in quick:
-        done = taskspace(*shlex.split(line)[1:], cwd=desk)
-        # 3: the answer falls short of what was asked, which these tables may not have
-        assert done.returncode in (0, 3), f"{lines[line]}: {line}\n{done.stderr}"
+        run_line(line, desk)
+
+
+@pytest.mark.slow
+def test_longer_commands_of_the_pages_run(desk):
+    """All but runs at full size, servers, and files that the reader writes."""
+    other = re.compile(
+        r"\bcartpole(\s|$)|run msd$|--scheduler|--serve|my_module|mine\.toml"
+    )
+    lines = [line for line in command_lines() if not other.search(line)]
+    longer = [line for line in lines if not is_quick(line)]
+    assert len(longer) > 15
+    shutil.rmtree(desk / "lib")  # these commands write both
+    (desk / "runs/msd-select").unlink()
+    for line in longer:
+        run_line(line, desk)
 
 
 def test_every_command_is_in_the_text():
