@@ -74,24 +74,12 @@ def crane() -> None:
 
 
 def car() -> None:
-    from examples.vehicle import lateral, steering
+    from examples.vehicle import make_car
 
-    family = ts.systems.LinearFamily(
-        context_axes=[
-            ts.systems.ContextAxis("speed", 20.0, "m/s", low=0.0, low_open=True),
-            ts.systems.ContextAxis("mass", 1500.0, "kg", low=0.0, low_open=True),
-            ts.systems.ContextAxis("stiffness", 8.0, "10 kN/rad", low=0.0),
-        ],
-        A=lateral,
-        B=steering,
-        Q=np.diag([1.0, 1.0, 10.0, 0.1]),
-        R=[[10.0]],
-        name="car",
-    )
     space = ts.Grid(
         speed=(10.0, 35.0, 8), mass=(1200.0, 2000.0, 5), stiffness=(6.0, 12.0, 5)
     )
-    row("car", family, space, ts.Question("ratio", epsilon=0.05))
+    row("car", make_car(), space, ts.Question("ratio", epsilon=0.05))
 
 
 def scalar() -> None:

@@ -39,8 +39,8 @@ def steering(speed, mass, stiffness):
     return [[c / (mass * speed)], [c * LEVER / inertia], [0], [0]]
 
 
-def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
-    car = ts.systems.LinearFamily(
+def make_car() -> ts.systems.LinearFamily:
+    return ts.systems.LinearFamily(
         context_axes=[
             ts.systems.ContextAxis("speed", 20.0, "m/s", low=0.0, low_open=True),
             ts.systems.ContextAxis("mass", 1500.0, "kg", low=0.0, low_open=True),
@@ -52,6 +52,10 @@ def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
         R=[[10.0]],
         name="car",
     )
+
+
+def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
+    car = make_car()
     space = ts.Grid(
         speed=(10.0, 35.0, n), mass=(1200.0, 2000.0, n), stiffness=(6.0, 12.0, n)
     )

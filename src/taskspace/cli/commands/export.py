@@ -213,7 +213,7 @@ def _formats(text: str, dt: float | None) -> list[str]:
     if ("pid" in names) != (dt is not None):
         raise InvalidInputError(
             "--as pid and --dt STEP belong together: the controllers run in steps of "
-            f"dt, but got --as {text} and --dt {dt}."
+            f"dt, but got --as {text} and {'no --dt' if dt is None else f'--dt {dt}'}."
         )
     return list(dict.fromkeys(names))
 
