@@ -26,6 +26,7 @@ from taskspace.cover import (
     verify_cover,
 )
 from taskspace.cover.methods.minimum import CoreSearch
+from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 
 
@@ -284,3 +285,49 @@ def test_prices_that_are_too_high_are_found():
     dear = replace(cover.prices, units=cover.prices.units + 1)
     found = verify_cover(replace(cover, prices=dear), pack(CONTROL))
     assert any("prove nothing" in failure for failure in found.failures)
+
+
+def test_a_bound_of_all_targets_is_no_bound_of_a_share():
+    # One source serves the share; the bound of the full cover was "proven" of it by
+    # searching through covers of all targets.
+    matrix = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
+    full = minimum_cover(pack(matrix))
+    claim = replace(full, share=0.5, prices=None, lower_bound_kind="exact")
+    found = verify_cover(claim, pack(matrix), refute_bound=False)
+    assert not found.proven
+    assert found.not_checked
+    assert verify_cover(replace(claim, share=None), pack(matrix)).proven  # as it was
+
+
+def test_a_budget_proves_no_number_of_sources():
+    # The smaller cover takes a swap that greedy does not see.
+    matrix = np.array(
+        [[1, 1, 0, 1, 1, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], bool
+    )
+    claim = replace(
+        greedy_cover(pack(matrix)), lower_bound=3.0, optimal=True, prices=None, budget=3
+    )
+    assert claim.size == 3
+    found = verify_cover(claim, pack(matrix), refute_bound=False)
+    assert not found.holds
+    claim = replace(claim, coverage_bound=1.0)
+    assert verify_cover(claim, pack(matrix), refute_bound=False).not_checked
+
+
+@pytest.mark.parametrize("share", [None, 1.0])
+@pytest.mark.parametrize("weight", [1.0, 1e-8, 1e-250])
+def test_a_share_of_one_leaves_no_small_weight_out(share, weight):
+    sets = pack(np.eye(2, dtype=bool))
+    cover = minimum_cover(sets, share=share, target_weights=[1e16, weight])
+    assert cover.size == 2
+    assert cover.optimal
+    one = replace(cover, sources=cover.sources[:1], size=1, cost=1.0, lower_bound=1.0)
+    one = replace(one, assignment=np.array([0, -1]), coverage=0.5)
+    assert not verify_cover(one, sets, target_weights=[1e16, weight]).holds
+
+
+@pytest.mark.parametrize("asked", [{}, {"share": 0.5}, {"budget": 1}])
+def test_weights_beyond_the_range_of_floats_are_refused(asked):
+    for method in (minimum_cover, greedy_cover):
+        with pytest.raises(InvalidInputError, match="target_weights must be at most"):
+            method(pack(np.eye(2, dtype=bool)), target_weights=[1e20, 1e-300], **asked)

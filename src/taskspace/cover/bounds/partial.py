@@ -18,6 +18,7 @@ from taskspace.cover.verify.proof import integer_array
 from taskspace.errors import InvalidInputError
 from taskspace.sets import RunSets, TargetSets
 
+_MAX_TOTAL = 2**1000  # of integer weights, so that sums of them are floats
 _MAX_PREFIXES = 64  # of a selection that are tried for a bound on its coverage
 
 
@@ -49,6 +50,11 @@ def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
         for n, e in zip(whole, exponents.tolist(), strict=True)
     ]
     common = math.gcd(*units) or 1
+    if sum(units) // common > _MAX_TOTAL:
+        raise InvalidInputError(
+            "The largest of target_weights must be at most 1e280 times the smallest "
+            f"above 0, but got {array.max():g} and {array[array > 0].min():g}."
+        )
     return integer_array([n // common for n in units])
 
 

@@ -190,6 +190,8 @@ def needed_weight(share: float, total: int) -> int:
         share: of all target weight.
         total: all target weight, an integer.
     """
+    if share == 1:
+        return total
     # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
     return math.ceil(Fraction(share) * (1 - Fraction(1, 2**50)) * total)
 

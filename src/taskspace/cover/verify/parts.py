@@ -21,6 +21,8 @@ def asked_weight(share: float, total: int, servable: int) -> int:
         total: all target weight.
         servable: what sources that may be selected serve of it.
     """
+    if share == 1:
+        return servable
     # Relative to the share's own rounding, as every method counts it.
     exact = Fraction(share) * (1 - Fraction(1, 2**50)) * total
     return min(math.ceil(exact), servable)

@@ -285,7 +285,8 @@ def _budget_failures(
 ) -> list[str]:
     """Whether no selection of as many sources serves more than is claimed."""
     if cover.coverage_bound is None:
-        return []
+        what = f"budget={cover.budget} is claimed without a coverage_bound"
+        return [] if cover.budget is None else [what]
     problem = asked.problem
     served, total = problem.served_weight(cover.sources), problem.total_weight
     share = Fraction(served, total) if total else Fraction(1)
@@ -366,9 +367,9 @@ def _price_failures(
     what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
     if cover.share is not None:
         return _tree_failures(cover, asked, None, proven, open_)
-    if cover.lower_bound == 0 or cover.budget is not None:
+    if cover.lower_bound == 0:
         return []
-    if cover.lower_bound_kind == "knapsack":
+    if cover.lower_bound_kind == "knapsack" or cover.budget is not None:
         needed = asked.rest.served_weight(asked.chosen)
         bound = asked.spent + knapsack_bound(asked.rest, needed)
         how, is_complete = "computing it anew", False
@@ -442,9 +443,12 @@ def _search_failures(
     sets = problem.sets
     at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
     max_nodes = effort // max(1, int(sets.sizes.sum()))
-    # The search is for covers of all targets, those without weight too.
+    # The search is for covers of all targets, those without weight too, and says
+    # nothing of selections that need not serve all of them.
     is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
-    if not at or not is_full or max_nodes < cover.size or cover.size > _MAX_DEPTH:
+    is_all_asked = cover.share in (None, 1) and (problem.weights > 0).all()
+    is_small = cover.size <= min(max_nodes, _MAX_DEPTH)
+    if not (at and is_full and is_all_asked and is_small):
         return []
     room = Fraction(cover.lower_bound) - asked.spent
     cheaper = search_below(problem, room, max_nodes)
