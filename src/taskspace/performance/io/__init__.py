@@ -1,13 +1,12 @@
-"""Transfer matrices in files and other people's objects: one file a rule.
+"""Transfer matrices in files and other people's objects: one file per rule.
 
 | file | rule |
 |---|---|
-| `files` | which reader a file's name asks for |
+| `files` | which reader a file's name asks for; Parquet, ARFF and JSON |
 | `text` | encodings, separators and decimal commas of CSV and TSV |
 | `cells` | what a cell is: a number, a name, nothing |
-| `names` | which row and which column hold names |
-| `columns` | which columns of a table are targets, and which only notes |
-| `wide`, `long` | one row per policy; one row per cell |
+| `columns` | the meaning of columns: names, targets, notes |
+| `wide`, `long` | one row per policy; one row per cell or run |
 | `arrays` | npz, NetCDF, Zarr and xarray |
 | `parts` | what a matrix said (contexts, costs or scores), and the table it makes |
 | `limits` | what is refused: too large for the memory, pickled, damaged |

@@ -7,19 +7,27 @@ Names are `source` and `target`. What the numbers are (`provenance`, `n_episodes
 attribute, or an array of one value.
 """
 
+import importlib.util
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.performance.io.cells import as_python, label
 from taskspace.performance.io.columns import Choices
-from taskspace.performance.io.limits import check_cells, check_seal
+from taskspace.performance.io.limits import (
+    check_cells,
+    check_file,
+    check_seal,
+    read_arrays,
+)
 from taskspace.performance.io.parts import Parts
 from taskspace.performance.table import ORIGINS, provenance_of
 from taskspace.spaces import Points
@@ -31,7 +39,13 @@ NAMES = {"source": "name_of_source", "target": "name_of_target"}
 FORMAT = "taskspace-matrix-1"
 """What NetCDF files and Zarr stores of ours say of themselves."""
 
-SEALED = ("best_known_kind", "provenance", "n_episodes", *NAMES.values())
+SEAL_KEY = b"taskspace.crc32c"
+"""Where a Parquet file has its checksum, and a zip file in its comment."""
+
+ARRAY_SUFFIXES = (".npy", ".npz", ".nc", ".zarr")
+
+NOTES = ("best_known_kind", "provenance", "n_episodes")
+SEALED = (*NOTES, *NAMES.values())
 
 NUMBERS = ("performance", "home", "home_performance", "best_known", "standard_error")
 
@@ -48,6 +62,57 @@ class Arrays:
 
     arrays: Mapping[str, NDArray[Any]]
     attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_array_file(path: Path) -> Arrays:
+    """Return what an array file holds.
+
+    Args:
+        path: a file whose name ends in one of `ARRAY_SUFFIXES`.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".zarr":
+        _refuse_pickles(path)
+        return _read_dataset(path, "zarr", consolidated=False)
+    check_file(path)
+    if suffix == ".npz":
+        return _read_npz(path)
+    if suffix == ".npy":
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        check_cells(array.size, str(path))
+        return Arrays({"performance": np.array(array)})
+    with path.open("rb") as file:
+        is_hdf5 = file.read(4) == b"\x89HDF"
+    if is_hdf5 and importlib.util.find_spec("h5netcdf") is None:
+        raise MissingExtraError("Reading a NetCDF 4 file", "files")
+    return _read_dataset(path, "h5netcdf" if is_hdf5 else "scipy")
+
+
+def _read_dataset(path: Path, engine: str, **options: Any) -> Arrays:
+    with xr.open_dataset(path, engine=engine, **options) as dataset:
+        return arrays_of_dataset(dataset, str(path))
+
+
+def _refuse_pickles(path: Path) -> None:
+    for name in ("*/.zarray", "*/zarr.json"):
+        if any(b"pickle" in file.read_bytes() for file in path.glob(name)):
+            raise InvalidInputError(
+                f"{path} must hold numbers, but one of its arrays holds pickled "
+                "objects, which can run code when they are read."
+            )
+
+
+def _read_npz(path: Path) -> Arrays:
+    arrays = read_arrays(path, str(path))
+    attrs = {key: arrays.pop(key).item() for key in NOTES if key in arrays}
+    for dim, key in NAMES.items():
+        if dim in arrays:
+            attrs[key] = arrays.pop(dim).tolist()
+    with zipfile.ZipFile(path) as archive:
+        comment = archive.comment
+    if comment.startswith(SEAL_KEY):
+        attrs["crc32c"] = comment.removeprefix(SEAL_KEY + b"=").decode()
+    return Arrays(arrays, attrs)
 
 
 def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:

@@ -110,6 +110,21 @@ class Frame:
                     out[i, j] = self._number(i, place)
         return out
 
+    def column_numbers(
+        self, name: str, skip: Sequence[int] = (), *, may_be_empty: bool = False
+    ) -> NDArray[np.float64] | None:
+        """Return a column as numbers, None if there is no such column.
+
+        Args:
+            name: its name.
+            skip: rows whose cells may be empty; they become NaN.
+            may_be_empty: the same for all rows.
+        """
+        if name not in self.names:
+            return None
+        place = self.names.index(name)
+        return self.numbers([place], skip, may_be_empty=may_be_empty)[:, 0]
+
     def _number(self, row: int, place: int) -> float:
         cell = self.columns[place][row]
         value = number_of(cell)
@@ -163,6 +178,59 @@ class Frame:
                     f"{column[row]}."
                 )
         return Points(names, values)
+
+    def check_contexts(
+        self, space: Points, first: NDArray[np.intp], keys: Sequence[Any]
+    ) -> None:
+        """Refuse a source or target whose rows have different contexts.
+
+        Args:
+            space: the context of each row.
+            first: the first row of the same source or target, of each row.
+            keys: what each row calls its source or target.
+        """
+        other = (space.points != space.points[first]).any(axis=1)
+        for row in np.flatnonzero(other)[:1].tolist():
+            raise InvalidInputError(
+                "All rows of a source must have the same context, but "
+                f"{self.rows[first[row]]} and {self.rows[row]} of {self.origin}, both "
+                f"of source {keys[row]!r}, have {space.context(int(first[row]))} and "
+                f"{space.context(row)}."
+            )
+
+    def provenance(self, rows: Sequence[int]) -> str | None:
+        """Return what the column `provenance` says, None if it says nothing.
+
+        Args:
+            rows: the rows that count.
+        """
+        cells = self.column("provenance")
+        if cells is None:
+            return None
+        said = {label(cells[row]) for row in rows if not is_blank(cells[row])}
+        if len(said) > 1:
+            raise InvalidInputError(
+                f"Column 'provenance' of {self.origin} must say the same in every row, "
+                f"but says {' and '.join(sorted(said)[:2])}."
+            )
+        return next(iter(said), None)
+
+    def n_episodes(self, rows: Sequence[int]) -> int:
+        """Return how many episodes every cell is the mean of at least, 0 if unknown.
+
+        Args:
+            rows: the rows that count.
+        """
+        values = self.column_numbers("n_episodes", may_be_empty=True)
+        if values is None:
+            return 0
+        values = values[list(rows)]
+        values = values[~np.isnan(values)]
+        if ((values < 1) | (values != np.round(values)) | (values > 1e15)).any():
+            raise InvalidInputError(
+                f"Column 'n_episodes' of {self.origin} must hold whole numbers >= 1."
+            )
+        return int(values.min()) if len(values) else 0
 
 
 def as_frame(frame: pd.DataFrame, origin: str = "the data frame") -> Frame:
@@ -274,3 +342,12 @@ def as_python(cell: Any) -> Any:
         cell: any cell.
     """
     return cell.item() if isinstance(cell, np.generic) else cell
+
+
+def upper(text: str) -> str:
+    """Return the text with a capital letter.
+
+    Args:
+        text: any text.
+    """
+    return text[:1].upper() + text[1:]

@@ -1,7 +1,8 @@
 """Transfer matrices from files, and from pandas and xarray objects."""
 
-import importlib.util
-import zipfile
+import io
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.performance.io.arrays import (
-    NAMES,
-    Arrays,
+    ARRAY_SUFFIXES,
+    SEAL_KEY,
     arrays_of_dataset,
     parts_from_arrays,
+    read_array_file,
 )
 from taskspace.performance.io.cells import Frame, as_frame
 from taskspace.performance.io.columns import Choices, Missing
@@ -25,24 +27,22 @@ from taskspace.performance.io.limits import (
     check_cells,
     check_file,
     check_seal,
-    read_arrays,
 )
-from taskspace.performance.io.long import is_long, read_long
+from taskspace.performance.io.long import is_long, joined_runs, read_long
 from taskspace.performance.io.parts import table_from_parts
-from taskspace.performance.io.records import (
-    RECORD_SUFFIXES,
-    joined_runs,
-    read_records,
-)
 from taskspace.performance.io.text import read_text
 from taskspace.performance.io.wide import read_wide
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
-SEAL_KEY = b"taskspace.crc32c"
-"""Where a Parquet file has its checksum, and a zip file in its comment."""
-
-MATRIX_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz", ".nc", ".zarr")
+MATRIX_SUFFIXES = (*FRAME_SUFFIXES, *ARRAY_SUFFIXES)
+RECORD_SUFFIXES = (".arff", ".json", ".jsonl")
+"""Endings of files of records of runs; they are read, and never written."""
 READABLE_SUFFIXES = (*MATRIX_SUFFIXES, *RECORD_SUFFIXES)
+
+ASLIB = {"source": "algorithm", "target": "instance_id"}
+"""Columns of the runs of an algorithm selection library."""
+NO_VALUES = ("repetition", "runstatus", *ASLIB.values())
+ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+\S""", re.IGNORECASE)
 
 
 def read_matrix(
@@ -90,8 +90,9 @@ def read_matrix(
     )
     second = None if contexts is None else _read_contexts(Path(contexts))
     if suffix in RECORD_SUFFIXES:
-        frame, choices = _reading(path, lambda file: read_records(file, choices))
-        return _table_from_frame(frame, second, choices)
+        runs = _reading(path, _read_records)
+        choices = _aslib_choices(runs, choices, path)
+        return _table_from_frame(as_frame(runs, str(path)), second, choices)
     if suffix in FRAME_SUFFIXES:
         frame = _read_frame(path, header=header, may_be_empty=choices.may_be_empty)
         return _table_from_frame(frame, second, choices)
@@ -101,10 +102,8 @@ def read_matrix(
             "tables of columns "
             f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
         )
-    arrays = _reading(path, _ARRAY_READERS[suffix])
-    return table_from_parts(
-        parts_from_arrays(arrays, str(path), choices), second, choices
-    )
+    parts = parts_from_arrays(_reading(path, read_array_file), str(path), choices)
+    return table_from_parts(parts, second, choices)
 
 
 def table_from(
@@ -210,63 +209,6 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
         ) from error
 
 
-# --- arrays -------------------------------------------------------------------
-
-
-def _read_npy(path: Path) -> Arrays:
-    check_file(path)
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    check_cells(array.size, str(path))
-    return Arrays({"performance": np.array(array)})
-
-
-def _read_npz(path: Path) -> Arrays:
-    check_file(path)
-    arrays = read_arrays(path, str(path))
-    with zipfile.ZipFile(path) as archive:
-        comment = archive.comment
-    attrs: dict[str, Any] = {
-        key: arrays.pop(key).item()
-        for key in ("best_known_kind", "provenance", "n_episodes")
-        if key in arrays
-    }
-    if comment.startswith(SEAL_KEY):
-        attrs["crc32c"] = comment.removeprefix(SEAL_KEY + b"=").decode()
-    for dim in ("source", "target"):
-        if dim in arrays:
-            attrs[NAMES[dim]] = arrays.pop(dim).tolist()
-    return Arrays(arrays, attrs)
-
-
-def _read_netcdf(path: Path) -> Arrays:
-    check_file(path)
-    with path.open("rb") as file:
-        is_hdf5 = file.read(4) == b"\x89HDF"
-    if is_hdf5 and importlib.util.find_spec("h5netcdf") is None:
-        raise MissingExtraError("Reading a NetCDF 4 file", "files")
-    with xr.open_dataset(path, engine="h5netcdf" if is_hdf5 else "scipy") as dataset:
-        return arrays_of_dataset(dataset, str(path))
-
-
-def _read_zarr(path: Path) -> Arrays:
-    for name in ("*/.zarray", "*/zarr.json"):
-        if any(b"pickle" in file.read_bytes() for file in path.glob(name)):
-            raise InvalidInputError(
-                f"{path} must hold numbers, but one of its arrays holds pickled "
-                "objects, which can run code when they are read."
-            )
-    with xr.open_zarr(path, chunks=None, consolidated=False) as dataset:
-        return arrays_of_dataset(dataset, str(path))
-
-
-_ARRAY_READERS: dict[str, Callable[[Path], Arrays]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".nc": _read_netcdf,
-    ".zarr": _read_zarr,
-}
-
-
 # --- tables of cells ------------------------------------------------------------
 
 
@@ -291,11 +233,10 @@ def _read_parquet(path: Path) -> Frame:
     check_cells(meta.num_rows * meta.num_columns, str(path))
     groups = range(meta.num_row_groups)
     check_bytes(sum(meta.row_group(i).total_byte_size for i in groups), str(path))
-    table = parquet("Reading").read_table(path)
-    frame = as_frame(table.to_pandas(), str(path))
-    notes = table.schema.metadata or {}
-    seal = notes[SEAL_KEY].decode() if SEAL_KEY in notes else None
-    check_seal(seal, dict(zip(frame.names, frame.columns, strict=True)), str(path))
+    frame = as_frame(pd.read_parquet(path), str(path))
+    seal = (meta.metadata or {}).get(SEAL_KEY)
+    contents = dict(zip(frame.names, frame.columns, strict=True))
+    check_seal(None if seal is None else seal.decode(), contents, str(path))
     return frame
 
 
@@ -310,3 +251,82 @@ def parquet(doing: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(f"{doing} a Parquet file", "files") from error
     return pyarrow.parquet
+
+
+def _read_records(path: Path) -> pd.DataFrame:
+    """Return the records of an ARFF or JSON file, one per row."""
+    check_file(path)
+    text = path.read_text(encoding="utf-8-sig")
+    is_arff = path.suffix.lower() == ".arff"
+    runs = _arff(text, path) if is_arff else _json(text, path)
+    check_cells(runs.size, str(path))
+    return runs
+
+
+def _aslib_choices(runs: pd.DataFrame, choices: Choices, path: Path) -> Choices:
+    """Return the choices with the columns of ASlib, where these are its runs.
+
+    A run that was not finished has reached nothing, whatever its clock says: its value
+    becomes that of a failure.
+    """
+    if choices.long is not None or not set(ASLIB.values()) <= set(runs.columns):
+        return choices
+    values = [name for name in runs.columns if name not in NO_VALUES]
+    if not values:
+        raise InvalidInputError(
+            f"{path} must have a column of values beside its names."
+        )
+    if "runstatus" in runs:
+        failure = np.inf if choices.lower_is_better else -np.inf
+        is_ok = runs["runstatus"].astype(str).str.lower() == "ok"
+        runs[values[0]] = runs[values[0]].astype(float).where(is_ok, failure)
+    return replace(choices, long=ASLIB | {"value": values[0]})
+
+
+def _arff(text: str, path: Path) -> pd.DataFrame:
+    """Return the data of an ARFF file, its names from the lines `@attribute`."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("%")]
+    starts = [k for k, line in enumerate(lines) if line.strip().lower() == "@data"]
+    names = [
+        match.group(1).strip("'\"")
+        for line in lines[: starts[0] if starts else 0]
+        if (match := ATTRIBUTE.match(line.strip()))
+    ]
+    if not starts or not names:
+        raise InvalidInputError(
+            f"{path} must be an ARFF file with lines @attribute and @data, but lacks "
+            "them."
+        )
+    body = "\n".join(line for line in lines[starts[0] + 1 :] if line.strip())
+    wrong = [k for k, row in enumerate(body.splitlines()) if row.lstrip()[:1] == "{"]
+    if wrong:
+        raise InvalidInputError(f"{path} must hold dense rows, but has sparse ones.")
+    return pd.read_csv(
+        io.StringIO(body),
+        names=names,
+        header=None,
+        index_col=False,
+        quotechar="'",
+        skipinitialspace=True,
+        na_values=["?"],
+        keep_default_na=False,
+        on_bad_lines="error",
+    )
+
+
+def _json(text: str, path: Path) -> pd.DataFrame:
+    """Return the objects of a JSON list, or of a file with one per line."""
+    try:
+        if path.suffix.lower() == ".jsonl":
+            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{path} must be JSON, but it is not: {error}."
+        ) from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InvalidInputError(
+            f"{path} must hold a list of objects, one per row of a table."
+        )
+    return pd.DataFrame(rows)

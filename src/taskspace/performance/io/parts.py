@@ -270,36 +270,45 @@ def _selected(table: xr.Dataset, parts: Parts, choices: Choices) -> xr.Dataset:
     return table.isel(target=keep)
 
 
-def group(keys: Sequence[Hashable]) -> list[list[int]]:
-    """Places of equal keys, in order of first appearance.
+def numbered(keys: Sequence[Hashable]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return numbers of equal keys, in the order in which they first appear.
 
     Args:
         keys: one per row.
+
+    Returns:
+        The number of each row's key, and the first row of each key.
     """
-    groups: dict[Hashable, list[int]] = {}
-    for place, key in enumerate(keys):
-        groups.setdefault(key, []).append(place)
-    return list(groups.values())
+    first: dict[Hashable, int] = {}
+    for row, key in enumerate(keys):
+        first.setdefault(key, row)
+    numbers = {key: number for number, key in enumerate(first)}
+    rows = np.array(list(first.values()), np.intp)
+    return np.array([numbers[key] for key in keys], np.intp), rows
 
 
 def even_families(
-    groups: Sequence[Sequence[int]], n_targets: int, origin: str
+    numbers: NDArray[np.intp], n_targets: int, origin: str
 ) -> NDArray[np.intp]:
-    """Families of one size: a smaller one repeats its first member.
+    """Return families of one size: a smaller one repeats its first member.
 
     Worst and best over a family, and so every criterion, stay as they are.
 
     Args:
-        groups: rows of each family.
+        numbers: the number of each row's family.
         n_targets: cells of a row.
         origin: what to call the matrix.
 
     Returns:
         Rows, dims `(source, policy)`.
     """
-    size = max(map(len, groups))
-    check_cells(len(groups) * size * n_targets, origin)
-    return np.array([[*group, *[group[0]] * (size - len(group))] for group in groups])
+    sizes = np.bincount(numbers)
+    size = int(sizes.max())
+    check_cells(len(sizes) * size * n_targets, origin)
+    rows = np.argsort(numbers, kind="stable")
+    first = np.cumsum(sizes) - sizes
+    member = np.arange(size)
+    return rows[first[:, None] + np.where(member < sizes[:, None], member, 0)]
 
 
 # --- costs or scores --------------------------------------------------------------

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import Frame, is_blank, is_number, number_of
-from taskspace.performance.io.columns import may_hold_names
+from taskspace.performance.io.columns import judge_first_row, may_hold_names
 from taskspace.performance.io.limits import check_file
-from taskspace.performance.io.names import judge_first_row
 
 # A byte of text becomes a string of its own in the worst case, of 50 bytes and more;
 # a cell of a usual matrix has ten characters.

@@ -13,15 +13,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.arrays import FORMAT, NAMES, sealed_contents
+from taskspace.performance.io.arrays import FORMAT, NAMES, SEAL_KEY, sealed_contents
 from taskspace.performance.io.cells import as_frame
 from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
-from taskspace.performance.io.files import (
-    FRAME_SUFFIXES,
-    SEAL_KEY,
-    matrix_suffix,
-    parquet,
-)
+from taskspace.performance.io.files import FRAME_SUFFIXES, matrix_suffix, parquet
 from taskspace.performance.io.limits import seal
 from taskspace.performance.io.parts import contexts_of_names
 from taskspace.performance.io.text import escaped
