@@ -20,7 +20,7 @@ from taskspace._util.files import checksum, replacing, seal, unseal
 from taskspace.errors import InvalidInputError, OutOfMemoryError, RunStoreError
 from taskspace.runs import Experiment, RunStore, run_experiment
 from taskspace.runs.archive import read_archive, write_archive
-from taskspace.runs.manifest import locked
+from taskspace.runs.takeover import locked
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal

@@ -17,7 +17,7 @@ from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs.archive import read_archive, write_archive
-from taskspace.runs.manifest import is_archive
+from taskspace.runs.opening import is_archive
 from taskspace.runs.results import answer
 from taskspace.systems import LinearSystem
 

@@ -23,7 +23,7 @@ from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs.archive import write_archive
-from taskspace.runs.manifest import locked
+from taskspace.runs.takeover import locked
 from tests.helpers import refused, taskspace
 
 OPTIONS = ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=4"]

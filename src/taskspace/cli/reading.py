@@ -18,8 +18,7 @@ from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs.manifest import is_archive, is_run
-from taskspace.runs.opening import check_exists, open_study
+from taskspace.runs.opening import check_exists, is_archive, is_run, open_study
 
 MISSING = {
     "error": "error",

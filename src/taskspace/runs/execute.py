@@ -24,12 +24,11 @@ from taskspace.performance.work import Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment, load_experiment
-from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, Scores, answer, cover_settings
 from taskspace.runs.store import RunStore
-from taskspace.runs.takeover import Before
+from taskspace.runs.takeover import Before, check_ours, locked
 
 CHECKED = 5.0
 """Seconds without a result after which workers are looked for."""

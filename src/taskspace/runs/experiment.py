@@ -20,7 +20,6 @@ from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.measured import ErrorBounds
 from taskspace.questions import Question
-from taskspace.runs.manifest import is_in_a_run
 from taskspace.runs.objects import (
     Code,
     build_object,
@@ -28,6 +27,7 @@ from taskspace.runs.objects import (
     is_reference,
     takes_settings,
 )
+from taskspace.runs.opening import is_in_a_run
 from taskspace.runs.specs import (
     CoverSpec,
     CriterionSpec,

@@ -1,17 +1,77 @@
-"""Opening a path as a study: a run, a selection, an archive or a matrix file."""
+"""What a path is (a run, a selection, an archive, a matrix file), and its study."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
 from taskspace.performance.parts import StudyParts
+from taskspace.performance.store import MANIFEST
 from taskspace.performance.study import Study
-from taskspace.runs.manifest import is_archive, is_run
+
+TRAININGS = "trainings"
+"""The folder of what is trained and tried."""
+
+FORMER = "manifest.json"
+"""The manifest of format 2."""
+
+MARKS = (
+    TRAININGS, "selection.jsonl",
+    FORMER, "selection.json", "best_known.json", "blocks", "table.zarr",
+)  # fmt: skip
+"""What tells a run directory from a folder where somebody keeps experiments."""
 
 NOT_GIVEN = (None, (), "", "error")
 """Values that an option of reading has where a user does not give it; False is one
 that is given."""
+
+
+def is_run(path: str | Path) -> bool:
+    """Return whether a path is a run directory.
+
+    Args:
+        path: any path.
+    """
+    path = Path(path)
+    marks = (path / TRAININGS / MANIFEST, path / FORMER)
+    return (path / "experiment.toml").is_file() and any(m.is_file() for m in marks)
+
+
+def is_archive(path: str | Path) -> bool:
+    """Return whether a file is an archive of a run.
+
+    Args:
+        path: any path.
+    """
+    path = Path(path)
+    try:
+        if path.suffix != ".npz" or not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as file:
+            return "experiment.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def is_selection(path: str | Path) -> bool:
+    """Return whether the sources of a run were chosen one after the other.
+
+    Args:
+        path: any path.
+    """
+    names = ("selection.jsonl", "selection.json")
+    return any((Path(path) / name).is_file() for name in names)
+
+
+def is_in_a_run(file: Path) -> bool:
+    """Return whether a file lies in a run directory, also in what is left of one.
+
+    Args:
+        file: an experiment, or a link to one.
+    """
+    folders = (file.parent, file.resolve().parent)
+    return any((folder / name).exists() for folder in folders for name in MARKS)
 
 
 def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Study:

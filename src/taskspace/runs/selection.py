@@ -18,12 +18,12 @@ from taskspace.questions import Question
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import check_ours, locked
 from taskspace.runs.objects import Code
 from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
 from taskspace.runs.stored import how_made, selection_layout
+from taskspace.runs.takeover import check_ours, locked
 from taskspace.selection import Budget, Options, SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table

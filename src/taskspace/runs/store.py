@@ -40,8 +40,8 @@ from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import TRAININGS, check_ours, is_run
 from taskspace.runs.objects import Code
+from taskspace.runs.opening import TRAININGS, is_run
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
 from taskspace.runs.stored import (
@@ -52,7 +52,7 @@ from taskspace.runs.stored import (
     target_rows,
     task_of_run,
 )
-from taskspace.runs.takeover import check_added, is_of, set_aside
+from taskspace.runs.takeover import check_added, check_ours, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System

@@ -1,14 +1,16 @@
-"""Whether a run may be written into a directory, and what becomes of what is there."""
+"""Who may write a run into a directory, and what becomes of what is there."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.files import plain
+from taskspace._util.files import no_links_out, plain
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.disk import DiskStore
@@ -16,13 +18,77 @@ from taskspace.performance.store.records import Header
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Work
 from taskspace.runs.experiment import DATA_KEYS, Experiment
-from taskspace.runs.manifest import TRAININGS, difference
+from taskspace.runs.opening import FORMER, TRAININGS
 from taskspace.runs.stored import Stored, target_rows
 from taskspace.selection.log import LOG
 from taskspace.spaces import space_from_dict
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on this system
+    fcntl = None
+
+OUR_NAMES = {
+    "experiment.toml", TRAININGS, "results.json", "figures", ".lock",
+    "selection.jsonl", "explore.html",
+}  # fmt: skip
+
 SAME = 1e-12
 """Contexts that differ by this share of an axis' range are one, rounded otherwise."""
+
+
+def check_ours(path: Path) -> None:
+    """Refuse to write into a directory with anything else in it, or with links out.
+
+    Args:
+        path: where a run shall be written.
+    """
+    if path.exists() and not path.is_dir():
+        raise RunStoreError(f"{path} must be a directory, but is a file.")
+    if not path.is_dir():
+        return
+    if (path / FORMER).is_file() and not (path / TRAININGS).exists():
+        raise RunStoreError(
+            f"{path} has run format 2, which is read, but not written any more. "
+            "Nothing was changed. Choose another directory with --out."
+        )
+    foreign = [
+        item.name
+        for item in path.iterdir()
+        if item.name not in OUR_NAMES
+        and not item.name.startswith((".partial-", "earlier-"))
+    ]
+    if foreign:
+        raise RunStoreError(
+            f"{path} is not a run directory and not empty (it holds {foreign[0]!r}). "
+            "Nothing was changed. Choose another directory with --out."
+        )
+    no_links_out(path)
+
+
+def difference(there: Any, here: Any, path: str = "") -> str:
+    """Return the first value in which two plain structures differ, as a clause.
+
+    Args:
+        there: what is stored.
+        here: what is asked for.
+        path: keys that lead to them.
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in there | here:
+            inner = difference(there.get(key), here.get(key), f"{path}.{key}")
+            if inner:
+                return inner
+        return ""
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for i, (a, b) in enumerate(zip(there, here, strict=True)):
+            inner = difference(a, b, f"{path}.{i}")
+            if inner:
+                return inner
+        return ""
+    if there == here:
+        return ""
+    return f"{path.lstrip('.')} is {there!r} there and {here!r} here"
 
 
 def is_of(path: Path, experiment: Experiment, header: Header) -> bool:
@@ -203,3 +269,59 @@ class Before:
 
 def _keys(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
     return [tuple(row) for row in (rows + 0.0).tolist()]
+
+
+# --- one writer at a time ------------------------------------------------------------
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a run directory; another process that holds it is an error.
+
+    The operating system lets go of the lock when its holder ends, however it ends, so
+    there are no stale ones.
+
+    Args:
+        path: the run directory; made if it is not there.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    file = _take(path)
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+    finally:
+        (path / ".lock").unlink(missing_ok=True)
+        file.close()
+
+
+def _no_link(name: str, flags: int) -> int:
+    """Open a file, but not what a link in its place points to."""
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
+def _take(path: Path) -> IO[str]:
+    """Hold the lock file that is there, not one just removed."""
+    assert fcntl is not None
+    while True:
+        file = open(path / ".lock", "a+", opener=_no_link)  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise RunStoreError(
+                f"{path} is being written by another process (number {holder}). Wait "
+                "until it has ended, or choose another directory with --out."
+            ) from None
+        try:
+            if os.stat(path / ".lock").st_ino == os.fstat(file.fileno()).st_ino:
+                return file
+        except FileNotFoundError:
+            pass
+        file.close()

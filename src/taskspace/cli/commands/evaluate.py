@@ -33,8 +33,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp, Policy
 from taskspace.runs import Experiment
 from taskspace.runs.experiment import named_system
-from taskspace.runs.manifest import is_archive, is_run
-from taskspace.runs.opening import open_study
+from taskspace.runs.opening import is_archive, is_run, open_study
 from taskspace.spaces import Points
 from taskspace.systems import System
 from taskspace.systems.simulated import SimulatedSystem

@@ -24,7 +24,7 @@ from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
-from taskspace.runs.manifest import is_run
+from taskspace.runs.opening import is_run
 
 EXAMPLES = (
     "taskspace verify cover.json scores.csv",

@@ -17,7 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from taskspace.errors import InvalidInputError
 from taskspace.performance.store.base import Store
 from taskspace.questions import Question
-from taskspace.runs.manifest import is_run
+from taskspace.runs.opening import is_run
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult

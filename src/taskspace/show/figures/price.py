@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.runs.manifest import is_selection
+from taskspace.runs.opening import is_selection
 from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
 from taskspace.show.style import PALETTE, STYLE, literal, new_figure

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from taskspace.errors import InvalidInputError, TaskspaceError
-from taskspace.runs.manifest import is_run
+from taskspace.runs.opening import is_run
 from taskspace.runs.store import RunStore
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs

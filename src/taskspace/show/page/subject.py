@@ -17,8 +17,7 @@ from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.runs.manifest import is_selection
-from taskspace.runs.opening import open_study
+from taskspace.runs.opening import is_selection, open_study
 from taskspace.runs.results import Results
 from taskspace.show.figures.history import COSTS, SelectionPlot, stored_selection
 from taskspace.show.page.build import collect
