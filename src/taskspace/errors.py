@@ -16,6 +16,23 @@ class InvalidInputError(TaskspaceError, ValueError):
     """An argument or a file does not satisfy what the function needs."""
 
 
+def require(value: object, kind: type, what: str) -> None:
+    """Refuse a value of another type, in words.
+
+    Args:
+        value: what a caller gave.
+        kind: the type that it must have.
+        what: what is needed, with an example.
+    """
+    if isinstance(value, kind):
+        return
+    if isinstance(value, type):
+        arrived = f"the class {value.__name__}: call it, {value.__name__}(...)"
+    else:
+        arrived = "none" if value is None else f"{type(value).__name__} {value!r:.60}"
+    raise InvalidInputError(f"This needs {what}, but got {arrived}.")
+
+
 class UnknownNameError(TaskspaceError, LookupError):
     """A name is not in the list of known ones.
 

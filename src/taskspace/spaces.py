@@ -14,7 +14,12 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.errors import (
+    InvalidInputError,
+    TaskspaceError,
+    UnknownNameError,
+    require,
+)
 
 MAX_CONTEXTS = 10**9  # the contexts of a larger space alone would fill the memory
 
@@ -495,3 +500,12 @@ def _as_axis(name: str, value: Any) -> Axis:
         f"Axis {name!r} must be (low, high, n), (low, high, n, 'log') or a list of "
         f"values, but got {value!r}."
     )
+
+
+def require_space(space: Space) -> None:
+    """Refuse what is no space, in words.
+
+    Args:
+        space: what a caller gave.
+    """
+    require(space, _Contexts, "a space, e.g. ts.Grid(k=(0.1, 8.0, 20))")

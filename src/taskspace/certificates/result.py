@@ -1,6 +1,9 @@
 """What `certify` finds: certificates, and what figures and later certifiers need."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import pandas as pd
 
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.paper.balls import Balls
@@ -9,6 +12,7 @@ from taskspace.certificates.sampled.episodes import FreshCheck
 from taskspace.certificates.sampled.share import ShareCheck
 from taskspace.certificates.statements.base import Certificate
 from taskspace.cover import Cover
+from taskspace.cover.views import html_view
 from taskspace.questions import Question
 
 
@@ -32,7 +36,7 @@ class Findings:
     share: ShareCheck | None = None
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class CertifyResult(Findings):
     """Certificates of a study, and what the figures need.
 
@@ -48,6 +52,21 @@ class CertifyResult(Findings):
     certificates: tuple[Certificate, ...]
     cover: Cover
     seconds: float
+
+    def __repr__(self) -> str:
+        lines = [f"Certificates for {self.question.statement} ({self.seconds:.3g} s)"]
+        lines += [f"  {certificate}" for certificate in self.certificates]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        frame = pd.DataFrame(
+            [(c.name, c.kind, c.holds, c.why) for c in self.certificates],
+            columns=["name", "kind", "holds", "why"],
+        )
+        return html_view(repr(self).splitlines()[0], frame)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
 
     def __getitem__(self, name: str) -> Certificate:
         """Return the certificate of this name."""

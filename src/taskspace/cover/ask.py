@@ -14,6 +14,7 @@ from taskspace.cover.files import SetCoverProblem
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.cover.methods.greedy import greedy_cover
 from taskspace.cover.methods.mean import least_mean
+from taskspace.cover.problem import losses_of
 from taskspace.cover.tolerance.budget import (
     SmallestEpsilon,
     settle_ties,
@@ -179,9 +180,7 @@ def smallest_tolerance(
         seed: of the random choices.
         progress: called after each tolerance that was tried.
     """
-    losses = question.losses(study)
-    if not question.rule.allows_negative_epsilon:
-        losses = losses.clip(min=0.0)
+    losses = losses_of(study, question)
     allowed = np.delete(losses.values, list(exclude), axis=0)
     alone = np.flatnonzero(~np.isfinite(allowed).any(0))
     if leave_out and len(alone):

@@ -221,12 +221,13 @@ class Cover:
         proven = "proven optimal" if self.optimal else "not proven optimal"
         cost = "" if self.cost == self.size else f", cost {self.cost:.8g}"
         mean = "" if self.mean_loss is None else f", mean loss {self.mean_loss:.8g}"
+        ended = "" if self.stop_reason == proven else f"{self.stop_reason}, "
         lines = [
             f"Cover by {self.method}: {self.size:,} of {self.n_sources:,} sources "
             f"serve {100 * self.coverage:.4g} % of {self.n_targets:,} targets"
             f"{cost}{mean}",
             f"  {proven}, lower bound {self.lower_bound:.8g} "
-            f"({self.lower_bound_kind}); {self.stop_reason}, {self.seconds:.3g} s",
+            f"({self.lower_bound_kind}); {ended}{self.seconds:.3g} s",
             f"  sources: {listed(self.sources.tolist())}",
         ]
         if self.missed_share is not None:

@@ -130,8 +130,8 @@ class Design:
 
 
 def design(
-    known: Study | System,
-    space: Space | None = None,
+    problem: Study | System,
+    space: Space | Question | None = None,
     question: Question | None = None,
     *,
     k: int | None = None,
@@ -149,9 +149,10 @@ def design(
     until nothing gets smaller.
 
     Args:
-        known: a study of a linear family, or the family itself; then the candidates are
-            the optimal gains of all contexts.
-        space: the contexts to serve; the study's targets where left out.
+        problem: a study of a linear family, or the family itself; then the candidates
+            are the optimal gains of all contexts.
+        space: the contexts to serve; of a study its targets where left out, so that
+            the question may be the second argument.
         question: what it means to serve: regret, ratio or floor. With k its tolerance
             does not matter.
         k: how many gains; then the least tolerance is sought that they reach.
@@ -176,7 +177,9 @@ def design(
     """
     clock = Clock(time_limit)
     report = progress or silent
-    case = DesignCase.of(known, space, question, mask)
+    if isinstance(space, Question):
+        space, question = None, space
+    case = DesignCase.of(problem, space, question, mask)
     asked = case.question
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
         raise InvalidInputError(

@@ -27,10 +27,10 @@ from taskspace.performance.table import (
 from taskspace.performance.work import Task, TrainedBlock
 from taskspace.policies import Policy
 from taskspace.progress import Progress
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Points, Space, require_space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.function import FunctionSystem, PythonPolicies
-from taskspace.trainers.base import Trainer
+from taskspace.trainers.base import Trainer, check_tasks
 
 
 def evaluate(
@@ -68,6 +68,7 @@ def evaluate(
         The study: its table, the system, and the policies that were trained.
     """
     targets = space if targets is None else targets
+    check_tasks(system, trainer, space, targets)
     contexts = system.contexts(targets)
     sizes = space.size, trainer.n_policies, len(contexts)
     task = Task(system, trainer, contexts, seed, ())
@@ -200,6 +201,7 @@ def evaluate_policies(
         >>> study.table["best_known"].values.tolist()
         [1.0, 0.0, 0.0, 1.0]
     """
+    require_space(targets)
     if not isinstance(system, System):
         axes = [
             ContextAxis(name, float(column[0]))

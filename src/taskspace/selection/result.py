@@ -88,7 +88,7 @@ class Options:
                 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelectResult:
     """What a selection trained, and what that covers.
 
@@ -143,6 +143,22 @@ class SelectResult:
     failures: list[dict[str, Any]] = field(default_factory=list)
     statement: str = ""
     saved: Saved | None = None
+
+    def __repr__(self) -> str:
+        share = f"{100 * self.covered_at_least:.4g} %"
+        if self.coverage is None:
+            share = f"at least {share}"
+        lines = [
+            f"Selection by {self.selector}: {self.trainings:,} trainings, "
+            f"{self.environment_steps:,} environment steps; {self.stop_reason}",
+            f"  serves {share} of the targets: {self.question.statement}",
+            f"  {self.cover}".replace("\n", "\n  "),
+        ]
+        if (least := self.lower_bound_trainings) > 1:
+            lines.append(f"  no selector of these candidates needs fewer than {least}")
+        if self.failures:
+            lines.append(f"  {len(self.failures)} trainings failed: see .failures")
+        return "\n".join(lines)
 
     @property
     def table(self) -> xr.Dataset | None:

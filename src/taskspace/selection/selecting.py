@@ -13,7 +13,7 @@ from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.work import Task
 from taskspace.progress import Progress
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table, what_it_saved
 from taskspace.selection.failures import bad_sources
@@ -26,7 +26,7 @@ from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System
-from taskspace.trainers.base import Trainer
+from taskspace.trainers.base import Trainer, check_tasks
 from taskspace.trainers.region import RegionTrainer
 
 __all__ = [
@@ -97,9 +97,11 @@ def select(
         cover_time_limit: seconds for the cover of what is trained.
         progress: told after each training how many targets are covered.
     """
+    tried = space if targets is None else targets
+    check_tasks(system, trainer, space, tried)
+    question = as_question(question)
     question.check_exact("A selection")
     question.check_single("A selection")
-    tried = space if targets is None else targets
     anywhere = candidates == BOX
     space = candidate_space(space, candidates, seed)
     ledger = new_selection_ledger(

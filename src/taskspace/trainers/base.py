@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.errors import require
 from taskspace.policies import Policy
 from taskspace.progress import Progress
+from taskspace.spaces import Space, require_space
 from taskspace.systems.base import System
 
-__all__ = ["Trained", "Trainer", "context_seed"]
+__all__ = ["Trained", "Trainer", "check_tasks", "context_seed"]
 
 P = TypeVar("P", bound=Policy, covariant=True)
 
@@ -102,6 +104,20 @@ class Trainer(ABC):
         if not is_dataclass(self):
             return {}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+
+def check_tasks(system: System, trainer: Trainer, *spaces: Space) -> None:
+    """Refuse what is no system, no trainer or no space, in words.
+
+    Args:
+        system: the tasks.
+        trainer: makes the policies of each source.
+        spaces: of sources and targets.
+    """
+    require(system, System, "a system, e.g. ts.systems.MassSpringDamper()")
+    require(trainer, Trainer, "a trainer, e.g. ts.trainers.Lqr()")
+    for space in spaces:
+        require_space(space)
 
 
 def context_seed(seed: int, context: NDArray[np.float64]) -> np.random.SeedSequence:

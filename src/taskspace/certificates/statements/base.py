@@ -69,6 +69,14 @@ class Certificate:
         object.__setattr__(self, "holds", bool(self.holds))
         object.__setattr__(self, "values", plain(self.values))
 
+    def __str__(self) -> str:
+        holds = "holds" if self.holds else "does not hold"
+        numbers = "".join(
+            f" {'at least' if bound.side == 'lower' else 'at most'} {bound.value:g}."
+            for bound in self.bounds
+        )
+        return f"{self.name} | {self.kind}, {holds}:{numbers} {self.why}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return name, holds, kind, scope, why and values, ready for JSON."""
         return {

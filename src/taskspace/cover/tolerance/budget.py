@@ -9,9 +9,11 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover
+from taskspace.cover.problem import losses_of
 from taskspace.cover.restrictions import restrict
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.views import listed
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
@@ -21,7 +23,7 @@ MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmallestEpsilon:
     """The least tolerance within which a budget of sources serves every target.
 
@@ -47,6 +49,9 @@ class SmallestEpsilon:
     cover: Cover | None
     seconds: float
     left_out: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{self.statement}\n  sources: {listed(self.sources)}"
 
     @property
     def is_impossible(self) -> bool:
@@ -103,8 +108,9 @@ class SmallestEpsilon:
 
 
 def smallest_epsilon(
-    losses: Any,
+    problem: Study | Any,
     budget: int,
+    question: Question | None = None,
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
@@ -119,8 +125,10 @@ def smallest_epsilon(
     lower bound. Where it can say neither in time, the answer is an interval.
 
     Args:
-        losses: loss matrix `(source, target)`, xarray or NumPy; may hold infinities.
+        problem: a study, or a loss matrix `(source, target)`, xarray or NumPy, which
+            may hold infinities.
         budget: number of sources, `>= 1`.
+        question: what is asked of a study; its tolerance does not matter.
         include: sources that must be selected.
         exclude: sources that must not be.
         time_limit: seconds for all of it.
@@ -132,7 +140,7 @@ def smallest_epsilon(
         The tolerance, or the interval in which it lies, and the selection.
     """
     clock = Clock(time_limit)
-    losses = MatrixLosses(losses)
+    losses = MatrixLosses(losses_of(problem, question))
     matrix = np.asarray(losses.matrix, np.float64)
     limits = restrict(len(matrix), include, exclude)
     n_wanted = len(limits.include)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
+from taskspace.cover.problem import sets_of
 from taskspace.cover.verify.mean import mean_failures
 from taskspace.cover.verify.parts import (
     asked_weight,
@@ -28,13 +29,14 @@ from taskspace.cover.verify.reprove import (
     search_below,
 )
 from taskspace.cover.verify.tree import tree_fault
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, require
+from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
 
 _MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """Which claims of a cover hold.
 
@@ -57,6 +59,14 @@ class Verification:
     def __bool__(self) -> bool:
         return self.holds
 
+    def __repr__(self) -> str:
+        lines = ["Verification: " + ("the claim holds" if self.holds else "refuted")]
+        lines += [f"  refuted: {sentence}" for sentence in self.failures]
+        lines += [f"  {sentence}" for sentence in self.proven]
+        lines += [f"  not checked: {sentence}" for sentence in self.not_checked]
+        lines += [f"  provided that {sentence}" for sentence in self.conditions]
+        return "\n".join(lines)
+
 
 class CoverRefutedError(InvalidInputError):
     """A cover claims what the data do not bear out.
@@ -76,7 +86,7 @@ class CoverRefutedError(InvalidInputError):
 
 def verify_cover(
     cover: Cover,
-    sets: TargetSets,
+    problem: Study | TargetSets,
     costs: ArrayLike | None = None,
     *,
     target_weights: ArrayLike | None = None,
@@ -96,7 +106,8 @@ def verify_cover(
 
     Args:
         cover: the claim.
-        sets: the targets that each source serves.
+        problem: the study that the cover is about, which its question is asked of
+            again; or the targets that each source serves.
         costs: cost of each source, as given to the method that made the cover.
         target_weights: weight of each target, as given to that method.
         raise_on_failure: raise `CoverRefutedError` instead of returning failures.
@@ -107,7 +118,9 @@ def verify_cover(
     Returns:
         Which claims fail, which bounds were proven and which were not.
     """
-    problem = Problem.of(sets, costs, target_weights)
+    require(cover, Cover, "a cover, e.g. of ts.minimum_cover")
+    sets = sets_of(problem, cover.question if isinstance(problem, Study) else None)
+    data = Problem.of(sets, costs, target_weights)
     failures = _shape_failures(cover, sets)
     proven: list[str] = []
     open_: list[str] = []
@@ -117,10 +130,10 @@ def verify_cover(
         return _verified(cover, failures, proven, open_, raise_on_failure)
     if not failures:
         failures = _serving_failures(cover, sets)
-        failures += _cost_failures(cover, problem)
-        failures += share_failures(cover, problem)
+        failures += _cost_failures(cover, data)
+        failures += share_failures(cover, data)
     if not failures:
-        asked = _Asked.of(cover, problem)
+        asked = _Asked.of(cover, data)
         failures = _budget_failures(cover, asked, proven, open_)
         failures += _price_failures(cover, asked, proven, open_)
         if refute_bound and not failures:

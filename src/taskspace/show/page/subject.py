@@ -340,7 +340,7 @@ def add_selection(page: PageData, plot: SelectionPlot) -> None:
 def explore(
     study: Study | xr.Dataset,
     path: str | Path,
-    questions: Iterable[Question] = (),
+    questions: Question | Iterable[Question] = (),
     **options: Any,
 ) -> Path:
     """Write one HTML file that explains and explores a study.
@@ -350,13 +350,14 @@ def explore(
     Args:
         study: what is known, or a performance table.
         path: the file.
-        questions: what is asked, beside what the experiment of a run asks; the first
+        questions: one or more, beside what the experiment of a run asks; the first
             one is shown first.
         options: see `taskspace.show.page.collect`.
 
     Returns:
         The file.
     """
-    page = Subject.of(as_study(study)).collect(list(questions), **options)
+    asked = [questions] if isinstance(questions, Question) else list(questions)
+    page = Subject.of(as_study(study)).collect(asked, **options)
     write_atomically(Path(path), render(page))
     return Path(path)
