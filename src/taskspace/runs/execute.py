@@ -160,10 +160,7 @@ def task_of(text: str, code: Code) -> Task:
         text: the experiment as TOML.
         code: what it may import, and from where.
     """
-    experiment = Experiment.from_toml(text, code=code)
-    system = experiment.built_system
-    targets = system.contexts(experiment.target_space)
-    return Task(system, experiment.built_trainer, targets, experiment.seed, ())
+    return Experiment.from_toml(text, code=code).task()
 
 
 def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock | str]:

@@ -4,26 +4,25 @@ An experiment is data. Reading one runs no code; `built_system` and `built_train
 import what it names, if `code` allows that (see `taskspace.runs.objects`).
 """
 
-import inspect
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any
 
-import msgspec
 import tomli_w
 
 from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.measured import ErrorBounds
+from taskspace.performance.work import Task
 from taskspace.questions import Question
 from taskspace.runs.objects import (
     Code,
-    build_object,
-    is_gymnasium,
+    build_system,
+    build_trainer,
+    check_keys,
     is_reference,
     takes_settings,
 )
@@ -32,11 +31,12 @@ from taskspace.runs.specs import (
     CoverSpec,
     CriterionSpec,
     SelectSpec,
+    read_table,
     rename_former_keys,
 )
 from taskspace.spaces import Grid, Points, space_from_dict
-from taskspace.systems import SYSTEMS, System, gymnasium_system
-from taskspace.trainers import TRAINERS, Trainer
+from taskspace.systems import SYSTEMS, System
+from taskspace.trainers import Trainer
 
 DATA_KEYS = ("seed", "system", "space", "targets", "trainer")
 """What policies and table depend on; the rest only asks questions of them."""
@@ -95,12 +95,21 @@ class Experiment:
     @cached_property
     def built_system(self) -> System:
         """The system."""
-        return _build("system", SYSTEMS, self.system, System, self.code)
+        return build_system(self.system, self.code)
 
     @cached_property
     def built_trainer(self) -> Trainer:
         """The trainer."""
         return build_trainer(self.trainer, self.code)
+
+    def task(self, keep: tuple[str, ...] = ()) -> Task:
+        """Return what is trained, and where it is tried.
+
+        Args:
+            keep: variables of the table.
+        """
+        targets = self.built_system.contexts(self.target_space)
+        return Task(self.built_system, self.built_trainer, targets, self.seed, keep)
 
     @property
     def names_code(self) -> bool:
@@ -192,7 +201,7 @@ class Experiment:
             code: what it may import.
         """
         known = [f.name for f in fields(cls) if f.name != "code"]
-        _check_keys("experiment", values, known)
+        check_keys("experiment", values, known)
         missing = [
             key
             for key in ("name", "seed", "system", "space", "trainer", "criteria")
@@ -217,16 +226,19 @@ class Experiment:
             raise InvalidInputError(
                 f"criteria must be tables ([[criteria]]), but got {criteria!r}."
             )
+        cover = dict(values.get("cover", {}))
+        if isinstance(cover.get("methods"), str):
+            cover["methods"] = [cover["methods"]]
         return cls(
             name=str(values["name"]),
             seed=seed,
             system=dict(values["system"]),
             space=dict(values["space"]),
             trainer=dict(values["trainer"]),
-            criteria=tuple(_criterion(spec) for spec in criteria),
+            criteria=tuple(map(CriterionSpec.from_dict, criteria)),
             targets=dict(values["targets"]) if "targets" in values else None,
-            cover=_cover(values.get("cover", {})),
-            select=_typed("[select]", values["select"], SelectSpec)
+            cover=read_table("[cover]", cover, CoverSpec),
+            select=read_table("[select]", values["select"], SelectSpec)
             if "select" in values
             else None,
             code=Code() if code is None else code,
@@ -289,7 +301,7 @@ def named_system(name: str, *, trust: bool = False) -> tuple[System, Experiment 
         return experiment.built_system, experiment
     if name not in SYSTEMS and ":" not in name:
         raise UnknownNameError("system", name, [*SYSTEMS, *builtin_experiments()])
-    return _build("system", SYSTEMS, {"id": name}, System, Code()), None
+    return build_system({"id": name}), None
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
@@ -348,104 +360,6 @@ def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
             level[key] = value
     else:
         raise InvalidInputError(f"--set {path}: what stands before {key} is a value.")
-
-
-T = TypeVar("T")
-
-
-def _typed(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
-    """Return a table of an experiment as what it should be, or a sentence."""
-    hints, values = get_type_hints(kind), {}
-    _check_keys(where, spec, list(hints))
-    for name, value in spec.items():
-        try:
-            values[name] = msgspec.convert(value, hints[name])
-        except msgspec.ValidationError as error:
-            said = str(error).partition(" - at ")[0]
-            raise InvalidInputError(
-                f"{name} of {where} has a value of a wrong type, {value!r}: {said}."
-            ) from None
-    return kind(**values)
-
-
-def _criterion(spec: Mapping[str, Any]) -> CriterionSpec:
-    if "criterion" not in spec or "epsilon" not in spec:
-        _check_keys("[[criteria]]", spec, [f.name for f in fields(CriterionSpec)])
-        raise InvalidInputError(
-            f"[[criteria]] needs criterion and epsilon, but got {dict(spec)}."
-        )
-    epsilon = spec["epsilon"]
-    epsilons = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
-    own = {**spec, "epsilon": epsilons}
-    also = tuple(_demand(each) for each in own.pop("also", ()))
-    error = ErrorBounds.of(own.pop("error", None))
-    return replace(_typed("[[criteria]]", own, CriterionSpec), also=also, error=error)
-
-
-def _demand(spec: Mapping[str, Any]) -> Question:
-    """Return a further demand of [[criteria]]."""
-    _check_keys("criteria.also", spec, ["criterion", "epsilon", "judge", "measure"])
-    if "criterion" not in spec or "epsilon" not in spec:
-        raise InvalidInputError(
-            f"criteria.also needs criterion and epsilon, but got {dict(spec)}."
-        )
-    return Question.from_dict(spec)
-
-
-def _cover(spec: Mapping[str, Any]) -> CoverSpec:
-    methods = spec.get("methods", ())
-    if isinstance(methods, str):
-        spec = {**spec, "methods": [methods]}
-    return _typed("[cover]", spec, CoverSpec)
-
-
-def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
-    """Return the trainer that the table `[trainer]` describes.
-
-    Args:
-        spec: its `id` and settings.
-        code: what may be imported.
-    """
-    return _build("trainer", TRAINERS, spec, Trainer, code or Code())
-
-
-def _build(
-    kind: str,
-    registry: Mapping[str, type],
-    spec: Mapping[str, Any],
-    base: type,
-    code: Code,
-) -> Any:
-    settings = dict(spec)
-    name = settings.pop("id", None)
-    if is_reference(name):
-        return build_object(kind, name, settings, base, code)
-    make: Any
-    if kind == "system" and is_gymnasium(name):
-        make = partial(gymnasium_system, name.removeprefix("gymnasium:"))
-        known = list(inspect.signature(make).parameters)
-    else:
-        if name not in registry:
-            raise UnknownNameError(kind, name, registry)
-        make = registry[name]
-        known = [f.name for f in fields(make)]
-    _check_keys(f"[{kind}] of {name}", settings, known)
-    settings = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in settings.items()
-    }
-    try:
-        return make(**settings)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"[{kind}] of {name} has a value of a wrong type: {error}."
-        ) from error
-
-
-def _check_keys(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise UnknownNameError(f"key of {where}:", key, known)
 
 
 def _for_toml(value: Any) -> Any:

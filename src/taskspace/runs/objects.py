@@ -1,4 +1,4 @@
-"""Systems and trainers of one's own, named as `package.module:object`.
+"""Systems and trainers by name: built in, of Gymnasium, or `package.module:object`.
 
 Importing a module runs it. A TOML file that a user wrote and hands to `run`, `doctor`
 or `select` may do that; a run directory or an archive may come from a stranger, so
@@ -6,13 +6,17 @@ what it names is imported and called only where the user says so (`--trust`).
 """
 
 import importlib
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
+from taskspace.systems import SYSTEMS, System, gymnasium_system
+from taskspace.trainers import TRAINERS, Trainer
 
 
 @dataclass(frozen=True)
@@ -101,52 +105,96 @@ def takes_settings(reference: str, code: Code | None = None) -> bool:
     return isinstance(found, type) and is_dataclass(found)
 
 
-def build_object(
-    kind: str,
-    reference: str,
-    settings: Mapping[str, Any],
-    base: type,
-    code: Code | None = None,
-) -> Any:
-    """Return the system or trainer that a reference stands for.
+def _settings_of(make: Any) -> list[str] | None:
+    """Return the settings of a class of fields, and of an environment's function."""
+    if isinstance(make, type) and is_dataclass(make):
+        return [field.name for field in fields(make)]
+    if isinstance(make, partial) and make.func is gymnasium_system:
+        return list(inspect.signature(make).parameters)
+    return None
+
+
+def build_system(spec: Mapping[str, Any], code: Code | None = None) -> System:
+    """Return the system that the table `[system]` describes.
 
     Args:
-        kind: `"system"` or `"trainer"`.
-        reference: `package.module:object`; the object is a system or trainer itself,
-            or a class or function that makes one.
-        settings: arguments for making it.
-        base: what it must be an instance of.
-        code: whether it may be imported, and from where.
+        spec: its `id` and settings.
+        code: what may be imported.
     """
-    code = Code() if code is None else code
-    found = load_object(reference, code)
-    if not isinstance(found, base):
-        if not callable(found):
+    name = spec.get("id")
+    if is_gymnasium(name):
+        make: Any = partial(gymnasium_system, str(name).removeprefix("gymnasium:"))
+        return _build("system", {name: make}, spec, System, code)
+    return _build("system", SYSTEMS, spec, System, code)
+
+
+def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
+    """Return the trainer that the table `[trainer]` describes.
+
+    Args:
+        spec: its `id` and settings.
+        code: what may be imported.
+    """
+    return _build("trainer", TRAINERS, spec, Trainer, code)
+
+
+def _build(
+    kind: str,
+    registry: Mapping[Any, Any],
+    spec: Mapping[str, Any],
+    base: type,
+    code: Code | None,
+) -> Any:
+    """Return an object: one that is there, or what a class or function makes."""
+    settings = dict(spec)
+    name = settings.pop("id", None)
+    if is_reference(name):
+        make = load_object(name, code)
+    elif name in registry:
+        make = registry[name]
+        settings = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in settings.items()
+        }
+    else:
+        raise UnknownNameError(kind, name, registry)
+    if isinstance(make, base):
+        if settings:
             raise InvalidInputError(
-                f"{reference} must be a {kind}, or make one when it is called, but is "
-                f"{type(found).__name__}."
+                f"{name} is finished and takes no settings, but got "
+                f"{', '.join(settings)}. Name a class or function to use settings."
             )
-        if isinstance(found, type) and is_dataclass(found):
-            known = [f.name for f in fields(found)]
-            for key in settings:
-                if key not in known:
-                    raise UnknownNameError(
-                        f"key of [{kind}] of {reference}:", key, known
-                    )
-        try:
-            found = found(**settings)
-        except TypeError as error:
-            raise InvalidInputError(
-                f"{reference} does not take these settings: {error}."
-            ) from error
-        settings = {}
-    if not isinstance(found, base):
+        return make
+    if not callable(make):
         raise InvalidInputError(
-            f"{reference} must make a {base.__name__}, but made {type(found).__name__}."
+            f"{name} must be a {kind}, or make one when it is called, but is "
+            f"{type(make).__name__}."
         )
-    if settings:
+    known = _settings_of(make)
+    if known is not None:
+        check_keys(f"[{kind}] of {name}", settings, known)
+    try:
+        made = make(**settings)
+    except TypeError as error:
         raise InvalidInputError(
-            f"{reference} is finished and takes no settings, but got "
-            f"{', '.join(settings)}. Name a class or function to use settings."
+            f"[{kind}] of {name} does not take these settings, or one is of a wrong "
+            f"type: {error}."
+        ) from error
+    if not isinstance(made, base):
+        raise InvalidInputError(
+            f"{name} must make a {base.__name__}, but made {type(made).__name__}."
         )
-    return found
+    return made
+
+
+def check_keys(where: str, values: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a key that a table does not have.
+
+    Args:
+        where: what to call the table.
+        values: what it holds.
+        known: the keys that it may have.
+    """
+    for key in values:
+        if key not in known:
+            raise UnknownNameError(f"key of {where}:", key, known)

@@ -1,15 +1,16 @@
 """The tables of an experiment: `[[criteria]]`, `[cover]` and `[select]`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 import numpy as np
 
 from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.measured import ErrorBounds
 from taskspace.questions import Question
+from taskspace.runs.objects import check_keys
 
 FORMER_KEYS = {
     "n_at_once": "n_parallel",
@@ -19,50 +20,62 @@ FORMER_KEYS = {
 """What keys of `[select]` were called in files that are there already."""
 
 
+DEMAND_KEYS = ("criterion", "epsilon", "judge", "measure")
+CRITERION_KEYS = (*DEMAND_KEYS, "also", "error")
+
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class CriterionSpec:
     """One criterion and the tolerances to cover for.
 
     Args:
-        criterion: one of `taskspace.criteria.CRITERIA`.
-        epsilon: tolerances.
-        judge: `worst` or `best`.
-        measure: the score that counts, where it is not the criterion's own.
-        also: further demands, each a table of criterion, epsilon, judge and measure.
-        error: of the measured context, by axis: a number, or a percentage as text.
+        question: what is asked, with the first tolerance.
+        epsilon: all tolerances.
     """
 
-    criterion: str
+    question: Question
     epsilon: tuple[float, ...]
-    judge: str = "worst"
-    measure: str = ""
-    also: tuple[Question, ...] = ()
-    error: ErrorBounds | None = None
 
-    def __post_init__(self):
-        if not self.epsilon:
+    @classmethod
+    def from_dict(cls, spec: Mapping[str, Any]) -> "CriterionSpec":
+        """Read a table `[[criteria]]`.
+
+        Args:
+            spec: criterion, judge, measure; epsilon, one or several; further demands
+                `also`, each a table; the `error` of the measured context.
+        """
+        _check_criterion("[[criteria]]", spec, CRITERION_KEYS)
+        for each in spec.get("also", ()):
+            _check_criterion("criteria.also", each, DEMAND_KEYS)
+        epsilon = spec["epsilon"]
+        several = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
+        numbers = _typed_value("[[criteria]]", "epsilon", several, tuple[float, ...])
+        if not numbers:
             raise InvalidInputError("criteria.epsilon must name a tolerance.")
-        _ = self.questions
+        found = cls(Question.from_dict({**spec, "epsilon": numbers[0]}), numbers)
+        _ = found.questions
+        return found
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """One question a tolerance."""
-        return tuple(
-            Question(
-                self.criterion,
-                self.judge,
-                epsilon=e,
-                measure=self.measure,
-                also=self.also,
-                error=self.error,
-            )
-            for e in self.epsilon
-        )
+        """One question per tolerance."""
+        return tuple(replace(self.question, epsilon=each) for each in self.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in a file."""
-        values = self.questions[0].to_dict()
-        return values | {"epsilon": self.epsilon}
+        return self.question.to_dict() | {"epsilon": self.epsilon}
+
+
+def _check_criterion(
+    where: str, spec: Mapping[str, Any], known: tuple[str, ...]
+) -> None:
+    check_keys(where, spec, known)
+    if "criterion" not in spec or "epsilon" not in spec:
+        raise InvalidInputError(
+            f"{where} needs criterion and epsilon, but got {dict(spec)}."
+        )
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,34 @@ class SelectSpec:
         """Return what is set, as plain values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def read_table(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
+    """Return a table of an experiment as what it should be, or raise a sentence.
+
+    Args:
+        where: what to call the table.
+        spec: its values.
+        kind: a dataclass.
+    """
+    kinds = get_type_hints(kind)
+    check_keys(where, spec, list(kinds))
+    return kind(
+        **{
+            name: _typed_value(where, name, value, kinds[name])
+            for name, value in spec.items()
+        }
+    )
+
+
+def _typed_value(where: str, name: str, value: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        said = str(error).partition(" - at ")[0]
+        raise InvalidInputError(
+            f"{name} of {where} has a value of a wrong type, {value!r}: {said}."
+        ) from None
 
 
 def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:

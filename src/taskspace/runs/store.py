@@ -50,7 +50,6 @@ from taskspace.runs.stored import (
     layout_of,
     new_header,
     target_rows,
-    task_of_run,
 )
 from taskspace.runs.takeover import check_added, check_ours, is_of, set_aside
 from taskspace.selection.log import LOG, Log
@@ -127,7 +126,7 @@ class RunStore:
                 set_aside(path)
         folder.mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
-        task = task_of_run(experiment, layout) if layout.is_computed else None
+        task = experiment.task(layout.variables) if layout.is_computed else None
         store = DiskStore(folder, header, records, damage=damage, task=task)
         log = None
         if question is not None:
@@ -181,7 +180,7 @@ class RunStore:
                 raise ValueError("the manifest is not of this experiment")
             task = None
             if header.layout.is_computed:
-                task = task_of_run(experiment, header.layout)
+                task = experiment.task(header.layout.variables)
             return cls(path, experiment, there.store(task=task), there.log)
         except (
             TaskspaceError, LookupError, AttributeError, TypeError, ValueError, OSError
@@ -197,7 +196,7 @@ class RunStore:
         """Return the ledger that this directory keeps; needs the system itself."""
         layout = self.trainings.header.layout
         return Ledger(
-            task_of_run(self.experiment, layout),
+            self.experiment.task(layout.variables),
             self.experiment.sources,
             self.experiment.target_space,
             store=self.trainings,

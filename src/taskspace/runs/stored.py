@@ -160,7 +160,7 @@ def new_header(
         question: of a selection, what shall be covered.
         layout: how the work is cut.
     """
-    task = task_of_run(experiment, layout)
+    task = experiment.task(layout.variables)
     system = task.system
     notes = table_notes(system, "", **task.made_by)
     del notes["best_known_kind"]  # is kept with the reference itself
@@ -190,23 +190,6 @@ def new_header(
         modules=tuple(os.path.relpath(folder, path) for folder in folders),
         experiment=checksum(experiment.to_toml().encode()),
         taskspace=version("taskspace"),
-    )
-
-
-def task_of_run(experiment: Experiment, layout: Layout) -> Task:
-    """Return what is trained in a run, and where it is tried.
-
-    Args:
-        experiment: what is run.
-        layout: what of it is kept.
-    """
-    system = experiment.built_system
-    return Task(
-        system,
-        experiment.built_trainer,
-        system.contexts(experiment.target_space),
-        experiment.seed,
-        layout.variables,
     )
 
 

@@ -11,7 +11,8 @@ from rich.table import Table
 from taskspace.cli.options import TrustOption
 from taskspace.cli.output import Format, FormatOption, console, print_json
 from taskspace.errors import InvalidInputError
-from taskspace.runs.experiment import build_trainer, named_system
+from taskspace.runs.experiment import named_system
+from taskspace.runs.objects import build_trainer
 from taskspace.testing import Check, check_system
 
 EXAMPLES = (
