@@ -13,7 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docs_figures import criteria_figures, layers_drawing
@@ -75,6 +77,20 @@ def on_page_content(html: str, **_: Any) -> str:
         return convert(latex, display="block" if match[1] == "div" else "inline")
 
     return MATHEMATICS.sub(shown, html)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Let the search work from disk without a network.
+
+    Args:
+        output: the page as HTML.
+        page: where it is.
+    """
+    script = get_relative_url("assets/search-from-disk.js", page.url)
+    output = output.replace("https://unpkg.com/iframe-worker/shim", script)
+    if re.search(r'<script[^>]* src="http', output):
+        raise PluginError(f"{page.url} loads a script from the network.")
+    return output
 
 
 def command_page() -> str:
