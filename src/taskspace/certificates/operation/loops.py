@@ -5,13 +5,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.threads import over_rows
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.boxes.enclosures.traced import (
-    TracedFamily,
-    box_grid,
-    trace_program,
-)
+from taskspace.certificates.boxes.enclosures.traced import BoxProgram, TracedFamily
 from taskspace.certificates.boxes.rigor.decay import bound_decay
 from taskspace.certificates.boxes.rigor.sensitivity import bound_sensitivity
 from taskspace.questions import Question
@@ -36,8 +32,8 @@ class GainLoops:
     def __init__(
         self,
         system: LinearSystem,
-        gains: NDArray[np.float64],
-        contexts: NDArray[np.float64],
+        gains: Array,
+        contexts: Array,
     ):
         self.system = system
         self.gains = np.ascontiguousarray(gains[:, None], np.float64)
@@ -66,9 +62,7 @@ class GainLoops:
         places = np.concatenate([trace.Q.ravel(), trace.R.ravel()])
         return bool((trace.op[places] == CONSTANT).all())
 
-    def at(
-        self, contexts: NDArray[np.float64], which: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, contexts: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return closed loops and weights at contexts, in floats.
 
         Args:
@@ -83,9 +77,9 @@ class GainLoops:
         self,
         boxes: Boxes,
         which: NDArray[np.int64],
-        matrices: NDArray[np.float64],
-        rates: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        matrices: Array,
+        rates: Array,
+    ) -> tuple[Array, Array]:
         """Return bounds that say whether matrices decay, and bound the cost, on boxes.
 
         Args:
@@ -102,32 +96,28 @@ class GainLoops:
         if not len(boxes):
             return gaps, tops
         self._family.check(boxes)
-        grid = box_grid(boxes, ORDER)
-        program, arrays = trace_program(self._family.trace, grid, boxes)
         stack = np.ascontiguousarray(matrices, np.float64)
-
-        def kernel(first: int, stop: int) -> None:
-            bound_decay(
+        shares = np.ascontiguousarray(rates, np.float64)
+        numbers = np.ascontiguousarray(which, np.int64)
+        work = BoxProgram(self._family.trace, boxes, ORDER)
+        work.run(
+            lambda some, where: bound_decay(
                 self.gains,
-                np.ascontiguousarray(which[first:stop], np.int64),
+                numbers[some],
                 stack,
-                np.ascontiguousarray(rates, np.float64),
-                program,
-                tuple(x[first:stop] for x in arrays),
-                grid.tables,
-                ORDER,
-                grid.n_candidate,
+                shares,
+                work.program,
+                *where,
                 self.system.is_continuous,
-                gaps[first:stop],
-                tops[first:stop],
+                gaps[some],
+                tops[some],
             )
-
-        over_rows(kernel, len(boxes))
+        )
         return gaps, tops
 
     def sensitivity_bounds(
         self, boxes: Boxes, which: NDArray[np.int64], axis: int
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Return bounds on how much the cost of gains changes with one axis, on boxes.
 
         Args:
@@ -146,24 +136,19 @@ class GainLoops:
         if axis not in self._slopes:
             self._slopes[axis] = differentiate(self._family.trace, axis)
         slopes = self._slopes[axis]
-        grid = box_grid(boxes, ORDER)
         # The tape of the derivatives begins with that of the matrices.
         longer = replace(slopes, **{x: getattr(self._family.trace, x) for x in "ABQR"})
-        program, arrays = trace_program(longer, grid, boxes)
-
-        def kernel(first: int, stop: int) -> None:
-            bound_sensitivity(
+        numbers = np.ascontiguousarray(which, np.int64)
+        work = BoxProgram(longer, boxes, ORDER)
+        work.run(
+            lambda some, where: bound_sensitivity(
                 self.gains,
-                np.ascontiguousarray(which[first:stop], np.int64),
-                program,
-                (slopes.A, slopes.B, slopes.Q, slopes.R),
-                tuple(x[first:stop] for x in arrays),
-                grid.tables,
-                ORDER,
-                grid.n_candidate,
+                numbers[some],
+                work.program,
+                work.of(slopes)[1],
+                *where,
                 self.system.is_continuous,
-                out[first:stop],
+                out[some],
             )
-
-        over_rows(kernel, len(boxes))
+        )
         return out

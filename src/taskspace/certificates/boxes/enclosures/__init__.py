@@ -5,34 +5,28 @@ by a Lipschitz constant that the user knows, or estimated.
 """
 
 from collections.abc import Callable
+from types import UnionType
 
-import numpy as np
-from numpy.typing import NDArray
-
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures.boxes import (
     AllOf,
     Boxes,
     Enclosure,
     NoEnclosureError,
 )
-from taskspace.certificates.boxes.enclosures.levels import (
-    LevelEnclosure,
-    level_enclosure,
-)
-from taskspace.certificates.boxes.enclosures.linear import (
-    LinearEnclosure,
-    linear_enclosure,
-)
+from taskspace.certificates.boxes.enclosures.levels import LevelEnclosure
+from taskspace.certificates.boxes.enclosures.linear import LinearEnclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
-from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure, loop_enclosure
+from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
-from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure, msd_enclosure
+from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
 from taskspace.certificates.statements.claims import against_found
-from taskspace.policies import Policy
+from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.msd import MassSpringDamper
+from taskspace.systems.linear.tracing.traced import UntraceableError
 
 __all__ = [
     "ENCLOSURES",
@@ -50,23 +44,37 @@ __all__ = [
     "find_enclosure",
 ]
 
-Factory = Callable[[System, Policy, NDArray[np.float64], Question], Enclosure | None]
+Factory = Callable[[System, Policy, Array, Question], Enclosure | None]
 """Of system, policies, full context rows of the sources, and question."""
 
+
+def _of(policies: type[Policy] | UnionType, make: Callable[..., Enclosure]) -> Factory:
+    """Return a factory of bounds that declines other policies."""
+
+    def factory(
+        system: System, stack: Policy, sources: Array, question: Question
+    ) -> Enclosure | None:
+        if not isinstance(stack, policies):
+            return None
+        return make(system, stack, sources, question)
+
+    return factory
+
+
 ENCLOSURES: list[tuple[type[System], Factory]] = [
-    (MassSpringDamper, msd_enclosure),
+    (MassSpringDamper, _of(LinearGain, MsdEnclosure)),
     # Its closed forms are about the J of its matrices.
-    (MassSpringDamper, linear_enclosure),
-    (MassSpringDamper, loop_enclosure),
-    (LinearSystem, linear_enclosure),
-    (LinearSystem, loop_enclosure),
+    (MassSpringDamper, _of(LinearGain, LinearEnclosure)),
+    (MassSpringDamper, _of(LinearController, LoopEnclosure)),
+    (LinearSystem, _of(LinearGain, LinearEnclosure)),
+    (LinearSystem, _of(LinearController, LoopEnclosure)),
 ]
 """Systems and who bounds their losses; the first that does not decline is used. Bounds
 are about a class and those derived from it that override nothing."""
 
 LEVEL_ENCLOSURES: list[tuple[type[System], Factory]] = [
-    (MassSpringDamper, level_enclosure),
-    (LinearSystem, level_enclosure),
+    (MassSpringDamper, _of(LinearController | LinearGain, LevelEnclosure)),
+    (LinearSystem, _of(LinearController | LinearGain, LevelEnclosure)),
 ]
 """The same for measures other than J."""
 
@@ -74,7 +82,7 @@ LEVEL_ENCLOSURES: list[tuple[type[System], Factory]] = [
 def enclosure_for(
     system: System | None,
     policies: Policy | None,
-    sources: NDArray[np.float64],
+    sources: Array,
     question: Question,
 ) -> Enclosure:
     """Return bounds over boxes; `NoEnclosureError` says why there are none.
@@ -109,7 +117,7 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
 def find_enclosure(
     system: System | None,
     policies: Policy | None,
-    sources: NDArray[np.float64],
+    sources: Array,
     question: Question,
 ) -> tuple[Enclosure | None, str]:
     """Return bounds over boxes for a system, or None and why.
@@ -150,14 +158,14 @@ def find_enclosure(
     for kind, make in ENCLOSURES if own else LEVEL_ENCLOSURES:
         if isinstance(system, kind):
             try:
-                found = make(system, policies, sources, question)
-            except NoEnclosureError as error:
+                enclosure = make(system, policies, sources, question)
+            except (NoEnclosureError, UntraceableError) as error:
                 reason = str(error)
                 continue
-            if found is None:
+            if enclosure is None:
                 continue
             if (other := overridden(type(system), kind)) is None:
-                return found, ""
+                return enclosure, ""
             reason = reason or (
                 f"Bounds over boxes of {kind.__name__} are not about {other}, which "
                 "computes J in its own way: hand its own bounds to "

@@ -13,12 +13,15 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.statements.base import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System
 
+Bounds = tuple[Array, Array]
+"""Low and high bounds."""
 MAX_IDLE = 8
 """Bounds that are made per one that was asked for, at most, to make all at once."""
 
@@ -64,12 +67,12 @@ class Boxes:
         high: upper corners; equal to `low` on an axis that does not vary.
     """
 
-    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64]):
+    def __init__(self, low: Array, high: Array):
         self.low = np.ascontiguousarray(low, dtype=np.float64)
         self.high = np.ascontiguousarray(high, dtype=np.float64)
 
     @classmethod
-    def from_edges(cls, edges: Sequence[NDArray[np.float64]]) -> "Boxes":
+    def from_edges(cls, edges: Sequence[Array]) -> "Boxes":
         """Return all cells between consecutive edges, in C order of the axes.
 
         Args:
@@ -83,7 +86,7 @@ class Boxes:
         )
 
     @classmethod
-    def points(cls, contexts: NDArray[np.float64]) -> "Boxes":
+    def points(cls, contexts: Array) -> "Boxes":
         """Return boxes that hold one context each.
 
         Args:
@@ -99,25 +102,25 @@ class Boxes:
         return Boxes(self.low[keep], self.high[keep])
 
     @property
-    def centre(self) -> NDArray[np.float64]:
+    def centre(self) -> Array:
         """A float inside each box, near its middle."""
         return np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
 
     @property
-    def radius(self) -> NDArray[np.float64]:
+    def radius(self) -> Array:
         """At least the distance from the centre to the faces, on each axis."""
         reach = np.maximum(self.high - self.centre, self.centre - self.low)
         return np.where(self.low == self.high, 0.0, np.nextafter(reach, np.inf))
 
     @property
-    def extent(self) -> NDArray[np.float64]:
+    def extent(self) -> Array:
         """Width of the smallest box that holds all of them, on each axis."""
         if not len(self):
             return np.zeros(self.low.shape[1])
         return self.high.max(0) - self.low.min(0)
 
     @property
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> Array:
         """Volume of each box over the volume of all, axes of no width left out."""
         width = self.high - self.low
         live = width.max(0, initial=0.0) > 0
@@ -221,12 +224,8 @@ class Enclosure(ABC):
 
     @abstractmethod
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return low and high bound on the loss, each with dims `(source, box)`.
 
         Args:
@@ -237,12 +236,8 @@ class Enclosure(ABC):
         """
 
     def pair_bounds(
-        self,
-        boxes: Boxes,
-        sources: NDArray[np.integer],
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return bounds of pairs: of source `sources[i]` on `boxes[i]`, a number each.
 
         Args:
@@ -258,14 +253,14 @@ class Enclosure(ABC):
             return low[source, box], high[source, box]
         low, high = np.empty(len(boxes)), np.empty(len(boxes))
         for number, one in enumerate(which):
-            mine = np.flatnonzero(source == number)
-            found = self.bounds(boxes[mine], [one], epsilon=epsilon)
-            low[mine], high[mine] = found[0][0], found[1][0]
+            own = np.flatnonzero(source == number)
+            rows = self.bounds(boxes[own], [one], epsilon=epsilon)
+            low[own], high[own] = rows[0][0], rows[1][0]
         return low, high
 
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Bounds:
         """Return bounds of the sources `tries[b]` on box b, dims `(box, try)`.
 
         As far as they are needed: once a source serves a box, those after it may be
@@ -279,16 +274,16 @@ class Enclosure(ABC):
         which = np.unique(tries[tries >= 0])
         low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
         if len(which):
-            found = self.bounds(boxes, which, epsilon=epsilon)
+            rows = self.bounds(boxes, which, epsilon=epsilon)
             box, column = np.nonzero(tries >= 0)
             place = np.searchsorted(which, tries[box, column])
-            low[box, column] = found[0][place, box]
-            high[box, column] = found[1][place, box]
+            low[box, column] = rows[0][place, box]
+            high[box, column] = rows[1][place, box]
         return low, high
 
     def slope_bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None
-    ) -> NDArray[np.float64] | None:
+    ) -> Array | None:
         """Return the largest |∂ loss / ∂ axis| of any policy, `(source, box, axis)`.
 
         Args:
@@ -301,7 +296,7 @@ class Enclosure(ABC):
         del boxes, sources
         return None
 
-    def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64] | None:
+    def home_slopes(self, live: Sequence[int]) -> Array | None:
         """Return largest norm of the gradient of J of any policy at its own source.
 
         Args:
@@ -314,7 +309,7 @@ class Enclosure(ABC):
         del live
         return None
 
-    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return how wide boxes are for these bounds; they are cut along the widest.
 
         Any numbers are sound; good ones need fewer boxes. By default shares of the
@@ -338,6 +333,21 @@ class Enclosure(ABC):
         """
         return self.bounds(boxes, sources, epsilon=epsilon)[1] <= epsilon
 
+    def _rows(self, sources: ArrayLike | None) -> NDArray[np.int64]:
+        """Return the numbers of sources, of all if left out."""
+        return np.arange(self.n_sources) if sources is None else np.asarray(sources)
+
+    def _bounds_by_source(
+        self, boxes: Boxes, sources: ArrayLike | None, epsilon: float
+    ) -> Bounds:
+        """Return `bounds` from `pair_bounds`, one source after the other."""
+        rows = self._rows(sources)
+        low, high = np.empty((2, len(rows), len(boxes)))
+        for i, source in enumerate(rows):
+            same = np.full(len(boxes), source)
+            low[i], high[i] = self.pair_bounds(boxes, same, epsilon=epsilon)
+        return low, high
+
 
 class PolicyEnclosure(Enclosure):
     """Bounds that keep the policies of the sources and something about each at home.
@@ -350,7 +360,7 @@ class PolicyEnclosure(Enclosure):
 
     per_source: ClassVar[tuple[str, ...]] = ("policies", "_home")
     """Attributes whose first dim is the source."""
-    _home: NDArray[np.float64]
+    _home: Array
 
     def __init__(self, system: System, policies: Policy, question: Question):
         # Here they are always known.
@@ -417,34 +427,26 @@ class AllOf(Enclosure):
         return part
 
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return low and high bound on the loss, each with dims `(source, box)`."""
         low, high = self._parts[0].bounds(boxes, sources, epsilon=epsilon)
         for part, demand in self._others:
-            found = part.bounds(boxes, sources, epsilon=demand.epsilon)
-            low, high = _combine(low, high, *found, demand.epsilon)
+            other = part.bounds(boxes, sources, epsilon=demand.epsilon)
+            low, high = _combine(low, high, *other, demand.epsilon)
         return low, high
 
     def pair_bounds(
-        self,
-        boxes: Boxes,
-        sources: NDArray[np.integer],
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return bounds of source `sources[i]` on `boxes[i]`."""
         pairs = self._parts[0].pair_bounds(boxes, sources, epsilon=epsilon)
         for part, demand in self._others:
-            found = part.pair_bounds(boxes, sources, epsilon=demand.epsilon)
-            pairs = _combine(*pairs, *found, demand.epsilon)
+            other = part.pair_bounds(boxes, sources, epsilon=demand.epsilon)
+            pairs = _combine(*pairs, *other, demand.epsilon)
         return pairs
 
-    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return widths as the first demand's bounds say."""
         return self._parts[0].widths(boxes, extent)
 
@@ -454,12 +456,8 @@ class AllOf(Enclosure):
 
 
 def _combine(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    other_low: NDArray[np.float64],
-    other_high: NDArray[np.float64],
-    epsilon: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low: Array, high: Array, other_low: Array, other_high: Array, epsilon: float
+) -> Bounds:
     """Return the bounds of a loss that is infinite where another exceeds ε."""
     return (
         np.where(other_low > epsilon, np.inf, low),

@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from taskspace._util.threads import over_rows
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
     Boxes,
-    Enclosure,
     NoEnclosureError,
 )
-from taskspace.certificates.boxes.enclosures.loops import ORDER, cost_bounds
-from taskspace.certificates.boxes.enclosures.per_loop import Pair, PerLoop
-from taskspace.certificates.boxes.enclosures.traced import box_grid, trace_program
+from taskspace.certificates.boxes.enclosures.loops import ORDER, PerLoop, cost_bounds
+from taskspace.certificates.boxes.enclosures.traced import BoxProgram
 from taskspace.certificates.boxes.rigor.bounded_real import bounded_real
 from taskspace.certificates.boxes.rigor.losses import COST
-from taskspace.policies import LinearController, LinearGain, Policy
+from taskspace.policies import Policy
 from taskspace.questions import Question
-from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.linear.measures.base import NormMeasure
@@ -33,34 +30,9 @@ from taskspace.systems.linear.tracing.loops import (
     loop_trace,
     shifted_trace,
 )
-from taskspace.systems.linear.tracing.traced import UntraceableError
 
 # A rate is proven not to be reached if it is not by so much less.
 REFUTED = 1e-9
-
-
-def level_enclosure(
-    system: System,
-    policies: Policy,
-    sources: NDArray[np.float64],
-    question: Question,
-) -> Enclosure | None:
-    """Return bounds on a measure of closed loops for a linear family; None for others.
-
-    Args:
-        system: the tasks.
-        policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: about one measure; its tolerance does not matter here.
-    """
-    if not isinstance(system, LinearSystem):
-        return None
-    if not isinstance(policies, LinearController | LinearGain):
-        return None
-    try:
-        return LevelEnclosure(system, policies, sources, question)
-    except UntraceableError as error:
-        raise NoEnclosureError(str(error)) from error
 
 
 class LevelEnclosure(PerLoop):
@@ -74,31 +46,27 @@ class LevelEnclosure(PerLoop):
     """
 
     def __init__(
-        self,
-        system: LinearSystem,
-        policies: Policy,
-        sources: NDArray[np.float64],
-        question: Question,
+        self, system: LinearSystem, policies: Policy, sources: Array, question: Question
     ):
         question.check_single("A bound on a measure over boxes")
         self._measure = MEASURES[question.measure]
-        is_norm = isinstance(self._measure, NormMeasure)
-        if not is_norm and question.measure != "decay_rate":
+        self._is_norm = isinstance(self._measure, NormMeasure)
+        if not self._is_norm and question.measure != "decay_rate":
             raise NoEnclosureError(
                 f"The measure {question.measure!r} has no bounds over boxes: what is "
                 "said of it is about the contexts of the table."
             )
         super().__init__(system, policies, sources, question)
-        self._decide = self._decide_norm if is_norm else self._decide_rate
 
     def _loop_bounds(
         self, boxes: Boxes, source: int, policy: int, epsilon: float
-    ) -> Pair:
+    ) -> Bounds:
         low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
         if not len(boxes) or np.isnan(epsilon):
             return low, high
         self._family.check(boxes)
-        self._decide(boxes, self._members[source][policy], epsilon, low, high)
+        decide = self._decide_norm if self._is_norm else self._decide_rate
+        decide(boxes, self._members[source, policy], epsilon, low, high)
         return low, high
 
     def _decide_rate(
@@ -130,11 +98,11 @@ class LevelEnclosure(PerLoop):
                 continue
             moved = shifted_trace(trace, policy, factor, weight, continuous=continuous)
             sigmas = eye, np.eye(len(self._family.system.initial_covariance))
-            found = cost_bounds(self._family, boxes, moved, COST, nothing, sigmas)
+            costs = cost_bounds(self._family, boxes, moved, COST, nothing, sigmas)
             if side > 0:
-                high[found[1] < np.inf] = epsilon
+                high[costs[1] < np.inf] = epsilon
             else:
-                low[found[0] == np.inf] = np.nextafter(epsilon, np.inf)
+                low[costs[0] == np.inf] = np.nextafter(epsilon, np.inf)
 
     def _decide_norm(
         self, boxes: Boxes, policy: Any, epsilon: float, low: Any, high: Any
@@ -156,21 +124,11 @@ class LevelEnclosure(PerLoop):
             return
         system = self._family.system
         trace = bounded_real_trace(self._family.trace, policy, measure, level, system)
-        grid = box_grid(boxes, ORDER)
-        program, arrays = trace_program(trace, grid, boxes)
+        work = BoxProgram(trace, boxes, ORDER)
         proven = np.zeros(len(boxes), np.bool_)
-
-        def kernel(first: int, stop: int) -> None:
-            some = slice(first, stop)
-            bounded_real(
-                program,
-                tuple(x[some] for x in arrays),
-                grid.tables,
-                ORDER,
-                grid.n_candidate,
-                system.is_continuous,
-                proven[some],
+        work.run(
+            lambda some, where: bounded_real(
+                work.program, *where, system.is_continuous, proven[some]
             )
-
-        over_rows(kernel, len(boxes))
+        )
         high[proven] = epsilon

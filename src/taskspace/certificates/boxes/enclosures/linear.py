@@ -11,20 +11,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util.threads import over_rows
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
     Boxes,
-    Enclosure,
-    NoEnclosureError,
     PolicyEnclosure,
     check_cost,
 )
 from taskspace.certificates.boxes.enclosures.traced import (
     MAGNITUDE,
+    BoxProgram,
     TracedFamily,
-    box_grid,
+    Where,
     relative_widths,
-    trace_program,
 )
 from taskspace.certificates.boxes.rigor.losses import (
     COST,
@@ -36,9 +35,7 @@ from taskspace.certificates.boxes.rigor.losses import (
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
-from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.linear.tracing.traced import UntraceableError
 
 KINDS = {
     "regret": REGRET,
@@ -47,30 +44,6 @@ KINDS = {
     "signed": COST,
     "every_start": START,
 }
-
-
-def linear_enclosure(
-    system: System,
-    policies: Policy,
-    sources: NDArray[np.float64],
-    question: Question,
-) -> Enclosure | None:
-    """Return bounds for a linear family and linear gains; None for others.
-
-    A family that `LinearEnclosure` cannot bound raises `NoEnclosureError`.
-
-    Args:
-        system: the tasks.
-        policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: criterion and judge; its tolerance does not matter here.
-    """
-    if not isinstance(system, LinearSystem) or not isinstance(policies, LinearGain):
-        return None
-    try:
-        return LinearEnclosure(system, policies, sources, question)
-    except UntraceableError as error:
-        raise NoEnclosureError(str(error)) from error
 
 
 class LinearEnclosure(PolicyEnclosure):
@@ -99,7 +72,7 @@ class LinearEnclosure(PolicyEnclosure):
         self,
         system: LinearSystem,
         policies: Policy,
-        sources: NDArray[np.float64],
+        sources: Array,
         question: Question,
         *,
         order: int = 2,
@@ -146,30 +119,18 @@ class LinearEnclosure(PolicyEnclosure):
             self._home = np.stack(home, -1).reshape(self._home.shape)
 
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return low and high bound on the loss, each with dims `(source, box)`."""
-        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        rows = self._rows(sources)
         n = len(rows)
-        low, high = self._run(
-            boxes,
-            np.arange(len(boxes) + 1) * n,
-            np.tile(rows, len(boxes)),
-            epsilon,
-        )
+        offsets = np.arange(len(boxes) + 1) * n
+        low, high = self._run(boxes, offsets, np.tile(rows, len(boxes)), epsilon)
         return low.reshape(-1, n).T, high.reshape(-1, n).T
 
     def pair_bounds(
-        self,
-        boxes: Boxes,
-        sources: NDArray[np.integer],
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return bounds of `sources[i]` on `boxes[i]`; equal boxes are made once."""
         first, number = boxes.distinct()
         order = np.argsort(number, kind="stable")
@@ -186,7 +147,7 @@ class LinearEnclosure(PolicyEnclosure):
 
     def tried_bounds(
         self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Bounds:
         """Return bounds of `tries[b]` on box b, in order, until one serves."""
         there = tries >= 0
         pairs = self._run(
@@ -200,7 +161,7 @@ class LinearEnclosure(PolicyEnclosure):
         low[there], high[there] = pairs
         return low, high
 
-    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return widths, relative where a parameter keeps its sign."""
         return relative_widths(boxes, extent)
 
@@ -212,16 +173,13 @@ class LinearEnclosure(PolicyEnclosure):
         epsilon: float,
         *,
         one_suffices: bool = False,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Bounds:
         """Bound the losses of `which[offsets[b] : offsets[b + 1]]` on each box b."""
         low, high = np.full(len(which), -np.inf), np.full(len(which), np.inf)
         if not len(which):
             return low, high
         self._family.check(boxes)
-        grid = box_grid(boxes, self.order)
-        trace = self._family.trace
-        program, arrays = trace_program(trace, grid, boxes)
-        tables, n_p = grid.tables, grid.n_candidate
+        work = BoxProgram(self._family.trace, boxes, self.order)
         options = (
             KINDS[self.question.criterion],
             self.question.judge == "worst",
@@ -229,18 +187,15 @@ class LinearEnclosure(PolicyEnclosure):
             self._sigma,
         )
 
-        def kernel(first: int, stop: int) -> None:
-            pairs = slice(offsets[first], offsets[stop])
+        def kernel(some: slice, where: Where) -> None:
+            pairs = slice(offsets[some.start], offsets[some.stop])
             bound_boxes(
                 self._gains,
                 self._home,
-                np.ascontiguousarray(offsets[first : stop + 1] - offsets[first]),
+                offsets[some.start : some.stop + 1] - pairs.start,
                 np.ascontiguousarray(which[pairs], dtype=np.int64),
-                program,
-                tuple(x[first:stop] for x in arrays),
-                tables,
-                self.order,
-                n_p,
+                work.program,
+                *where,
                 options,
                 epsilon,
                 one_suffices,
@@ -248,5 +203,5 @@ class LinearEnclosure(PolicyEnclosure):
                 high[pairs],
             )
 
-        over_rows(kernel, len(boxes))
+        work.run(kernel)
         return low, high

@@ -3,7 +3,12 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, PolicyEnclosure
+from taskspace._util.arrays import Array
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
+    Boxes,
+    PolicyEnclosure,
+)
 from taskspace.certificates.statements.base import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
@@ -14,7 +19,7 @@ from taskspace.systems.base import System
 EVALUATION_SLACK = 1e-9
 
 
-def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]:
+def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> Array:
     """Return Lipschitz constants as an array: one number, or one for each axis.
 
     Args:
@@ -32,9 +37,7 @@ def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> NDArray[np.float64]
     return array
 
 
-def largest_change(
-    steps: NDArray[np.float64], rates: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def largest_change(steps: Array, rates: Array) -> Array:
     """Return how much a loss may change over some steps, by Lipschitz constants.
 
     Args:
@@ -69,7 +72,7 @@ class LipschitzEnclosure(PolicyEnclosure):
         self,
         system: System,
         policies: Policy,
-        sources: NDArray[np.float64],
+        sources: Array,
         question: Question,
         *,
         rates: ArrayLike,
@@ -97,15 +100,11 @@ class LipschitzEnclosure(PolicyEnclosure):
         self._home = system.home_performance(policies, sources)
 
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return loss at the centre of each box, minus and plus the margin."""
         del epsilon
-        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        rows = self._rows(sources)
         if not len(rows) or not len(boxes):
             return np.empty((len(rows), len(boxes))), np.empty((len(rows), len(boxes)))
         at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
@@ -123,9 +122,9 @@ class LipschitzEnclosure(PolicyEnclosure):
 
     def _refute(
         self,
-        contexts: NDArray[np.float64],
-        losses: NDArray[np.float64],
-        slack: NDArray[np.float64],
+        contexts: Array,
+        losses: Array,
+        slack: Array,
     ) -> None:
         """Refuse constants that neighbours among the evaluated contexts contradict."""
         allowed = largest_change(np.diff(contexts, axis=0), self.rates) * (
@@ -148,9 +147,7 @@ class LipschitzEnclosure(PolicyEnclosure):
             f"at {first} and {losses[row, place + 1]:.6g} at {second}."
         )
 
-    def _loss(
-        self, rows: NDArray[np.int64], contexts: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _loss(self, rows: NDArray[np.int64], contexts: Array) -> tuple[Array, Array]:
         """Return losses `(source, context)`, and what rounding may do to them."""
         measure, stack = self._rule.measure, self.policies[rows]
         performance = self.system.scores(measure, stack, contexts)

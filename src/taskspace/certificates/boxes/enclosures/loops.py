@@ -1,4 +1,4 @@
-"""The enclosure of controllers with states: proofs over boxes for linear families.
+"""Enclosures of closed loops one by one, and those of controllers with states.
 
 The closed loop of a plant and a controller is linear again, so the mathematics of
 `taskspace.certificates.boxes.rigor` bounds its cost. The reference of `regret` and
@@ -6,58 +6,126 @@ The closed loop of a plant and a controller is linear again, so the mathematics 
 any structure is below it.
 """
 
-from typing import Self
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util.threads import over_rows
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
     Boxes,
-    Enclosure,
     NoEnclosureError,
+    PolicyEnclosure,
     check_cost,
 )
 from taskspace.certificates.boxes.enclosures.linear import KINDS
-from taskspace.certificates.boxes.enclosures.per_loop import Pair, PerLoop
 from taskspace.certificates.boxes.enclosures.traced import (
+    MAGNITUDE,
+    BoxProgram,
     TracedFamily,
-    box_grid,
-    trace_program,
+    relative_widths,
 )
 from taskspace.certificates.boxes.rigor.losses import COST, START, bound_loop
+from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.questions import Question
-from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.tracing.loops import loop_trace
-from taskspace.systems.linear.tracing.traced import Trace, UntraceableError
+from taskspace.systems.linear.tracing.traced import Trace
 
 ORDER = 2
 
 
-def loop_enclosure(
-    system: System,
-    policies: Policy,
-    sources: NDArray[np.float64],
-    question: Question,
-) -> Enclosure | None:
-    """Return bounds for a linear family and linear controllers; None for others.
+class PerLoop(PolicyEnclosure):
+    """Bounds on gains and controllers of a linear family, one loop at a time.
 
     Args:
-        system: the tasks.
+        system: a linear family with an infinite horizon.
         policies: a stack with leading dims `(source, policy)`.
         sources: full context rows of the sources.
-        question: criterion and judge; its tolerance does not matter here.
+        question: what is asked.
     """
-    if not isinstance(system, LinearSystem):
-        return None
-    if not isinstance(policies, LinearController):
-        return None
-    try:
-        return LoopEnclosure(system, policies, sources, question)
-    except UntraceableError as error:
-        raise NoEnclosureError(str(error)) from error
+
+    per_source: ClassVar = ("policies", "_home", "_members")
+
+    def __init__(
+        self, system: LinearSystem, policies: Policy, sources: Array, question: Question
+    ):
+        if system.direct_matrix(sources[:1]) is not None:
+            raise NoEnclosureError(
+                "Bounds over boxes are for plants without a direct part, but this one "
+                "has D. Add the lag of the actuator or of the sensor to its states."
+            )
+        super().__init__(system, policies, question)
+        stack = system.stacked(policies)
+        arrays = list(stack.arrays().values())
+        if not all((np.abs(array) <= MAGNITUDE).all() for array in arrays):
+            raise InvalidInputError(
+                f"Policies must lie in ±{MAGNITUDE:g} for a certificate."
+            )
+        rows = np.asarray(sources, np.float64)
+        sigma = system.initial_covariance
+        self._family = TracedFamily(system, rows, question, (*arrays, sigma))
+        self.kind = "proof"
+        self.basis, self.assumption = self._family.basis, self._family.assumption
+        # What to subtract from the cost; (inf, inf) if unstable at home.
+        self._home = np.zeros((*stack.stack_shape, 2))
+        self._members: Any = np.empty(stack.stack_shape, object)
+        for place in np.ndindex(self._members.shape):
+            self._members[place] = stack[place]
+
+    @abstractmethod
+    def _loop_bounds(
+        self, boxes: Boxes, source: int, policy: int, epsilon: float
+    ) -> Bounds:
+        """Return bounds of one policy on each box."""
+
+    def bounds(
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
+        """Return low and high bound on the loss, each with dims `(source, box)`."""
+        return self._bounds_by_source(boxes, sources, epsilon)
+
+    def pair_bounds(
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
+        """Return bounds of source `sources[i]` on `boxes[i]`."""
+        low, high = np.empty(len(boxes)), np.empty(len(boxes))
+        for source in np.unique(sources).tolist():
+            own = np.flatnonzero(sources == source)
+            low[own], high[own] = self._of_source(boxes[own], source, epsilon)
+        return low, high
+
+    def tried_bounds(
+        self, boxes: Boxes, tries: NDArray[np.integer], epsilon: float
+    ) -> Bounds:
+        """Return bounds of `tries[b]` on box b, in order, until one serves."""
+        low, high = np.full(tries.shape, -np.inf), np.full(tries.shape, np.inf)
+        open_boxes = np.arange(len(boxes))
+        for column in range(tries.shape[1]):
+            asked = open_boxes[tries[open_boxes, column] >= 0]
+            if not len(asked):
+                break
+            pair = self.pair_bounds(boxes[asked], tries[asked, column], epsilon=epsilon)
+            low[asked, column], high[asked, column] = pair
+            open_boxes = asked[~(pair[1] <= epsilon)]
+        return low, high
+
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
+        """Return relative widths where a parameter keeps its sign, else shares."""
+        return relative_widths(boxes, extent)
+
+    def _of_source(self, boxes: Boxes, source: int, epsilon: float) -> Bounds:
+        """Return bounds of the policy that counts."""
+        pairs = [
+            self._loop_bounds(boxes, source, policy, epsilon)
+            for policy in range(self.n_policies)
+        ]
+        reduce = np.max if self.question.judge == "worst" else np.min
+        low, high = (reduce([pair[i] for pair in pairs], axis=0) for i in (0, 1))
+        return low, high
 
 
 class LoopEnclosure(PerLoop):
@@ -70,11 +138,13 @@ class LoopEnclosure(PerLoop):
         question: criterion and judge; its tolerance does not matter here.
     """
 
+    per_source: ClassVar = (*PerLoop.per_source, "_loops")
+
     def __init__(
         self,
         system: LinearSystem,
         policies: LinearController,
-        sources: NDArray[np.float64],
+        sources: Array,
         question: Question,
     ):
         check_cost(question)
@@ -91,43 +161,27 @@ class LoopEnclosure(PerLoop):
                 "which no controller of another structure can beat"
             )
         self._kind = kind
+        self._loops: Any = np.empty(self._members.shape, object)
+        for place in np.ndindex(self._members.shape):
+            self._loops[place] = loop_trace(self._family.trace, self._members[place])
         sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
-        stack = self._stack
-        assert isinstance(stack, LinearController)
-        n = len(sigma) + stack.n_states
-        self._sigmas = np.zeros((n, n)), sigma
-        self._sigmas[0][: len(sigma), : len(sigma)] = sigma
-        self._loops = [
-            [loop_trace(self._family.trace, one) for one in members]
-            for members in self._members
-        ]
-        # What to subtract from the cost; (inf, inf) if unstable at home.
-        self._home = np.zeros((self.n_sources, self.n_policies, 2))
+        n_added = self._members[0, 0].n_states
+        self._sigmas = np.pad(sigma, (0, n_added)), sigma
         if question.criterion == "signed":
             rows = np.asarray(sources, np.float64)
-            for s, p in np.ndindex(self.n_sources, self.n_policies):
+            for s, p in np.ndindex(self._loops.shape):
                 box = Boxes.points(rows[s : s + 1])
-                low, high = self._bound(box, self._loops[s][p], COST, np.zeros(2))
+                low, high = self._bound(box, self._loops[s, p], COST, np.zeros(2))
                 self._home[s, p] = low[0], high[0]
-
-    def subset(self, sources: ArrayLike) -> Self:
-        """Return the same bounds for only these sources, in this order."""
-        part = super().subset(sources)
-        rows = np.asarray(sources, np.int64)
-        part._loops = [self._loops[s] for s in rows.tolist()]
-        part._home = self._home[rows]
-        return part
 
     def _loop_bounds(
         self, boxes: Boxes, source: int, policy: int, epsilon: float
-    ) -> Pair:
+    ) -> Bounds:
         del epsilon
-        loop, home = self._loops[source][policy], self._home[source, policy]
+        loop, home = self._loops[source, policy], self._home[source, policy]
         return self._bound(boxes, loop, self._kind, home)
 
-    def _bound(
-        self, boxes: Boxes, trace: Trace, kind: int, home: NDArray[np.float64]
-    ) -> Pair:
+    def _bound(self, boxes: Boxes, trace: Trace, kind: int, home: Array) -> Bounds:
         if not len(boxes):
             return np.empty(0), np.empty(0)
         self._family.check(boxes)
@@ -139,9 +193,9 @@ def cost_bounds(
     boxes: Boxes,
     trace: Trace,
     kind: int,
-    home: NDArray[np.float64],
-    sigmas: tuple[NDArray[np.float64], NDArray[np.float64]],
-) -> Pair:
+    home: Array,
+    sigmas: tuple[Array, Array],
+) -> Bounds:
     """Return bounds on the loss of one closed loop on each box.
 
     Args:
@@ -153,25 +207,12 @@ def cost_bounds(
         sigmas: second moments of the initial states of the loop and of the plant.
     """
     low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
-    grid = box_grid(boxes, ORDER)
-    loop, arrays = trace_program(trace, grid, boxes)
-    plant, _ = trace_program(family.trace, grid, boxes)
+    loop = BoxProgram(trace, boxes, ORDER)
+    plant = loop.of(family.trace)
     options = (kind, family.system.is_continuous, *sigmas)
-
-    def kernel(first: int, stop: int) -> None:
-        some = slice(first, stop)
-        bound_loop(
-            loop,
-            plant,
-            tuple(x[some] for x in arrays),
-            grid.tables,
-            ORDER,
-            grid.n_candidate,
-            options,
-            home,
-            low[some],
-            high[some],
+    loop.run(
+        lambda some, where: bound_loop(
+            loop.program, plant, *where, options, home, low[some], high[some]
         )
-
-    over_rows(kernel, len(boxes))
+    )
     return low, high

@@ -8,6 +8,7 @@ largest of the pieces that it meets.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Self, final
 
@@ -15,8 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
+from taskspace.certificates.boxes.enclosures.boxes import Bounds, Boxes, Enclosure
 from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from taskspace.sets.erosion import Windows
@@ -85,7 +87,7 @@ class MeasuredEnclosure(Enclosure):
         inner: Enclosure,
         error: ErrorBounds,
         names: Sequence[str],
-        ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+        ends: tuple[Array, Array],
         epsilon: float,
         clock: Clock,
     ):
@@ -119,20 +121,18 @@ class MeasuredEnclosure(Enclosure):
         Args:
             sources: numbers of the sources.
         """
-        part = type(self)(
-            self.inner, self.error, self.names, self.ends, self.epsilon, self.clock
-        )
-        part._numbers = self._numbers[np.asarray(sources, np.int64)]
-        part._pavings = self._pavings
+        rows = np.asarray(sources, np.int64)
+        part = copy(self)
+        part._numbers = self._numbers[rows]
         if self.policies is not None:
-            part.policies = self.policies[np.asarray(sources, np.int64)]
+            part.policies = self.policies[rows]
         return part
 
     def true_bounds(self) -> Enclosure:
         """Return the bounds of the same sources at true contexts."""
         return self.inner.subset(self._numbers)
 
-    def windows(self, edges: Sequence[NDArray[np.float64]], *, nodes: bool) -> Windows:
+    def windows(self, edges: Sequence[Array], *, nodes: bool) -> Windows:
         """Return what may be true where a cell or a node of a grid is measured.
 
         Args:
@@ -158,7 +158,7 @@ class MeasuredEnclosure(Enclosure):
             inner *= len(below)
         return Windows(tuple(reversed(axes)))
 
-    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return how wide boxes are for the inner bounds.
 
         Args:
@@ -168,12 +168,8 @@ class MeasuredEnclosure(Enclosure):
         return self.inner.widths(boxes, extent)
 
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return low and high bound, each with dims `(source, box)`.
 
         Args:
@@ -181,21 +177,11 @@ class MeasuredEnclosure(Enclosure):
             sources: whose, all if left out.
             epsilon: not needed.
         """
-        del epsilon
-        which = np.arange(self.n_sources) if sources is None else np.asarray(sources)
-        low, high = np.empty((2, len(which), len(boxes)))
-        for row, source in enumerate(which):
-            same = np.full(len(boxes), source)
-            low[row], high[row] = self.pair_bounds(boxes, same)
-        return low, high
+        return self._bounds_by_source(boxes, sources, epsilon)
 
     def pair_bounds(
-        self,
-        boxes: Boxes,
-        sources: NDArray[np.integer],
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return bounds of source `sources[i]` on `boxes[i]`, one number each.
 
         Args:
@@ -253,9 +239,7 @@ class MeasuredEnclosure(Enclosure):
             own = np.flatnonzero(owner == number)
             self._pavings.add(source, cell[own], boxes[own], low[own], high[own])
 
-    def _inner_bounds(
-        self, boxes: Boxes, sources: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _inner_bounds(self, boxes: Boxes, sources: NDArray[np.int64]) -> Bounds:
         """Return bounds of pairs at true contexts; none once the time is up."""
         low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
         for first in range(0, len(boxes), PAIRS_AT_ONCE):

@@ -7,10 +7,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
     Boxes,
-    Enclosure,
+    NoEnclosureError,
     PolicyEnclosure,
     check_cost,
     check_exact,
@@ -32,33 +34,11 @@ from taskspace.certificates.boxes.enclosures.msd_bounds import (
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
-from taskspace.systems.base import System
 from taskspace.systems.linear.msd import MassSpringDamper
 
 # Pairs of a source and a box from which on threads are worth it.
 THREAD_PAIRS = 4096
 KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
-
-
-def msd_enclosure(
-    system: System,
-    policies: Policy,
-    sources: NDArray[np.float64],
-    question: Question,
-) -> Enclosure | None:
-    """Return bounds for a mass-spring-damper with an infinite horizon; None for others.
-
-    Args:
-        system: the tasks.
-        policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: criterion and judge; its tolerance does not matter here.
-    """
-    if not isinstance(system, MassSpringDamper) or np.isfinite(system.horizon):
-        return None
-    if question.criterion not in KINDS:
-        return None  # the bounds of linear families know more criteria
-    return MsdEnclosure(system, policies, sources, question)
 
 
 class MsdEnclosure(PolicyEnclosure):
@@ -79,14 +59,19 @@ class MsdEnclosure(PolicyEnclosure):
         self,
         system: MassSpringDamper,
         policies: Policy,
-        sources: NDArray[np.float64],
+        sources: Array,
         question: Question,
     ):
         check_cost(question)
         super().__init__(system, policies, question)
         check_exact(system)
+        if question.criterion not in KINDS:
+            raise NoEnclosureError(
+                f"The closed forms of msd-v1 do not bound {question.criterion!r}. Use "
+                f"{', '.join(KINDS)}, or the bounds of linear families."
+            )
         if np.isfinite(system.horizon):
-            raise InvalidInputError(
+            raise NoEnclosureError(
                 "Bounds over boxes need the infinite horizon, whose cost has a closed "
                 f"form, but got horizon={system.horizon}."
             )
@@ -123,26 +108,18 @@ class MsdEnclosure(PolicyEnclosure):
         )
 
     def bounds(
-        self,
-        boxes: Boxes,
-        sources: ArrayLike | None = None,
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return low and high bound on the loss, each with dims `(source, box)`."""
-        rows = np.arange(self.n_sources) if sources is None else np.asarray(sources)
+        rows = self._rows(sources)
         shape = len(boxes), len(rows)
         place = np.repeat(np.arange(shape[0]), shape[1])
         low, high = self._run(boxes, place, np.tile(rows, shape[0]), epsilon)
         return low.reshape(shape).T, high.reshape(shape).T
 
     def pair_bounds(
-        self,
-        boxes: Boxes,
-        sources: NDArray[np.integer],
-        *,
-        epsilon: float = np.nan,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
+    ) -> Bounds:
         """Return bounds of source `sources[i]` on `boxes[i]`, one number each."""
         return self._run(boxes, np.arange(len(boxes)), np.asarray(sources), epsilon)
 
@@ -152,7 +129,7 @@ class MsdEnclosure(PolicyEnclosure):
         place: NDArray[np.integer],
         sources: NDArray[np.integer],
         epsilon: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Bounds:
         """Bound the loss of source `sources[i]` on `boxes[place[i]]`, for every i."""
         _check_contexts(boxes.low, boxes.high)
         rows = sources.astype(np.int64)
@@ -177,27 +154,25 @@ class MsdEnclosure(PolicyEnclosure):
         over_rows(kernel, len(rows), in_threads=len(rows) >= THREAD_PAIRS)
         return low, high
 
-    def widths(self, boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return widths relative to 1 + end: K* changes fast where that is small."""
         del extent
         return (boxes.high - boxes.low) / (1.0 + boxes.high)
 
-    def slope_bounds(
-        self, boxes: Boxes, sources: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
+    def slope_bounds(self, boxes: Boxes, sources: ArrayLike | None = None) -> Array:
         """Return the largest |∂ loss / ∂ axis| of any policy, `(source, box, axis)`.
 
         For `signed` and `floor` these are the slopes of J. Infinite where a loop may
         be unstable on the box.
         """
         _check_contexts(boxes.low, boxes.high)
-        gains = self._gains if sources is None else self._gains[np.asarray(sources)]
+        gains = self._gains[self._rows(sources)]
         slopes = np.empty((len(gains), len(boxes), 3))
         corners = np.stack([boxes.low, boxes.high], -1)
         _bound_slopes(gains, corners, self._options[0], self._weights, slopes)
         return slopes
 
-    def home_slopes(self, live: Sequence[int]) -> NDArray[np.float64]:
+    def home_slopes(self, live: Sequence[int]) -> Array:
         """Return largest norm of the gradient of J at home, from its closed form."""
         axes = np.zeros(3, np.bool_)
         axes[list(live)] = True
@@ -206,7 +181,7 @@ class MsdEnclosure(PolicyEnclosure):
         return slopes
 
 
-def _check_contexts(low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+def _check_contexts(low: Array, high: Array) -> None:
     for column, name in enumerate(("k", "c", "m")):
         ends = np.concatenate([low[:, column], high[:, column]])
         check_magnitude(name, ends, positive=name == "m")

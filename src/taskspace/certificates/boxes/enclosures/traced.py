@@ -8,14 +8,14 @@ ones for each family, stack of policies and question.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
+from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     NoEnclosureError,
@@ -32,6 +32,9 @@ from taskspace.systems.linear.tracing.traced import Trace, check_trace, trace_ma
 CHECK_EVERY, LEAST_CHECKS = 32, 32
 # Numbers beyond this could overflow in products of a few matrices.
 MAGNITUDE = 1e60
+Where = tuple[Any, Any, int, int]
+"""Of some boxes: their centres, radii and enclosed parameters; tables of monomials; the
+order; and the number of monomials of a candidate."""
 
 
 class TracedFamily:
@@ -47,7 +50,7 @@ class TracedFamily:
     def __init__(
         self,
         system: LinearSystem,
-        sources: NDArray[np.float64],
+        sources: Array,
         question: Question,
         about: Sequence[Any],
     ):
@@ -108,7 +111,7 @@ class TracedFamily:
         corners = np.array(list(product(*map(np.unique, ends))))
         self._compare(np.concatenate([boxes.low[single], inside, low, high, corners]))
 
-    def _compare(self, contexts: NDArray[np.float64]) -> None:
+    def _compare(self, contexts: Array) -> None:
         """Compare the trace with the family where it has not been compared yet."""
         rows = np.ascontiguousarray(np.unique(contexts, axis=0))
         new = [row for row in rows if row.tobytes() not in self._compared]
@@ -117,56 +120,57 @@ class TracedFamily:
             self._compared.update(row.tobytes() for row in new)
 
 
-@dataclass(frozen=True)
-class BoxGrid:
-    """The monomials of the axes that vary in some boxes.
+class BoxProgram:
+    """A trace and boxes, as the compiled kernels take them.
 
-    Args:
-        place: for each axis the number of its monomial, 0 where it does not vary.
-        tables: products of monomials, which are even, and the number of degree ≤ 1.
-        n_candidate: number of monomials of a candidate.
-    """
-
-    place: NDArray[np.int64]
-    tables: tuple[Any, ...]
-    n_candidate: int
-
-
-def box_grid(boxes: Boxes, order: int) -> BoxGrid:
-    """Return the monomials for some boxes; only axes that vary are variables.
-
-    Args:
-        boxes: where.
-        order: degree of the candidates.
-    """
-    radius = boxes.radius
-    live = np.flatnonzero((radius > 0).any(0))
-    table = monomials(len(live), order + 1)
-    place = np.zeros(radius.shape[1], np.int64)
-    place[live] = table.first
-    tables = (table.product, table.even, int(table.counts[1]))
-    return BoxGrid(place, tables, int(table.counts[order]))
-
-
-def trace_program(
-    trace: Trace, grid: BoxGrid, boxes: Boxes
-) -> tuple[tuple[Any, ...], tuple[NDArray[np.float64], ...]]:
-    """Return a trace and boxes as the compiled kernels take them.
+    Only axes that vary in some box are variables of the polynomials.
 
     Args:
         trace: matrices as a program.
-        grid: of `box_grid`.
         boxes: where.
+        order: degree of the candidates.
     """
-    enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
-    for i, parameter in enumerate(trace.enclosures):
-        enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
-    tape = (trace.op, trace.left, trace.right, trace.value)
-    places = (trace.A, trace.B, trace.Q, trace.R)
-    return (tape, places, grid.place), (boxes.centre, boxes.radius, enclosed)
+
+    def __init__(self, trace: Trace, boxes: Boxes, order: int):
+        live = np.flatnonzero((boxes.radius > 0).any(0))
+        table = monomials(len(live), order + 1)
+        self._place = np.zeros(boxes.low.shape[1], np.int64)
+        self._place[live] = table.first
+        enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
+        for i, parameter in enumerate(trace.enclosures):
+            enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
+        self._boxes = (boxes.centre, boxes.radius, enclosed)
+        tables = (table.product, table.even, int(table.counts[1]))
+        self._tables = tables
+        self._order, self._n_candidate = order, int(table.counts[order])
+        self.program = self.of(trace)
+
+    def of(self, trace: Trace) -> tuple[Any, ...]:
+        """Return the tape, places of A, B, Q and R, and the monomial of each axis.
+
+        Args:
+            trace: with the enclosures of the first one.
+        """
+        tape = (trace.op, trace.left, trace.right, trace.value)
+        return tape, (trace.A, trace.B, trace.Q, trace.R), self._place
+
+    def run(self, kernel: Callable[[slice, Where], None]) -> None:
+        """Call `kernel(some, where)` on stretches of the boxes, in threads.
+
+        Args:
+            kernel: handles the boxes `some`; `where` is what compiled code takes of
+                them.
+        """
+
+        def stretch(first: int, stop: int) -> None:
+            some = slice(first, stop)
+            boxes = tuple(x[some] for x in self._boxes)
+            kernel(some, (boxes, self._tables, self._order, self._n_candidate))
+
+        over_rows(stretch, len(self._boxes[0]))
 
 
-def relative_widths(boxes: Boxes, extent: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative_widths(boxes: Boxes, extent: Array) -> Array:
     """Return relative widths where a parameter keeps its sign, else shares of all.
 
     Args:
