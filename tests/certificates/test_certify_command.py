@@ -117,6 +117,9 @@ def test_command_prints_for_people(run, tmp_path):
     text = " ".join(result.stdout.split())
     assert "not only the grid, is within 1.5 of optimal, by whichever policy" in text
     assert "volume: printed lower" in text
+    # Brackets of a sentence are no markup, also in the narrow cells of a table.
+    assert "E[x0 x0ᵀ] = the identity" in text.replace("│", "")
+    assert "with E = the" not in text
     assert (tmp_path / "certified-boxes.png").is_file()
 
 

@@ -1,20 +1,21 @@
 """Options that several commands share, each with one wording, and groups of them.
 
-A command takes a dataclass of its own options and the groups `Asking` and `Reading`;
-`grouped` shows the fields of each to the command line as options.
+A command takes dataclasses of options: its own, and the groups `Asking` and `Reading`.
+`as_command` shows their fields to the command line as options, and prints the answer.
 """
 
 import functools
 import inspect
 import shlex
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from taskspace._util.memory import size_in_bytes
+from taskspace.cli.output import Answer, Format
 from taskspace.cli.reading import (
     choose_question,
     column_roles,
@@ -30,24 +31,47 @@ from taskspace.runs.opening import NOT_GIVEN, open_study
 from taskspace.systems.base import MEASURES
 
 
-def option(text: str, *names: str, **settings: Any) -> Any:
-    """Return an option whose default is not shown, as most of ours.
+def option(
+    text: str, default: Any = None, *, name: str | None = None, **settings: Any
+) -> Any:
+    """Return an option as a field of a dataclass of options.
 
     Args:
         text: the help.
-        *names: `--name`; that of the field if left out.
+        default: its value if left out; `...` for one that must be given.
+        name: `--name`, or `--name/--other` of a switch; that of the field by default.
         **settings: see `typer.Option`.
     """
+    names = () if name is None else (name,)
+    return _field(typer.Option(*names, help=text, **settings), default)
+
+
+def argument(text: str, default: Any = ..., **settings: Any) -> Any:
+    """Return an argument, which has no name to type, as a field.
+
+    Args:
+        text: the help.
+        default: its value if left out; `...` for one that must be given.
+        **settings: see `typer.Argument`.
+    """
+    return _field(typer.Argument(help=text, **settings), default)
+
+
+def _field(words: Any, default: Any) -> Any:
+    return field(default=MISSING if default is ... else default, metadata={"": words})
+
+
+def _shared(text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, show_default=False, **settings)
 
 
 EpsilonOption = Annotated[
-    float | None, option("Tolerance; that of the run's experiment if left out.")
+    float | None, _shared("Tolerance; that of the run's experiment if left out.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 OverridesOption = Annotated[
     list[str] | None,
-    option(
+    _shared(
         "Replace a value, e.g. --set trainer.noise=0.2 or --set space.n=20.",
         "--set",
         metavar="KEY=VALUE",
@@ -55,17 +79,17 @@ OverridesOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    option("Processes; 0 works in this one. By default what suits the work."),
+    _shared("Processes; 0 works in this one. By default what suits the work."),
 ]
 SchedulerOption = Annotated[
     str | None,
-    option(
+    _shared(
         "Address of a Dask scheduler, or local to start one here.", metavar="ADDRESS"
     ),
 ]
 MemoryOption = Annotated[
     int | None,
-    option(
+    _shared(
         "Memory that may be used, e.g. 4G; by default all that there is.",
         metavar="SIZE",
         parser=size_in_bytes,
@@ -84,43 +108,28 @@ TrustOption = Annotated[
 class Asking:
     """By which criterion a command asks, and which policy of a family counts."""
 
-    criterion: Annotated[
-        str | None,
-        option(
-            f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
-            "experiment, else regret."
-        ),
-    ] = None
-    judge: Annotated[
-        str | None,
-        option(
-            "Which policy of each source's family counts: worst, best. If left out, "
-            "that of the run's experiment, else worst."
-        ),
-    ] = None
-    measure: Annotated[
-        str | None,
-        option(
-            "With --criterion floor, what must be good enough in place of J: "
-            f"{', '.join(MEASURES)}."
-        ),
-    ] = None
-    also: Annotated[
-        list[str] | None,
-        option(
-            "A further demand, e.g. 'floor(disk_margin) <= -0.5'; may be repeated. A "
-            "source serves a target if it meets all of them.",
-            "--and",
-        ),
-    ] = None
-    error: Annotated[
-        str | None,
-        option(
-            "How far the true context may lie from the measured one, per axis, in its "
-            "unit or in percent: a source must serve every context within it.",
-            metavar="AXIS=5%,AXIS=20",
-        ),
-    ] = None
+    criterion: str | None = option(
+        f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
+        "experiment, else regret."
+    )
+    judge: str | None = option(
+        "Which policy of each source's family counts: worst, best. If left out, "
+        "that of the run's experiment, else worst."
+    )
+    measure: str | None = option(
+        "With --criterion floor, what must be good enough in place of J: "
+        f"{', '.join(MEASURES)}."
+    )
+    also: list[str] | None = option(
+        "A further demand, e.g. 'floor(disk_margin) <= -0.5'; may be repeated. A "
+        "source serves a target if it meets all of them.",
+        name="--and",
+    )
+    error: str | None = option(
+        "How far the true context may lie from the measured one, per axis, in its "
+        "unit or in percent: a source must serve every context within it.",
+        metavar="AXIS=5%,AXIS=20",
+    )
 
     def question(
         self, path: Path, epsilon: float | None, *, any_epsilon: bool = False
@@ -150,44 +159,28 @@ class Asking:
 class Reading:
     """How a matrix file is read, and whether code that a run names is trusted."""
 
-    lower_is_better: Annotated[
-        bool | None,
-        option(
-            "The matrix holds costs, or scores.", "--lower-is-better/--higher-is-better"
-        ),
-    ] = None
-    contexts: Annotated[
-        Path | None,
-        option(
-            "A CSV, TSV or Parquet file with the contexts of a matrix, one per target."
-        ),
-    ] = None
-    targets: Annotated[str | None, option("Targets of a matrix, by name: a,b,c.")] = (
-        None
+    lower_is_better: bool | None = option(
+        "The matrix holds costs, or scores.",
+        name="--lower-is-better/--higher-is-better",
     )
-    ignore: Annotated[
-        str | None, option("Columns of a matrix that are no targets: seed,algo.")
-    ] = None
-    missing: Annotated[
-        str, typer.Option(help="Empty cells of a matrix: error, not-served, unknown.")
-    ] = "error"
-    header: Annotated[
-        str | None,
-        option("Whether the first row of a matrix file holds names.", metavar="yes|no"),
-    ] = None
-    row_names: Annotated[
-        str | None,
-        option(
-            "Whether the first column of a matrix file holds names.", metavar="yes|no"
-        ),
-    ] = None
-    long: Annotated[
-        str | None,
-        option(
-            "Columns of a table with one row per run: "
-            "source=algorithm,target=instance_id,value=runtime."
-        ),
-    ] = None
+    contexts: Path | None = option(
+        "A CSV, TSV or Parquet file with the contexts of a matrix, one per target."
+    )
+    targets: str | None = option("Targets of a matrix, by name: a,b,c.")
+    ignore: str | None = option("Columns of a matrix that are no targets: seed,algo.")
+    missing: str = option(
+        "Empty cells of a matrix: error, not-served, unknown.", "error"
+    )
+    header: str | None = option(
+        "Whether the first row of a matrix file holds names.", metavar="yes|no"
+    )
+    row_names: str | None = option(
+        "Whether the first column of a matrix file holds names.", metavar="yes|no"
+    )
+    long: str | None = option(
+        "Columns of a table with one row per run: "
+        "source=algorithm,target=instance_id,value=runtime."
+    )
     trust: TrustOption = False
 
     @classmethod
@@ -237,48 +230,55 @@ class Reading:
         return said
 
 
-def _default(field: Field[Any]) -> Any:
-    """Return the default of an option, and mark those that must be typed."""
-    return inspect.Parameter.empty if field.default is MISSING else field.default
+def _parameters(group: type[Any]) -> list[inspect.Parameter]:
+    """Return the fields of a dataclass as parameters that Typer understands."""
+    hints = get_type_hints(group, include_extras=True)
+    parameters = []
+    for each in fields(group):
+        hint, default = hints[each.name], each.default
+        if words := each.metadata.get(""):
+            if default is False and not words.param_decls:
+                words.param_decls = (f"--{each.name.replace('_', '-')}",)  # no --no-
+            hint = Annotated[hint, words]
+        parameters.append(
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=hint,
+            )
+        )
+    return parameters
 
 
-def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _Printing:
+    output: Format = option(
+        "text for people, json for programs (on stdout).", Format.TEXT, name="--format"
+    )
+
+
+def as_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     """Return a command whose groups of options the command line sees one by one.
 
     Args:
-        command: a function whose arguments are options, or dataclasses of options.
+        function: its arguments are dataclasses of options. What it returns is printed
+            as `--format` says.
     """
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {
-        name: hint
-        for name, hint in hints.items()
-        if isinstance(hint, type) and is_dataclass(hint)
-    }
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name not in groups:
-            parameters.append(parameter.replace(annotation=hints[name]))
-            continue
-        kinds = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=_default(field),
-                annotation=kinds[field.name],
-            )
-            for field in fields(groups[name])
-        ]
+    groups = get_type_hints(function)
+    groups.pop("return")
+    parameters = [p for g in (*groups.values(), _Printing) for p in _parameters(g)]
 
-    @functools.wraps(command)
-    def called(**values: Any) -> Any:
-        for name, group in groups.items():
-            own = [field.name for field in fields(group)]
-            values[name] = group(**{field: values.pop(field) for field in own})
-        return command(**values)
+    @functools.wraps(function)
+    def called(output: Format, **values: Any) -> None:
+        taken = {
+            name: group(**{each.name: values[each.name] for each in fields(group)})
+            for name, group in groups.items()
+        }
+        answer = function(**taken)
+        if answer is not None:
+            answer.give(output)
 
-    # Options with defaults follow those without, as Python wants it.
-    parameters.sort(key=lambda p: p.default is not inspect.Parameter.empty)
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in parameters}
     return called

@@ -5,12 +5,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -38,11 +39,6 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
 
-
-FormatOption = Annotated[
-    Format,
-    typer.Option("--format", help="text for people, json for programs (on stdout)."),
-]
 
 LOG_SECONDS = 30.0
 """How often a command says where it is, in a file or a pipe."""
@@ -80,7 +76,7 @@ def show_table(
     rows: Iterable[Sequence[str]],
     *,
     title: str = "",
-    n_texts: int = 1,
+    texts: Collection[str] | None = None,
 ) -> None:
     """Print a table, with its numbers on the right.
 
@@ -88,11 +84,11 @@ def show_table(
         columns: names of the columns.
         rows: the cells.
         title: what stands above it.
-        n_texts: how many columns, the first ones, hold texts.
+        texts: the columns that hold texts; the first one if left out.
     """
     view = Table(title=title or None, title_justify="left")
-    for place, name in enumerate(columns):
-        is_text = place < n_texts
+    for name in columns:
+        is_text = name in (columns[:1] if texts is None else texts)
         justify = "left" if is_text else "right"
         view.add_column(name, justify=justify, no_wrap=not is_text)
     for row in rows:
@@ -100,13 +96,32 @@ def show_table(
     console.print(view)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON value on stdout and nothing else.
+@dataclass(frozen=True)
+class Answer:
+    """What a command found, for programs and for people.
 
     Args:
-        value: anything that `plain` can turn into JSON.
+        record: returns anything that `plain` can turn into JSON.
+        show: prints it in words.
+        code: exit code of the command.
     """
-    print(json.dumps(plain(value), allow_nan=False))
+
+    record: Callable[[], Any]
+    show: Callable[[], None]
+    code: int = 0
+
+    def give(self, output: Format) -> None:
+        """Print the answer: one JSON value on stdout and nothing else, or words.
+
+        Args:
+            output: which of both.
+        """
+        if output == Format.JSON:
+            print(json.dumps(plain(self.record()), allow_nan=False))
+        else:
+            self.show()
+        if self.code:
+            raise typer.Exit(int(self.code))
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -119,6 +134,35 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.{digits}g}"
+
+
+def percent(share: float, digits: int = 4) -> str:
+    """Return a share as percent.
+
+    Args:
+        share: from 0 to 1.
+        digits: how many that count.
+    """
+    return f"{100 * share:.{digits}g} %"
+
+
+def first_few(words: Sequence[str], most: int = 5) -> str:
+    """Return the first few of some words, with dots where there are more.
+
+    Args:
+        words: all of them.
+        most: how many to name.
+    """
+    return ", ".join(words[:most]) + (", ..." if len(words) > most else "")
+
+
+def warn(text: str) -> None:
+    """Print what a person must not miss.
+
+    Args:
+        text: may have markup.
+    """
+    console.print(f"[red]![/red] {text}")
 
 
 def writable(path: Path | None) -> None:

@@ -1,12 +1,10 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
 import xarray as xr
-from rich.table import Table
 
 from taskspace._util import memory as _memory
 from taskspace.certificates import Certificate, CertifyResult, LossBounds, Sampling
@@ -18,19 +16,19 @@ from taskspace.cli.options import (
     MemoryOption,
     Reading,
     SeedOption,
-    grouped,
+    argument,
+    as_command,
     option,
     question_options,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     began,
     console,
     number,
-    print_json,
     progress_console,
     show_notes,
+    show_table,
     shown,
     stage_progress,
 )
@@ -61,77 +59,49 @@ MARKS = {
 class Options:
     """What `taskspace certify` may be told beside the question and the reading."""
 
-    path: Annotated[Path, typer.Argument(help="A run directory or a matrix file.")]
+    path: Path = argument("A run directory or a matrix file.")
     epsilon: EpsilonOption = None
-    radius: Annotated[
-        float | None,
-        option("Radius r of the loss rates; a tenth of the diameter by default."),
-    ] = None
-    rate: Annotated[
-        list[float] | None,
-        option(
-            "A Lipschitz constant of the loss that you know: once, or once for each "
-            "axis."
-        ),
-    ] = None
-    confidence: Annotated[
-        float, typer.Option(help="Of statements from fresh episodes and from draws.")
-    ] = 0.999
-    max_episodes: Annotated[
-        int,
-        typer.Option(
-            help="Fresh episodes for each source that is tried at a target, where the "
-            "system is played in episodes."
-        ),
-    ] = 4096
-    pilot: Annotated[
-        tuple[int, int] | None,
-        option(
-            "A pilot first: so many SOURCES are played again in so many other "
-            "EPISODES, and the cover that fresh episodes judge is chosen on these, "
-            "e.g. --pilot 16 256.",
-            metavar="SOURCES EPISODES",
-        ),
-    ] = None
-    distribution: Annotated[
-        str | None,
-        option(
-            "Draw contexts and bound the share that is served: uniform, loguniform, "
-            "or a CSV file of contexts."
-        ),
-    ] = None
-    n_samples: Annotated[
-        int | None,
-        option(
-            "How many contexts to draw; which ones depends on what is judged.",
-            "--samples",
-        ),
-    ] = None
-    target_share: Annotated[
-        float | None,
-        option(
-            "Draw until the bound on the share is above this (0.99 without --samples)."
-        ),
-    ] = None
-    sources: Annotated[
-        str | None,
-        option(
-            "Certify these sources, by number or name, e.g. 3,17,40; by default few "
-            "are searched for."
-        ),
-    ] = None
-    cover: Annotated[
-        Path | None,
-        option("Certify the sources of a cover that `taskspace cover --save` wrote."),
-    ] = None
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds for the whole command.")
-    ] = 20.0
+    radius: float | None = option(
+        "Radius r of the loss rates; a tenth of the diameter by default."
+    )
+    rate: list[float] | None = option(
+        "A Lipschitz constant of the loss that you know: once, or once for each axis."
+    )
+    confidence: float = option(
+        "Of statements from fresh episodes and from draws.", 0.999
+    )
+    max_episodes: int = option(
+        "Fresh episodes for each source that is tried at a target, where the "
+        "system is played in episodes.",
+        4096,
+    )
+    pilot: tuple[int, int] | None = option(
+        "A pilot first: so many SOURCES are played again in so many other "
+        "EPISODES, and the cover that fresh episodes judge is chosen on these, "
+        "e.g. --pilot 16 256.",
+        metavar="SOURCES EPISODES",
+    )
+    distribution: str | None = option(
+        "Draw contexts and bound the share that is served: uniform, loguniform, "
+        "or a CSV file of contexts."
+    )
+    n_samples: int | None = option(
+        "How many contexts to draw; which ones depends on what is judged.",
+        name="--samples",
+    )
+    target_share: float | None = option(
+        "Draw until the bound on the share is above this (0.99 without --samples)."
+    )
+    sources: str | None = option(
+        "Certify these sources, by number or name, e.g. 3,17,40; by default few "
+        "are searched for."
+    )
+    cover: Path | None = option(
+        "Certify the sources of a cover that `taskspace cover --save` wrote."
+    )
+    time_limit: float = option("Seconds for the whole command.", 20.0)
     seed: SeedOption = 0
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Write figures and their data into this directory."),
-    ] = None
+    figures: Path | None = option("Write figures and their data into this directory.")
     memory: MemoryOption = None
 
     @property
@@ -161,13 +131,8 @@ class Options:
         return LossBounds(radius=self.radius, rates=alone)
 
 
-@grouped
-def certify(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Certify: loss rates, balls, bounds, and a cover of the whole box.
 
     Where the system has bounds over boxes, the last line is about every context of
@@ -197,22 +162,19 @@ def certify(
             progress=report,
         )
         figures = _draw(result, study, options.figures, report)
-    if output == Format.JSON:
-        system = study.system
-        print_json(
-            {
-                "path": str(options.path),
-                **question.to_dict(),
-                "objective": None if system is None else system.objective.to_dict(),
-                "certificates": [c.to_dict() for c in result.certificates],
-                "figures": [str(file) for file in figures],
-                "notes": study.notes,
-            }
-        )
-    else:
-        _show(result, study, figures)
-    if not is_proven(result.certificates[-1]):
-        raise typer.Exit(NOT_PROVEN)
+    system = study.system
+    return Answer(
+        lambda: {
+            "path": str(options.path),
+            **question.to_dict(),
+            "objective": None if system is None else system.objective.to_dict(),
+            "certificates": [c.to_dict() for c in result.certificates],
+            "figures": [str(file) for file in figures],
+            "notes": study.notes,
+        },
+        lambda: _show(result, study, figures),
+        0 if is_proven(result.certificates[-1]) else NOT_PROVEN,
+    )
 
 
 def _draw(
@@ -276,34 +238,31 @@ def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
     if cost := study.table.attrs.get("cost"):
         console.print(shown(str(cost)))
     console.print(f"Asked: {result.question.statement}.")
-    bounds = Table(title="How many sources?", title_justify="left")
-    for name in ("bound", "side", "value", "kind", "of", "why"):
-        bounds.add_column(name, justify="right" if name == "value" else "left")
-    other = Table(title="Certificates", title_justify="left")
-    for name in ("certificate", "holds", "kind", "of", "why"):
-        other.add_column(name)
-    silent: dict[str, list[str]] = {}
+    bounds, others, silent = [], [], defaultdict(list)
     for item in result.certificates[:-1]:
-        if item.kind == "vacuous":
-            silent.setdefault(item.why, []).append(item.name)
-            continue
+        why = shown(item.why)
         kind = f"[{MARKS[item.kind]}]{item.kind}[/]"
-        if "side" in item.values:
+        if item.kind == "vacuous":
+            silent[why].append(item.name)
+        elif "side" in item.values:
             value = number(item.values["value"])
-            bounds.add_row(
-                item.name, item.values["side"], value, kind, item.scope, item.why
+            bounds.append(
+                (item.name, item.values["side"], value, kind, item.scope, why)
             )
         else:
             holds = "[green]yes[/]" if item.holds else "no"
-            other.add_row(item.name, holds, kind, item.scope, item.why + _numbers(item))
-    console.print(bounds)
-    console.print(other)
+            others.append((item.name, holds, kind, item.scope, why + _numbers(item)))
+    columns = ("bound", "side", "value", "kind", "of", "why")
+    texts = {*columns} - {"value"}
+    show_table(columns, bounds, title="How many sources?", texts=texts)
+    columns = ("certificate", "holds", "kind", "of", "why")
+    show_table(columns, others, title="Certificates", texts=columns)
     for why, names in silent.items():
-        console.print(f"[dim]Say nothing here: {', '.join(names)}. {shown(why)}[/]")
+        console.print(f"[dim]Say nothing here: {', '.join(names)}. {why}[/]")
     last = result.certificates[-1]
-    said = last.holds or last.kind == "vacuous"
-    label = last.kind if said else f"no {last.kind}"
-    colour = MARKS[last.kind] if said else "yellow"
+    label, colour = last.kind, MARKS[last.kind]
+    if not last.holds and last.kind != "vacuous":
+        label, colour = f"no {last.kind}", "yellow"
     console.print(f"[bold {colour}]{label}[/]: {shown(last.why)}")
     contexts = last.values.get("source_contexts", [])
     if contexts:
@@ -330,13 +289,10 @@ def _hint(result: CertifyResult, study: Study) -> None:
 
 
 def _numbers(item: Certificate) -> str:
-    shown_values = {
+    names = {
         "loss rates": ("radius", "largest", "largest_slope", "largest_bound"),
         "inner balls": ("smallest_inner", "largest_inner", "captured_share"),
     }.get(item.name, ())
-    parts = [
-        f"{name} {number(item.values[name])}"
-        for name in shown_values
-        if name in item.values
-    ]
+    values = item.values
+    parts = [f"{name} {number(values[name])}" for name in names if name in values]
     return f" ({', '.join(parts)})" if parts else ""

@@ -3,10 +3,9 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from taskspace._util.files import inside
 from taskspace.certificates import certify
@@ -16,18 +15,18 @@ from taskspace.cli.options import (
     OverridesOption,
     SeedOption,
     TrustOption,
-    grouped,
+    argument,
+    as_command,
     option,
     question_options,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     console,
     number,
-    print_json,
     progress_console,
     search_progress,
+    show_table,
     shown,
     stage_progress,
 )
@@ -39,6 +38,7 @@ from taskspace.designs.tasks import CRITERIA
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
+from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.runs.opening import open_study
@@ -59,59 +59,36 @@ SHOWN_ENTRIES = 8
 class Options:
     """What `taskspace design` may be told beside the question."""
 
-    path: Annotated[
-        str,
-        typer.Argument(
-            help="A run, an archive, a TOML file, or a built-in experiment (msd, ...).",
-            metavar="PATH|FILE|NAME",
-        ),
-    ]
-    epsilon: Annotated[
-        float | None, option("Tolerance; that of the experiment if left out.")
-    ] = None
-    k: Annotated[
-        int | None,
-        option("So many gains, with the least tolerance that they reach."),
-    ] = None
-    curve: Annotated[
-        int | None,
-        option(
-            "Loss against the number of gains, up to so many: of candidates, designed, "
-            "and below which no design gets.",
-            metavar="K",
-        ),
-    ] = None
-    mask: Annotated[
-        str | None,
-        option(
-            "Which entries of a gain are free, a row per input: 1100,0011. The others "
-            "are zero.",
-            metavar="ROWS",
-        ),
-    ] = None
+    path: str = argument(
+        "A run, an archive, a TOML file, or a built-in experiment (msd, ...).",
+        metavar="PATH|FILE|NAME",
+    )
+    epsilon: float | None = option("Tolerance; that of the experiment if left out.")
+    k: int | None = option("So many gains, with the least tolerance that they reach.")
+    curve: int | None = option(
+        "Loss against the number of gains, up to so many: of candidates, designed, "
+        "and below which no design gets.",
+        metavar="K",
+    )
+    mask: str | None = option(
+        "Which entries of a gain are free, a row per input: 1100,0011. The others "
+        "are zero.",
+        metavar="ROWS",
+    )
     certify: Annotated[
         bool,
         typer.Option(
             help="Design for the whole box, and prove the gains there, between targets."
         ),
     ] = False
-    library: Annotated[
-        Path | None, option("Write the designed gains as a policy library.")
-    ] = None
-    page: Annotated[
-        Path | None, option("Write the page of the designed gains, one HTML file.")
-    ] = None
-    out: Annotated[
-        Path | None,
-        option(
-            "Folder for the gains as they are found; in a run RUN/designs, else "
-            "runs/NAME-design."
-        ),
-    ] = None
+    library: Path | None = option("Write the designed gains as a policy library.")
+    page: Path | None = option("Write the page of the designed gains, one HTML file.")
+    out: Path | None = option(
+        "Folder for the gains as they are found; in a run RUN/designs, else "
+        "runs/NAME-design."
+    )
     overrides: OverridesOption = None
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds for the design and the bound.")
-    ] = 60.0
+    time_limit: float = option("Seconds for the design and the bound.", 60.0)
     seed: SeedOption = 0
     trust: TrustOption = False
 
@@ -132,26 +109,41 @@ class Options:
         return rows
 
 
-@grouped
-def design(
-    options: Options, asking: Asking, output: FormatOption = Format.TEXT
-) -> None:
+@dataclass(frozen=True)
+class Task:
+    """What gains are designed for: what is known, where to serve, what is asked.
+
+    Args:
+        known: a study, or a system.
+        space: the targets; those of the study if None.
+        question: what is asked.
+        folder: where gains and figures are kept.
+    """
+
+    known: Study | System
+    space: Space | None
+    question: Question
+    folder: Path
+
+
+@as_command
+def design(options: Options, asking: Asking) -> Answer:
     """Design the fewest static gains that serve a range, and bound their number.
 
     The bound holds over all gains there are, not over candidates. The best gains are
     kept as they are found: the same command goes on from there.
     """
     free = options.free_entries()
-    known, space, question, folder = _subject(options, asking)
+    task = _task(options, asking)
     if options.curve is not None:
-        _curve(options, known, space, question, folder, output)
-        return
+        return _curve(options, task)
+    question = task.question
     what = f"k{options.k}" if options.k else f"{question.epsilon:g}"
-    keep = folder / f"design-{question.criterion}-{what}.json"
+    keep = task.folder / f"design-{question.criterion}-{what}.json"
     with stage_progress() as report:
         made = design_gains(
-            known,
-            space,
+            task.known,
+            task.space,
             question,
             k=options.k,
             mask=free,
@@ -165,30 +157,20 @@ def design(
     if options.library is not None:
         chosen = made.study.cover(made.question)
         library(made.study, chosen).save(options.library)
-    figure = _draw(made, keep)
+    figures = _draw(made, keep)
     if options.page is not None:
         explore(made.study, options.page, [made.question])
-    if output == Format.JSON:
-        record = made.to_dict() | {"kept": str(keep)}
-        record["figures"] = [] if figure is None else [str(figure)]
-        if proof is not None:
-            record["certificate"] = proof.to_dict()
-        print_json(record)
-        return
-    _show(made, proof, keep, options)
-    if figure is not None:
-        progress_console.print(f"Figure {shown(figure)}")
+    record = {"kept": str(keep), "figures": list(map(str, figures))}
+    if proof is not None:
+        record["certificate"] = proof.to_dict()
+    return Answer(
+        lambda: made.to_dict() | record,
+        lambda: _show(made, proof, keep, options, figures),
+    )
 
 
-def _curve(
-    options: Options,
-    known: Study | System,
-    space: Space | None,
-    question: Question,
-    folder: Path,
-    output: Format,
-) -> None:
-    """Find loss against the number of gains; show table, figure and page."""
+def _curve(options: Options, task: Task) -> Answer:
+    """Find loss against the number of gains; draw figure and page."""
     for name in ("epsilon", "k", "certify", "library"):
         if getattr(options, name):
             raise InvalidInputError(
@@ -197,9 +179,9 @@ def _curve(
             )
     with stage_progress() as report:
         curve = design_curve(
-            known,
-            space,
-            question,
+            task.known,
+            task.space,
+            task.question,
             most=options.curve or 0,
             mask=options.free_entries(),
             time_limit=options.time_limit,
@@ -208,35 +190,36 @@ def _curve(
         )
     from taskspace.show.figures.gains import save_curve  # matplotlib loads slowly
 
-    file = save_curve(curve, folder / f"design-{question.criterion}-curve")
+    file = save_curve(curve, task.folder / f"design-{task.question.criterion}-curve")
     if options.page is not None:
-        explore(curve.study, options.page, [question])
-    if output == Format.JSON:
-        print_json(curve.to_dict() | {"figures": [str(file)]})
-        return
-    table = Table("gains", "candidates lose", "designed lose", "any lose at least")
-    for point in curve.points:
-        losses = (point.candidates, point.designed, point.lower)
-        table.add_row(str(point.k), *map(number, losses))
-    console.print(table)
-    for sentence in curve.sentences:
-        console.print(shown(sentence))
-    progress_console.print(f"Figure {shown(file)}")
+        explore(curve.study, options.page, [task.question])
+
+    def show() -> None:
+        show_table(
+            ("gains", "candidates lose", "designed lose", "any lose at least"),
+            [
+                (str(p.k), *map(number, (p.candidates, p.designed, p.lower)))
+                for p in curve.points
+            ],
+        )
+        for sentence in curve.sentences:
+            console.print(shown(sentence))
+        progress_console.print(f"Figure {shown(file)}")
+
+    return Answer(lambda: curve.to_dict() | {"figures": [str(file)]}, show)
 
 
-def _draw(made: Design, keep: Path) -> Path | None:
+def _draw(made: Design, keep: Path) -> list[Path]:
     """Return the picture of gains with two entries."""
     if made.gains[0].size != 2:
-        return None
+        return []
     from taskspace.show.figures.design import save_design  # matplotlib loads slowly
 
-    return save_design(made, keep.with_name(f"{keep.stem}-gains"))
+    return [save_design(made, keep.with_name(f"{keep.stem}-gains"))]
 
 
-def _subject(
-    options: Options, asking: Asking
-) -> tuple[Study | System, Space | None, Question, Path]:
-    """Return what is known, where to serve, what is asked, and where to keep gains."""
+def _task(options: Options, asking: Asking) -> Task:
+    """Return what gains are designed for, from a run or an experiment."""
     path = Path(options.path)
     is_experiment = path.suffix == ".toml" or (
         not path.exists() and options.path in builtin_experiments()
@@ -244,15 +227,16 @@ def _subject(
     if not is_experiment:
         if options.overrides:
             raise InvalidInputError("--set is for an experiment, but this is a run.")
-        tolerance = options.epsilon
         finds = options.k is not None or options.curve is not None
-        question = asking.question(path, tolerance, any_epsilon=finds)
+        question = asking.question(path, options.epsilon, any_epsilon=finds)
         study = open_study(path, trust=options.trust)
         inner = inside(path, path / "designs") if path.is_dir() else Path("designs")
-        return study, None, question, options.out or inner
-    loaded = load_experiment(options.path, options.overrides or (), trust=options.trust)
-    fitting = [q for q in loaded.questions if q.criterion in CRITERIA]
-    own = next(iter(fitting), loaded.questions[0].as_regret())
+        return Task(study, None, question, options.out or inner)
+    experiment = load_experiment(
+        options.path, options.overrides or (), trust=options.trust
+    )
+    fitting = [q for q in experiment.questions if q.criterion in CRITERIA]
+    own = next(iter(fitting), experiment.questions[0].as_regret())
     question = Question(
         asking.criterion or own.criterion,
         epsilon=own.epsilon if options.epsilon is None else options.epsilon,
@@ -260,11 +244,11 @@ def _subject(
         measure=asking.measure or "",
         also=tuple(map(read_demand, asking.also or ())),
     )
-    folder = options.out or Path("runs") / f"{loaded.name}-design"
-    return loaded.built_system, loaded.target_space, question, folder
+    folder = options.out or Path("runs") / f"{experiment.name}-design"
+    return Task(experiment.built_system, experiment.target_space, question, folder)
 
 
-def _proof(options: Options, made: Design, report: Any) -> Certificate:
+def _proof(options: Options, made: Design, report: Progress) -> Certificate:
     """Return what is proven of the designed gains on the whole box."""
     proofs = certify(
         made.study,
@@ -278,24 +262,25 @@ def _proof(options: Options, made: Design, report: Any) -> Certificate:
 
 
 def _show(
-    made: Design, proof: Certificate | None, keep: Path, options: Options
+    made: Design,
+    proof: Certificate | None,
+    keep: Path,
+    options: Options,
+    figures: list[Path],
 ) -> None:
-    """Print the design."""
+    """Print the design, and the next command."""
     console.print(f"[bold]{shown(made.statement)}[/bold]")
-    table = Table("gain", "K (u = −K x)", "served best", "worst loss there")
     losses = made.study.loss(made.question).values[: made.size]
-    who = losses.argmin(0)
+    best = losses.argmin(0)
+    rows = []
     for i, gain in enumerate(made.gains):
-        entries = gain.ravel()[:SHOWN_ENTRIES]
+        entries = ", ".join(number(x) for x in gain.ravel()[:SHOWN_ENTRIES])
         more = " …" if gain.size > SHOWN_ENTRIES else ""
-        own = losses[i][who == i]
-        table.add_row(
-            str(i),
-            ", ".join(number(x) for x in entries) + more,
-            f"{len(own):,}",
-            number(own.max() if len(own) else None),
-        )
-    console.print(table)
+        own = losses[i][best == i]
+        worst = number(own.max() if len(own) else None)
+        rows.append((str(i), entries + more, f"{len(own):,}", worst))
+    columns = ("gain", "K (u = −K x)", "served best", "worst loss there")
+    show_table(columns, rows, texts=columns[:2])
     if proof is not None:
         mark = "[green]proven[/green]" if proof.holds else "[red]not proven[/red]"
         console.print(f"Whole box: {mark}. {shown(proof.why)}")
@@ -306,3 +291,5 @@ def _show(
         words += [f"--set {shlex.quote(value)}" for value in options.overrides or ()]
         again = f"taskspace design {' '.join(words)} --certify"
         console.print(f"Next: {shown(again)}", soft_wrap=True)
+    for figure in figures:
+        progress_console.print(f"Figure {shown(figure)}")

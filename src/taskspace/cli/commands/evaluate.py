@@ -3,17 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from taskspace.cli.options import SeedOption, TrustOption, grouped, option
+from taskspace.cli.options import (
+    SeedOption,
+    TrustOption,
+    argument,
+    as_command,
+    option,
+)
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     console,
     number,
-    print_json,
     progress_console,
     show_notes,
     show_table,
@@ -48,52 +50,37 @@ EXAMPLES = (
 class Options:
     """What `taskspace evaluate` may be told."""
 
-    folder: Annotated[
-        Path, typer.Argument(help="What `taskspace export` wrote.", metavar="LIBRARY")
-    ]
-    system: Annotated[
-        str,
-        typer.Argument(
-            help="A system (msd-v1, ...), package.module:object, an experiment, a "
-            "run or an archive.",
-            metavar="SYSTEM",
-        ),
-    ]
-    contexts: Annotated[
-        int,
-        typer.Option(help="Contexts to draw; corners and nodes are tried beside them."),
-    ] = 1000
-    noise: Annotated[
-        float, typer.Option(help="Of the measured context, share of each axis' width.")
-    ] = 0.0
-    drift: Annotated[
-        float,
-        typer.Option(help="How far a context moves in an episode, share of the width."),
-    ] = 0.0
-    run: Annotated[
-        Path | None,
-        option(
-            "A run or an archive whose policies make uniform and random libraries; "
-            "linear systems need none."
-        ),
-    ] = None
-    networks: Annotated[
-        int,
-        typer.Option(
-            help="Networks that see the context, trained beside a library of networks, "
-            "one per seed; 0 for none."
-        ),
-    ] = 3
-    network_steps: Annotated[
-        int | None,
-        option("Environment steps of each; those of the library if left out."),
-    ] = None
+    folder: Path = argument("What `taskspace export` wrote.", metavar="LIBRARY")
+    system: str = argument(
+        "A system (msd-v1, ...), package.module:object, an experiment, a "
+        "run or an archive.",
+        metavar="SYSTEM",
+    )
+    contexts: int = option(
+        "Contexts to draw; corners and nodes are tried beside them.", 1000
+    )
+    noise: float = option("Of the measured context, share of each axis' width.", 0.0)
+    drift: float = option(
+        "How far a context moves in an episode, share of the width.", 0.0
+    )
+    run: Path | None = option(
+        "A run or an archive whose policies make uniform and random libraries; "
+        "linear systems need none."
+    )
+    networks: int = option(
+        "Networks that see the context, trained beside a library of networks, "
+        "one per seed; 0 for none.",
+        3,
+    )
+    network_steps: int | None = option(
+        "Environment steps of each; those of the library if left out."
+    )
     seed: SeedOption = 0
     trust: TrustOption = False
 
 
-@grouped
-def evaluate(options: Options, output: FormatOption = Format.TEXT) -> None:
+@as_command
+def evaluate(options: Options) -> Answer:
     """Try a library off its grid, with noise and drift, beside the alternatives.
 
     Says how often the guarantee applied and held, and what one policy, a uniform or
@@ -120,20 +107,15 @@ def evaluate(options: Options, output: FormatOption = Format.TEXT) -> None:
         )
         if why:
             trial = replace(trial, notes=(*trial.notes, why))
-    if output == Format.JSON:
-        print_json(
-            {
-                "library": str(options.folder),
-                "system": options.system,
-                "guarantee": library.guarantee.to_dict(),
-                **trial.to_dict(),
-            }
-        )
-        return
-    guarantee = library.guarantee
-    word = f"{guarantee.status.name.capitalize()}: " if guarantee.speaks else ""
-    console.print(f"{word}{shown(guarantee.statement)}")
-    _show(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
+    return Answer(
+        lambda: {
+            "library": str(options.folder),
+            "system": options.system,
+            "guarantee": library.guarantee.to_dict(),
+            **trial.to_dict(),
+        },
+        lambda: _show(trial, library),
+    )
 
 
 def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
@@ -240,7 +222,12 @@ def _cost_words(moved: OperationTrial) -> str:
     return f", and under slow drift the cost is at most {ratio} × the guaranteed one"
 
 
-def _show(trial: Trial, word: str) -> None:
+def _show(trial: Trial, library: PolicyLibrary) -> None:
+    """Print how the library did, beside the alternatives."""
+    guarantee = library.guarantee
+    status = f"{guarantee.status.name.capitalize()}: " if guarantee.speaks else ""
+    console.print(f"{status}{shown(guarantee.statement)}")
+    word = "estimate" if guarantee.kind == "estimate" else "guarantee"
     rows = [
         (
             one.name,

@@ -3,21 +3,17 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from taskspace._util.files import inside, write_atomically
-from taskspace.cli.options import Asking, Reading, SeedOption, grouped, option
-from taskspace.cli.output import (
-    Format,
-    FormatOption,
-    console,
-    print_json,
-    shown,
-    stage_progress,
-    writable,
+from taskspace.cli.options import (
+    Asking,
+    Reading,
+    SeedOption,
+    argument,
+    as_command,
+    option,
 )
+from taskspace.cli.output import Answer, console, shown, stage_progress, writable
 from taskspace.errors import InvalidInputError
 
 EXAMPLES = (
@@ -30,49 +26,25 @@ EXAMPLES = (
 class Options:
     """What `taskspace explore` may be told beside the question and the reading."""
 
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="A run, a selection, an archive, a matrix file or a library."
-        ),
-    ]
-    out: Annotated[
-        Path | None,
-        option(
-            "The HTML file; by default explore.html in a folder, NAME.html beside a "
-            "file."
-        ),
-    ] = None
-    epsilon: Annotated[
-        float | None, option("A tolerance to show first, of --criterion and --judge.")
-    ] = None
-    rows: Annotated[
-        int, typer.Option(help="Sources in the file beside those of the covers.")
-    ] = 300
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds for searches beyond greedy.")
-    ] = 4.0
-    certify: Annotated[
-        bool,
-        typer.Option(
-            "--certify",
-            help="Show what is certified between the contexts, for each question.",
-        ),
-    ] = False
-    certify_limit: Annotated[
-        float, typer.Option(help="Seconds for the certificates of a question.")
-    ] = 20.0
+    path: Path = argument("A run, a selection, an archive, a matrix file or a library.")
+    out: Path | None = option(
+        "The HTML file; by default explore.html in a folder, NAME.html beside a file."
+    )
+    epsilon: float | None = option(
+        "A tolerance to show first, of --criterion and --judge."
+    )
+    rows: int = option("Sources in the file beside those of the covers.", 300)
+    time_limit: float = option("Seconds for searches beyond greedy.", 4.0)
+    certify: bool = option(
+        "Show what is certified between the contexts, for each question.", False
+    )
+    certify_limit: float = option("Seconds for the certificates of a question.", 20.0)
     seed: SeedOption = 0
-    serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve", help="Show it at a local address and follow what changes."
-        ),
-    ] = False
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; others than this get a token.")
-    ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.")] = 0
+    serve: bool = option("Show it at a local address and follow what changes.", False)
+    host: str = option(
+        "Address to serve at; others than this get a token.", "127.0.0.1"
+    )
+    port: int = option("Port to serve at; 0 takes a free one.", 0)
 
     @property
     def file(self) -> Path:
@@ -84,13 +56,8 @@ class Options:
         return self.path.with_name(f"{self.path.stem}.html")
 
 
-@grouped
-def explore(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def explore(options: Options, asking: Asking, reading: Reading) -> Answer | None:
     """Make one HTML file of a run, a matrix or a library: report and explorer in one.
 
     It opens from disk, needs no server and no network, and answers every tolerance.
@@ -118,7 +85,7 @@ def explore(
     )
     if options.serve:
         run_server(reader, host=options.host, port=options.port, announce=_announce)
-        return
+        return None
     file = options.file
     writable(file)
     began = time.perf_counter()
@@ -128,11 +95,12 @@ def explore(
         write_atomically(file, render(page))
         report("write", 1, 1)
     seconds, size = time.perf_counter() - began, file.stat().st_size
-    if output == Format.JSON:
-        print_json({"file": str(file), "bytes": size, "seconds": seconds})
-        return
-    console.print(f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s")
-    console.print("Open it in a browser; it needs no server and no network.")
+
+    def show() -> None:
+        console.print(f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s")
+        console.print("Open it in a browser; it needs no server and no network.")
+
+    return Answer(lambda: {"file": str(file), "bytes": size, "seconds": seconds}, show)
 
 
 def _announce(address: str) -> None:

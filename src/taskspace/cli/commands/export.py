@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -17,15 +17,14 @@ from taskspace.cli.options import (
     EpsilonOption,
     Reading,
     SeedOption,
-    grouped,
+    argument,
+    as_command,
     option,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     console,
     number,
-    print_json,
     progress_console,
     show_notes,
     show_table,
@@ -53,85 +52,56 @@ SHOWN_POLICIES = 12
 class Options:
     """What `taskspace export` may be told beside the question and the reading."""
 
-    path: Annotated[
-        Path,
-        typer.Argument(help="A run, an archive, or a matrix file (without policies)."),
-    ]
-    to: Annotated[Path, typer.Option(help="New folder for the library.")]
+    path: Path = argument("A run, an archive, or a matrix file (without policies).")
+    to: Path = option("New folder for the library.", ...)
     epsilon: EpsilonOption = None
-    certified: Annotated[
-        bool,
-        typer.Option(
-            "--certified",
-            help="Certify every context, not only the grid, of sources that are "
-            "searched for, or of --sources or --cover. Without a proof of the whole "
-            "box nothing is written, and the exit code is 3.",
-        ),
-    ] = False
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "minimum"
-    sources: Annotated[str | None, option("Sources chosen by hand, e.g. 3,17.")] = None
-    cover: Annotated[
-        Path | None, option("A cover that `taskspace cover --save` wrote.")
-    ] = None
-    rule: Annotated[
-        str,
-        typer.Option(
-            help=f"Which of several policies that serve: {', '.join(ASSIGN_RULES)}."
-        ),
-    ] = "performance"
-    outside: Annotated[
-        str, typer.Option(help="Outside the range: refuse, or clamp to the nearest.")
-    ] = "refuse"
-    formats: Annotated[
-        str,
-        typer.Option(
-            "--as", help=f"Exports beside the library: {', '.join(EXPORTERS)}; or none."
-        ),
-    ] = "c,tables"
-    precision: Annotated[str, typer.Option(help="Numbers in C: double or float.")] = (
-        "double"
+    certified: bool = option(
+        "Certify every context, not only the grid, of sources that are "
+        "searched for, or of --sources or --cover. Without a proof of the whole "
+        "box nothing is written, and the exit code is 3.",
+        False,
     )
-    name: Annotated[str, typer.Option(help="Prefix of names in C.")] = "library"
-    hysteresis: Annotated[
-        float, typer.Option(help="Of select_held in C, share of each axis' width.")
-    ] = 0.02
-    dt: Annotated[
-        float | None, option("Time step of PI and PID controllers in C (--as pid).")
-    ] = None
-    anti_windup: Annotated[
-        str, typer.Option(help=f"Of --as pid, at a limit: {', '.join(ANTI_WINDUP)}.")
-    ] = "conditional"
-    tracking_time: Annotated[
-        float | None, option("Of back-calculation; from the gains if left out.")
-    ] = None
-    switching: Annotated[
-        bool,
-        typer.Option(
-            "--switching",
-            help="Prove what holds of linear gains while the context drifts and "
-            "policies are switched, and write it into the contract.",
-        ),
-    ] = False
-    cost_factor: Annotated[
-        float,
-        typer.Option(
-            help="With --switching: by how much costs may exceed their guarantee "
-            "while the context drifts; gives the largest rates."
-        ),
-    ] = 1.1
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds to look for few sources.")
-    ] = 20.0
+    method: str = option(f"{', '.join(METHODS)}.", "minimum")
+    sources: str | None = option("Sources chosen by hand, e.g. 3,17.")
+    cover: Path | None = option("A cover that `taskspace cover --save` wrote.")
+    rule: str = option(
+        f"Which of several policies that serve: {', '.join(ASSIGN_RULES)}.",
+        "performance",
+    )
+    outside: str = option(
+        "Outside the range: refuse, or clamp to the nearest.", "refuse"
+    )
+    formats: str = option(
+        f"Exports beside the library: {', '.join(EXPORTERS)}; or none.",
+        "c,tables",
+        name="--as",
+    )
+    precision: str = option("Numbers in C: double or float.", "double")
+    name: str = option("Prefix of names in C.", "library")
+    hysteresis: float = option("Of select_held in C, share of each axis' width.", 0.02)
+    dt: float | None = option("Time step of PI and PID controllers in C (--as pid).")
+    anti_windup: str = option(
+        f"Of --as pid, at a limit: {', '.join(ANTI_WINDUP)}.", "conditional"
+    )
+    tracking_time: float | None = option(
+        "Of back-calculation; from the gains if left out."
+    )
+    switching: bool = option(
+        "Prove what holds of linear gains while the context drifts and "
+        "policies are switched, and write it into the contract.",
+        False,
+    )
+    cost_factor: float = option(
+        "With --switching: by how much costs may exceed their guarantee "
+        "while the context drifts; gives the largest rates.",
+        1.1,
+    )
+    time_limit: float = option("Seconds to look for few sources.", 20.0)
     seed: SeedOption = 0
 
 
-@grouped
-def export(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def export(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Write a policy library: which policy in which context, and what is guaranteed.
 
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
@@ -165,11 +135,10 @@ def export(
             )
             status.update("write")
         _write(made, options, formats)
-    if output == Format.JSON:
-        print_json(_record(made, options.to, question, formats))
-        return
-    show_notes(study.notes)
-    _show(made, options, formats, reading.trust)
+    return Answer(
+        lambda: _record(made, options.to, question, formats),
+        lambda: _show(made, study, options, formats, reading.trust),
+    )
 
 
 def _selection(options: Options, study: Study, question: Question) -> Any:
@@ -289,9 +258,14 @@ def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
 
 
 def _show(
-    made: PolicyLibrary, options: Options, formats: list[str], trust: bool
+    made: PolicyLibrary,
+    study: Study,
+    options: Options,
+    formats: list[str],
+    trust: bool,
 ) -> None:
     """Print the library, and the next command."""
+    show_notes(study.notes)
     kind = made.guarantee.kind
     console.print(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
@@ -312,7 +286,7 @@ def _show(
         for i, entry in enumerate(made.entries[:SHOWN_POLICIES])
     ]
     columns = ["policy", "name", "used in", *map(shown, axes)]
-    show_table(columns, rows, n_texts=2)
+    show_table(columns, rows, texts=columns[:2])
     if made.size > SHOWN_POLICIES:
         console.print(f"... and {made.size - SHOWN_POLICIES} more; see policies.csv.")
     things = ", ".join(["library", *formats])

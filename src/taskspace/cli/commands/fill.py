@@ -1,13 +1,12 @@
 """`taskspace select` of a table with holes: which cells to measure next."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from taskspace._util.files import write_atomically
-from taskspace.cli.output import Format, console, print_json, shown
+from taskspace.cli.output import Answer, console, shown
 from taskspace.cli.reading import place_of
 from taskspace.cli.render.cover import More, show_more
 from taskspace.cover import cover_with_holes, fill_cells
@@ -16,18 +15,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
-__all__ = ["choose_cells", "is_table"]
-
 COLUMNS = ["source", "target", "value"]
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a path is a file of scores, not an experiment.
-
-    Args:
-        path: what the command names.
-    """
-    return path.is_file() and path.suffix.lower() != ".toml"
 
 
 def choose_cells(
@@ -37,9 +25,8 @@ def choose_cells(
     fill: Path | None,
     *,
     n_cells: int | None,
-    output: Format,
-) -> None:
-    """Print how many sources are needed, and write which cells to measure next.
+) -> Answer:
+    """Return how many sources are needed, and write which cells to measure next.
 
     Args:
         study: read with `missing="unknown"`.
@@ -47,7 +34,6 @@ def choose_cells(
         path: the file of scores.
         fill: a CSV with one row per cell, read if it is there and written again.
         n_cells: cells to ask for at a time; all that decide most if left out.
-        output: text or JSON.
     """
     problem = CoverProblem(study, question)
     measured = _read(fill, problem)
@@ -55,30 +41,34 @@ def choose_cells(
     cells = [] if answer.is_decided else list(answer.cells[:n_cells])
     if fill is not None:
         _write(fill, problem, measured, cells)
-    if output == Format.JSON:
-        record: dict[str, Any] = {"path": str(path), **question.to_dict()}
-        record |= answer.to_dict() | {"measure_next": [list(cell) for cell in cells]}
-        sources = answer.safe.sources.tolist()
-        print_json(record | {"n_measured": len(measured), "safe_sources": sources})
-        return
-    show_more(More(answer), problem)
-    if fill is not None and cells:
-        console.print(
-            f"Next: fill in the empty values of {shown(fill)} ({len(cells)}), and ask "
-            "again."
-        )
-    elif cells:
-        console.print("Next: the same with --fill cells.csv, a file to fill in.")
 
+    def show() -> None:
+        show_more(More(answer), problem)
+        if fill is not None and cells:
+            console.print(
+                f"Next: fill in the empty values of {shown(fill)} ({len(cells)}), and "
+                "ask again."
+            )
+        elif cells:
+            console.print("Next: the same with --fill cells.csv, a file to fill in.")
 
-def _sign(study: Study) -> float:
-    return -1.0 if study.table.attrs.get("quantity") == "cost" else 1.0
+    return Answer(
+        lambda: {
+            "path": str(path),
+            **question.to_dict(),
+            **answer.to_dict(),
+            "measure_next": [list(cell) for cell in cells],
+            "n_measured": len(measured),
+            "safe_sources": answer.safe.sources.tolist(),
+        },
+        show,
+    )
 
 
 def _filled(study: Study, measured: dict[tuple[int, int], float]) -> Study:
     if not measured:
         return study
-    sign = _sign(study)
+    sign = -1.0 if study.table.attrs.get("quantity") == "cost" else 1.0
     return fill_cells(study, {cell: sign * value for cell, value in measured.items()})
 
 

@@ -1,12 +1,11 @@
 """`taskspace init`: an experiment to start from."""
 
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from taskspace.cli.output import Format, FormatOption, console, print_json
+from taskspace.cli.options import argument, as_command, option
+from taskspace.cli.output import Answer, console
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
 
@@ -52,19 +51,18 @@ time_limit = 10.0               # seconds for each search by local or minimum
 """
 
 
-def init(
-    path: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE")] = Path(
-        "experiment.toml"
-    ),
-    example: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="A built-in experiment to copy.", show_default=False
-        ),
-    ] = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace init` may be told."""
+
+    path: Path = argument("File to write.", Path("experiment.toml"), metavar="FILE")
+    example: str | None = option("A built-in experiment to copy.", name="--from")
+
+
+@as_command
+def init(options: Options) -> Answer:
     """Write a commented experiment to start from; an existing file is kept."""
+    path, example = options.path, options.example
     if path.suffix != ".toml":
         raise InvalidInputError(f"The file must end in .toml, but got {path.name}.")
     if path.exists():
@@ -82,8 +80,9 @@ def init(
         raise UnknownNameError("experiment", example, builtin_experiments())
     path.write_text(text)
     load_experiment(str(path))  # what is written can be run
-    if output == Format.JSON:
-        print_json({"experiment": str(path)})
-        return
-    console.print(f"Wrote {path}")
-    console.print(f"Next: taskspace doctor {path}, then taskspace run {path}")
+
+    def show() -> None:
+        console.print(f"Wrote {path}")
+        console.print(f"Next: taskspace doctor {path}, then taskspace run {path}")
+
+    return Answer(lambda: {"experiment": str(path)}, show)

@@ -2,20 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from taskspace.cli.options import Asking, Reading, SeedOption, grouped, option
-from taskspace.cli.output import (
-    Format,
-    FormatOption,
-    console,
-    figure_file,
-    print_json,
-    progress_console,
-    shown,
+from taskspace.cli.options import (
+    Asking,
+    Reading,
+    SeedOption,
+    argument,
+    as_command,
+    option,
 )
+from taskspace.cli.output import Answer, console, figure_file, progress_console, shown
 from taskspace.cover import find_cover
 from taskspace.errors import UnknownNameError
 from taskspace.performance.study import Study
@@ -35,37 +32,22 @@ if TYPE_CHECKING:
 class Options:
     """What `taskspace plot` may be told beside the question and the reading."""
 
-    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")]
-    kind: Annotated[
-        str, typer.Argument(help=f"What to draw: {', '.join(KINDS)}.", metavar="KIND")
-    ]
-    epsilon: Annotated[
-        float | None,
-        option("Tolerance; that of the experiment's first question if left out."),
-    ] = None
-    method: Annotated[
-        str, typer.Option(help="Method of the cover that a map shows.")
-    ] = "minimum"
-    source: Annotated[
-        int | None,
-        option("Source of a tolerance figure; one of the widest if left out."),
-    ] = None
-    out: Annotated[
-        Path | None, option("The file: .png, .pdf or .svg; KIND.png if left out.")
-    ] = None
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds for searches and certificates.")
-    ] = 20.0
+    path: Path = argument("A run, an archive or a matrix file.")
+    kind: str = argument(f"What to draw: {', '.join(KINDS)}.", metavar="KIND")
+    epsilon: float | None = option(
+        "Tolerance; that of the experiment's first question if left out."
+    )
+    method: str = option("Method of the cover that a map shows.", "minimum")
+    source: int | None = option(
+        "Source of a tolerance figure; one of the widest if left out."
+    )
+    out: Path | None = option("The file: .png, .pdf or .svg; KIND.png if left out.")
+    time_limit: float = option("Seconds for searches and certificates.", 20.0)
     seed: SeedOption = 0
 
 
-@grouped
-def plot(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def plot(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Draw one figure for a paper.
 
     map: who serves whom; coverage: against the number of sources; profile: sources
@@ -93,12 +75,12 @@ def plot(
             status.update(f"draw {kind}")
             figure = _draw(options, study, question)
         figure.savefig(file, dpi=200)
-    if output == Format.JSON:
-        asked = {} if question is None else question.to_dict()
-        print_json({"file": str(file), "kind": kind, **asked})
-        return
-    said = "" if question is None else f", {question.statement}"
-    console.print(f"{shown(file)}: {kind}{shown(said)}")
+    asked = {} if question is None else question.to_dict()
+    words = "" if question is None else f", {question.statement}"
+    return Answer(
+        lambda: {"file": str(file), "kind": kind, **asked},
+        lambda: console.print(f"{shown(file)}: {kind}{shown(words)}"),
+    )
 
 
 def _draw(options: Options, study: Study, question: Question) -> "Figure":

@@ -2,10 +2,9 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from taskspace._util import memory as _memory
 from taskspace._util.files import inside
@@ -14,17 +13,16 @@ from taskspace.cli.options import (
     MemoryOption,
     Reading,
     SeedOption,
+    argument,
+    as_command,
     command_options,
-    grouped,
     option,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     began,
     console,
     number,
-    print_json,
     progress_console,
     search_progress,
     show_notes,
@@ -62,38 +60,27 @@ SHOWN = 40
 class Options:
     """What `taskspace profile` may be told beside the question and the reading."""
 
-    path: Annotated[Path, typer.Argument(help="A run, an archive or a matrix file.")]
-    epsilon: Annotated[
-        list[float] | None,
-        option("A tolerance; repeat for more. Chosen from the losses if left out."),
-    ] = None
-    n_epsilons: Annotated[
-        int, typer.Option("--n", help="How many tolerances to choose.")
-    ] = 20
-    time_limit: Annotated[float, typer.Option(help="Seconds for all of it.")] = 60.0
+    path: Path = argument("A run, an archive or a matrix file.")
+    epsilon: list[float] | None = option(
+        "A tolerance; repeat for more. Chosen from the losses if left out."
+    )
+    n_epsilons: int = option("How many tolerances to choose.", 20, name="--n")
+    time_limit: float = option("Seconds for all of it.", 60.0)
     seed: SeedOption = 0
-    budget: Annotated[
-        int | None,
-        option("Also the smallest ε within which so many sources serve all."),
-    ] = None
-    budgets: Annotated[
-        str | None,
-        option("Instead of tolerances, worst and mean loss of so many sources: 1,2,5."),
-    ] = None
+    budget: int | None = option(
+        "Also the smallest ε within which so many sources serve all."
+    )
+    budgets: str | None = option(
+        "Instead of tolerances, worst and mean loss of so many sources: 1,2,5."
+    )
     memory: MemoryOption = None
-    plot: Annotated[
-        Path | None,
-        option("Picture to write, without suffix; in a run profile-CRITERION."),
-    ] = None
+    plot: Path | None = option(
+        "Picture to write, without suffix; in a run profile-CRITERION."
+    )
 
 
-@grouped
-def profile(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
     clock = Clock(options.time_limit, began=began())
     _memory.limit(options.memory)
@@ -108,23 +95,21 @@ def profile(
         study = reading.study(options.path)
         question.table_of(study)  # reads it
         report("load", 1, 1)
-        budgets: list[BudgetPoint] = []
-        points, least = Profile(), None
-        if options.budgets is None:
-            points, least = _ask(options, study, question, clock, report)
-        else:
-            budgets = _ask_budgets(options, study, question, clock, report)
-    if options.budgets is not None:
-        _print_budgets(budgets, question, study, output)
-        return
-    if output == Format.JSON:
-        print_json(_record(points, least))
-    else:
-        middle = points[len(points) // 2]
-        asked = question.at(float(f"{middle.epsilon:.4g}"))
-        again = command_options(options.path, asked, **reading.again)
-        _print(points, question, again, study, least)
+        if options.budgets is not None:
+            losses = _ask_budgets(options, study, question, clock, report)
+            return Answer(
+                lambda: [point.to_dict() for point in losses],
+                lambda: _show_budgets(losses, question, study),
+            )
+        points, least = _ask(options, study, question, clock, report)
+    middle = points[len(points) // 2]
+    asked = question.at(float(f"{middle.epsilon:.4g}"))
+    again = command_options(options.path, asked, **reading.again)
     _draw(points, question, options.path, options.plot)
+    return Answer(
+        lambda: _record(points, least),
+        lambda: _show(points, question, again, study, least),
+    )
 
 
 def _ask(
@@ -182,19 +167,14 @@ def _ask_budgets(
     )
 
 
-def _print_budgets(
-    points: list[BudgetPoint], question: Question, study: Study, output: Format
-) -> None:
-    if output == Format.JSON:
-        print_json([point.to_dict() for point in points])
-        return
+def _show_budgets(points: list[BudgetPoint], question: Question, study: Study) -> None:
     show_notes(study.notes)
     values = [(p.budget, p.worst, p.worst_bound, p.mean, p.mean_bound) for p in points]
     show_table(
         ("sources", "worst", "at least", "mean", "at least"),
         [list(map(number, row)) for row in values],
         title=f"Least loss by {question.criterion}",
-        n_texts=0,
+        texts=(),
     )
 
 
@@ -231,7 +211,7 @@ def _draw(points: Profile, question: Question, path: Path, plot: Path | None) ->
         progress_console.print(f"Figure {shown(figure)}")
 
 
-def _print(
+def _show(
     points: Profile,
     question: Question,
     again: str,
@@ -252,7 +232,7 @@ def _print(
         [list(map(number, row)) for row in values],
         title=f"How many of these {study.n_sources:,} sources{where}, by "
         f"{question.criterion}, the {question.judge} policy of each",
-        n_texts=0,
+        texts=(),
     )
     if len(places) < len(points):
         console.print(

@@ -1,18 +1,11 @@
 """`taskspace report`: the summary and the figures of a run or an archive."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from taskspace._util.files import inside
-from taskspace.cli.output import (
-    Format,
-    FormatOption,
-    print_json,
-    show_notes,
-    stage_progress,
-)
+from taskspace.cli.options import argument, as_command, option
+from taskspace.cli.output import Answer, show_notes, stage_progress
 from taskspace.cli.render.summary import print_summary
 from taskspace.errors import DamagedFileError, InvalidInputError
 from taskspace.performance.study import Study
@@ -25,41 +18,46 @@ EXAMPLES = (
 )
 
 
-def report(
-    path: Annotated[Path, typer.Argument(help="A run or an archive of one.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the figures; by default the run's own."),
-    ] = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace report` may be told."""
+
+    path: Path = argument("A run or an archive of one.")
+    out: Path | None = option("Folder for the figures; by default the run's own.")
+
+
+@as_command
+def report(options: Options) -> Answer:
     """Draw the figures of a run again, and print its summary."""
+    path = options.path
     with stage_progress() as progress:
         study = open_study(path)
-        if study.experiment is None:
+        experiment = study.experiment
+        if experiment is None:
             raise InvalidInputError(
                 f"{path} is a bare matrix; a report needs a run or an archive of one. "
                 f"Try: taskspace cover {path} --epsilon 1"
             )
-        results = _stored(path)
-        if results is None:
-            results = answer(
-                study.table,
-                study.experiment,
-                progress,
-                solved_return=study.solved_return,
-            )
+        results = _stored(path) or answer(
+            study.table, experiment, progress, solved_return=study.solved_return
+        )
         progress("draw", 0, 1)
-        figures, trouble = _draw(path, out, study, results)
+        figures, trouble = _draw(path, options.out, study, results)
         progress("draw", 1, 1)
-    if output == Format.JSON:
-        covers = results.to_dict()["covers"]
-        files = [str(file) for file in figures]
-        print_json({"covers": covers, "figures": files, "notes": study.notes})
-    else:
+
+    def show() -> None:
         show_notes(study.notes)
         cost = str(study.table.attrs.get("cost", ""))
-        print_summary(path, study.experiment, results, figures, trouble, cost)
+        print_summary(path, experiment, results, figures, trouble, cost)
+
+    return Answer(
+        lambda: {
+            "covers": results.to_dict()["covers"],
+            "figures": [str(file) for file in figures],
+            "notes": study.notes,
+        },
+        show,
+    )
 
 
 def _stored(path: Path) -> Results | None:
@@ -80,20 +78,13 @@ def _draw(
     path: Path, out: Path | None, study: Study, results: Results
 ) -> tuple[list[Path], str]:
     """Draw the figures; where they cannot be written, what was in the way."""
-    from taskspace.show.figures.coverage import (
-        save_figures,
-    )  # matplotlib takes a while to load
+    from taskspace.show.figures.coverage import save_figures  # matplotlib is slow
 
-    folder = out or (path / "figures" if path.is_dir() else _beside(path))
+    folder = out or path.with_name(f"{path.stem}-figures")
     if out is None and path.is_dir():
-        inside(path, folder)
+        folder = inside(path, path / "figures")
     try:
-        files = save_figures(study, results, folder)
+        return save_figures(study, results, folder), ""
     except OSError as error:
         reason = error.strerror or str(error)
         return [], f"No figures: {folder} cannot be written ({reason}). Use --out."
-    return files, ""
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-figures")

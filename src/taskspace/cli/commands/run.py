@@ -1,10 +1,8 @@
 """`taskspace run`: a whole experiment into a run directory."""
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from taskspace._util import memory as _memory
 from taskspace.cli.options import (
@@ -13,23 +11,19 @@ from taskspace.cli.options import (
     SchedulerOption,
     TrustOption,
     WorkersOption,
+    argument,
+    as_command,
+    option,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     console,
-    print_json,
     progress_console,
     shown,
     stage_progress,
 )
 from taskspace.cli.render.summary import print_summary
-from taskspace.runs import (
-    Experiment,
-    RunResult,
-    load_experiment,
-    run_experiment,
-)
+from taskspace.runs import Experiment, RunResult, load_experiment, run_experiment
 
 EXAMPLES = (
     "taskspace run msd-lqr",
@@ -37,68 +31,59 @@ EXAMPLES = (
 )
 
 
-def run(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            help="A built-in experiment (msd, ...) or a TOML file.", metavar="NAME|FILE"
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Run directory; runs/NAME by default.", show_default=False),
-    ] = None,
-    overrides: OverridesOption = None,
-    workers: WorkersOption = None,
-    scheduler: SchedulerOption = None,
-    memory: MemoryOption = None,
-    trust: TrustOption = False,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace run` may be told."""
+
+    experiment: str = argument(
+        "A built-in experiment (msd, ...) or a TOML file.", metavar="NAME|FILE"
+    )
+    out: Path | None = option("Run directory; runs/NAME by default.")
+    overrides: OverridesOption = None
+    workers: WorkersOption = None
+    scheduler: SchedulerOption = None
+    memory: MemoryOption = None
+    trust: TrustOption = False
+
+
+@as_command
+def run(options: Options) -> Answer:
     """Run an experiment: train, evaluate everywhere, cover, draw.
 
     Finished blocks are kept: run the same command again after an interruption and
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
-    _memory.limit(memory)
-    loaded = load_experiment(experiment, overrides or (), trust=trust)
-    path = out or _default_directory(loaded, bool(overrides))
+    _memory.limit(options.memory)
+    overrides = options.overrides or ()
+    experiment = load_experiment(options.experiment, overrides, trust=options.trust)
     with stage_progress() as report:
         result = run_experiment(
-            loaded,
-            path,
-            workers=workers,
-            scheduler=scheduler,
+            experiment,
+            options.out or _default_directory(experiment, bool(overrides)),
+            workers=options.workers,
+            scheduler=options.scheduler,
             report=report,
             say=progress_console.print,
         )
         report("draw", 0, 1)
-        figures = _draw(result)
+        from taskspace.show.figures.coverage import draw_run  # matplotlib is slow
+
+        figures = draw_run(result.path, result.results)
         report("draw", 1, 1)
-    if output == Format.JSON:
-        print_json(
-            {
-                "run": str(result.path),
-                "seconds": result.seconds,
-                "covers": result.results.to_dict()["covers"],
-                "figures": [str(figure) for figure in figures],
-                "mended": list(result.mended),
-                "trainings_kept": result.n_kept,
-                "evaluations_kept": result.n_cells_kept,
-                "failures": list(result.results.failures),
-            }
-        )
-        return
-    _show(result, loaded, figures)
-
-
-def _draw(result: RunResult) -> list[Path]:
-    from taskspace.show.figures.coverage import (
-        draw_run,  # matplotlib takes a while to load
+    return Answer(
+        lambda: {
+            "run": str(result.path),
+            "seconds": result.seconds,
+            "covers": result.results.to_dict()["covers"],
+            "figures": [str(figure) for figure in figures],
+            "mended": list(result.mended),
+            "trainings_kept": result.n_kept,
+            "evaluations_kept": result.n_cells_kept,
+            "failures": list(result.results.failures),
+        },
+        lambda: _show(result, experiment, figures),
     )
-
-    return draw_run(result.path, result.results)
 
 
 def _show(result: RunResult, experiment: Experiment, figures: list[Path]) -> None:

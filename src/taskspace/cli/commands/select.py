@@ -2,31 +2,30 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-from rich.table import Table
-
-from taskspace.cli.commands.fill import choose_cells, is_table
+from taskspace.cli.commands.fill import choose_cells
 from taskspace.cli.options import (
     Asking,
     OverridesOption,
     Reading,
     SchedulerOption,
     WorkersOption,
-    grouped,
+    argument,
+    as_command,
     option,
     question_options,
 )
 from taskspace.cli.output import (
-    Format,
-    FormatOption,
+    Answer,
     console,
+    first_few,
     number,
-    print_json,
+    percent,
     progress_console,
+    show_table,
     shown,
     stage_progress,
+    warn,
 )
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -47,36 +46,27 @@ SHOWN_STEPS = 12
 class Options:
     """What `taskspace select` may be told."""
 
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            help="A TOML file, a built-in experiment (msd, ...), or a matrix file with "
-            "cells that were not measured.",
-            metavar="FILE|NAME",
-        ),
-    ]
-    out: Annotated[
-        Path | None, option("Run directory; runs/NAME-select by default.")
-    ] = None
+    experiment: str = argument(
+        "A TOML file, a built-in experiment (msd, ...), or a matrix file with "
+        "cells that were not measured.",
+        metavar="FILE|NAME",
+    )
+    out: Path | None = option("Run directory; runs/NAME-select by default.")
     overrides: OverridesOption = None
-    selector: Annotated[str | None, option(f"{', '.join(SELECTORS)}.")] = None
-    epsilon: Annotated[
-        float | None, option("Tolerance; that of the first question if left out.")
-    ] = None
-    budget: Annotated[
-        int | None, option("Trainings, at most; of a matrix, cells to measure next.")
-    ] = None
-    n_parallel: Annotated[int | None, option("Trainings under way at a time.")] = None
-    full_table: Annotated[
-        Path | None,
-        option("A run or file with the table of all candidates, to compare with."),
-    ] = None
+    selector: str | None = option(f"{', '.join(SELECTORS)}.")
+    epsilon: float | None = option("Tolerance; that of the first question if left out.")
+    budget: int | None = option(
+        "Trainings, at most; of a matrix, cells to measure next."
+    )
+    n_parallel: int | None = option("Trainings under way at a time.")
+    full_table: Path | None = option(
+        "A run or file with the table of all candidates, to compare with."
+    )
     workers: WorkersOption = None
     scheduler: SchedulerOption = None
-    fill: Annotated[
-        Path | None,
-        option("Of a matrix: a CSV of the cells to measure next, to fill in."),
-    ] = None
+    fill: Path | None = option(
+        "Of a matrix: a CSV of the cells to measure next, to fill in."
+    )
 
     def load(self, trust: bool) -> tuple[Experiment, Question]:
         """Return the experiment, with what the options replace, and its question."""
@@ -93,13 +83,8 @@ class Options:
         return replace(loaded, select=spec), question
 
 
-@grouped
-def select(
-    options: Options,
-    asking: Asking,
-    reading: Reading,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@as_command
+def select(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Train one policy after the other, where it helps most, until all is covered.
 
     A target counts as covered by an evaluation only. The sources that were trained are
@@ -110,16 +95,14 @@ def select(
     many sources are needed.
     """
     path = Path(options.experiment)
-    if is_table(path):
-        choose_cells(
+    if path.is_file() and path.suffix.lower() != ".toml":
+        return choose_cells(
             replace(reading, missing="unknown").study(path),
             asking.question(path, options.epsilon),
             path,
             options.fill,
             n_cells=options.budget,
-            output=output,
         )
-        return
     if asking != Asking() or reading != Reading(trust=reading.trust) or options.fill:
         raise InvalidInputError(
             "An experiment states its question and its table in its file: options of "
@@ -131,7 +114,7 @@ def select(
         table = open_study(options.full_table, trust=reading.trust).table
     with stage_progress() as report:
         report("cover", 0, experiment.target_space.size, question.statement)
-        found = run_selection(
+        run = run_selection(
             experiment,
             options.out or Path("runs") / f"{experiment.name}-select",
             question=question,
@@ -141,27 +124,14 @@ def select(
             progress=report,
             say=progress_console.print,
         )
-    figures = draw(found)
-    if output == Format.JSON:
-        record = {"run": str(found.path), **found.result.record()}
-        print_json(record | {"figures": [str(figure) for figure in figures]})
-        return
-    _show(found, figures)
+    from taskspace.show.figures.history import save_selection, selection_plot  # slow
 
-
-def draw(found: SelectionRun) -> list[Path]:
-    """Return the picture of a selection.
-
-    Args:
-        found: the selection.
-    """
-    from taskspace.show.figures.history import (  # takes long
-        save_selection,
-        selection_plot,
+    figures = save_selection(selection_plot(run.result), run.path / "figures")
+    files = {"figures": [str(figure) for figure in figures]}
+    return Answer(
+        lambda: {"run": str(run.path), **run.result.record()} | files,
+        lambda: _show(run, figures),
     )
-
-    plot = selection_plot(found.result)
-    return save_selection(plot, found.path / "figures")
 
 
 def _show_saved(result: SelectResult) -> None:
@@ -181,42 +151,40 @@ def _show_saved(result: SelectResult) -> None:
             f"fewer than {saved.lower_bound} trainings."
         )
     low, high = saved.minimum
-    view = Table("", "trainings", "environment steps", "evaluations", "coverage")
     steps = saved.environment_steps
-    whole = f"{saved.n_candidates:,}", "-" if steps is None else f"{steps:,}"
-    for name, size in (
-        ("greedy", f"{len(saved.greedy)}"),
-        ("minimum", f"{high}" if low == high else f"{low} to {high}"),
-    ):
-        reached = f"{100 * saved.greedy[-1]:.4g} %" if saved.greedy else "0 %"
-        view.add_row(
-            f"oracle's {name}: {size} of", *whole, f"{saved.evaluations:,}", reached
-        )
-    for rival in saved.rivals:
-        done = rival.trainings
-        at = len(rival.coverage) - 1 if done is None else done - 1
-        if at >= 0:
-            view.add_row(
-                rival.name,
-                f"{at + 1}",
-                f"{rival.environment_steps[at]:,}",
-                f"{rival.evaluations[at]:,}",
-                f"{100 * rival.coverage[at]:.4g} %",
-            )
-    view.add_row(
-        f"[bold]{result.selector}[/bold]",
-        f"{result.trainings}",
-        f"{result.environment_steps:,}",
-        f"{result.evaluations:,}",
-        _share(result),
+    whole = (
+        f"{saved.n_candidates:,}",
+        "-" if steps is None else f"{steps:,}",
+        f"{saved.evaluations:,}",
+        percent(saved.greedy[-1] if saved.greedy else 0.0),
     )
-    console.print(view)
+    size = f"{high}" if low == high else f"{low} to {high}"
+    rows = [
+        (f"oracle's greedy: {len(saved.greedy)} of", *whole),
+        (f"oracle's minimum: {size} of", *whole),
+    ]
+    for rival in saved.rivals:
+        last = (rival.trainings or len(rival.coverage)) - 1
+        if last >= 0:
+            steps, n = rival.environment_steps[last], rival.evaluations[last]
+            share = percent(rival.coverage[last])
+            rows.append((rival.name, f"{last + 1}", f"{steps:,}", f"{n:,}", share))
+    rows.append(
+        (
+            f"[bold]{result.selector}[/bold]",
+            f"{result.trainings}",
+            f"{result.environment_steps:,}",
+            f"{result.evaluations:,}",
+            _share(result),
+        )
+    )
+    show_table(("", "trainings", "environment steps", "evaluations", "coverage"), rows)
 
 
 def _share(result: SelectResult) -> str:
     """Return the coverage for people; at least so much where it is not known."""
     at_least = "" if result.coverage is not None else "at least "
-    return f"{at_least}{100 * result.covered_at_least:.4g} %"
+    return f"{at_least}{percent(result.covered_at_least)}"
 
 
 def _show_without_reference(result: SelectResult) -> None:
@@ -224,8 +192,8 @@ def _show_without_reference(result: SelectResult) -> None:
     n_lacking, n_targets = len(result.without_reference), result.cover.n_targets
     if not n_lacking:
         return
-    console.print(
-        f"[red]![/red] Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
+    warn(
+        f"Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
         f"have no reference. A {result.question.criterion} compares with the best that "
         "is possible at a target, which is not known where no policy was trained, "
         "no optimum is known and none is stated. What to do: state the best "
@@ -234,11 +202,12 @@ def _show_without_reference(result: SelectResult) -> None:
     )
 
 
-def _show(found: SelectionRun, figures: list[Path]) -> None:
-    result = found.result
-    some = "training" if result.trainings == 1 else "trainings"
+def _show(run: SelectionRun, figures: list[Path]) -> None:
+    """Print what was selected and spent, and the next command."""
+    result = run.result
+    things = "training" if result.trainings == 1 else "trainings"
     console.print(
-        f"[bold]{result.trainings} {some}[/bold] by {result.selector} cover "
+        f"[bold]{result.trainings} {things}[/bold] by {result.selector} cover "
         f"{_share(result)} of {result.cover.n_targets:,} targets: "
         f"{result.stop_reason}."
     )
@@ -252,35 +221,36 @@ def _show(found: SelectionRun, figures: list[Path]) -> None:
     console.print(f"{result.cover.size} of the sources are {enough}.")
     _show_saved(result)
     if len(result.unserved):
-        first = ", ".join(map(str, result.unserved[:5].tolist()))
-        more = ", ..." if len(result.unserved) > 5 else ""
-        console.print(
-            f"[red]![/red] {len(result.unserved)} targets are served by no source: "
-            f"{first}{more}."
+        warn(
+            f"{len(result.unserved)} targets are served by no source: "
+            f"{first_few([str(target) for target in result.unserved])}."
         )
     for failure in result.failures[:5]:
         context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
-        console.print(
-            f"[red]![/red] The training at {shown(context)} with seed "
-            f"{failure['seed']} is {failure['state']}: {shown(failure['reason'])}."
+        warn(
+            f"The training at {shown(context)} with seed {failure['seed']} is "
+            f"{failure['state']}: {shown(failure['reason'])}."
         )
-    view = Table("trainings", "coverage", "environment steps", "evaluations")
-    history = result.history
-    step = max(1, -(-len(history) // SHOWN_STEPS))
-    kept = sorted({*range(0, len(history), step), len(history) - 1} - {-1})
-    for place in kept:
-        entry = history[place]
-        view.add_row(
-            str(entry["trainings"]),
-            f"{100 * entry['coverage']:.4g} %",
-            f"{entry['environment_steps']:,}",
-            f"{entry['evaluations']:,}",
-        )
-    console.print(view)
+    step = max(1, -(-len(result.history) // SHOWN_STEPS))
+    entries = result.history[::step]
+    if (len(result.history) - 1) % step:
+        entries = [*entries, result.history[-1]]
+    show_table(
+        ("trainings", "coverage", "environment steps", "evaluations"),
+        [
+            (
+                str(entry["trainings"]),
+                percent(entry["coverage"]),
+                f"{entry['environment_steps']:,}",
+                f"{entry['evaluations']:,}",
+            )
+            for entry in entries
+        ],
+    )
     console.print(f"{shown(result.statement)}")
     for figure in figures[:1]:
         console.print(f"Figure {shown(figure)}")
     console.print(
-        f"Run in {shown(found.path)} ({found.seconds:.1f} s). Next: taskspace cover "
-        f"{shown(found.path)} {question_options(result.question)}"
+        f"Run in {shown(run.path)} ({run.seconds:.1f} s). Next: taskspace cover "
+        f"{shown(run.path)} {question_options(result.question)}"
     )

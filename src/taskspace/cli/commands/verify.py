@@ -3,21 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
-import typer
-from numpy.typing import NDArray
-
-from taskspace.cli.options import Reading, grouped, option
-from taskspace.cli.output import (
-    Format,
-    FormatOption,
-    console,
-    print_json,
-    show_notes,
-    shown,
-)
+from taskspace.cli.options import Reading, argument, as_command, option
+from taskspace.cli.output import Answer, console, show_notes, shown
 from taskspace.cli.reading import read_problem, source_places, split_names
 from taskspace.cover import Cover, Verification, verify_cover
 from taskspace.cover.ask import CoverProblem
@@ -36,33 +25,22 @@ EXAMPLES = (
 class Demands:
     """The question that a saved cover must answer, as far as it is demanded."""
 
-    epsilon: Annotated[float | None, option("Demand this tolerance.")] = None
-    criterion: Annotated[str | None, option("Demand this criterion.")] = None
-    judge: Annotated[str | None, option("Demand this judge.")] = None
-    lower_is_better: Annotated[
-        bool | None,
-        option("Demand costs, or scores.", "--lower-is-better/--higher-is-better"),
-    ] = None
-    include: Annotated[
-        str | None,
-        option('Demand that these sources, and no others, must be in: a,3 or "".'),
-    ] = None
-    exclude: Annotated[
-        str | None,
-        option("Demand that these sources, and no others, must not be in, likewise."),
-    ] = None
-    costs: Annotated[str | None, option('Demand this file of costs, or none: "".')] = (
-        None
+    epsilon: float | None = option("Demand this tolerance.")
+    criterion: str | None = option("Demand this criterion.")
+    judge: str | None = option("Demand this judge.")
+    lower_is_better: bool | None = option(
+        "Demand costs, or scores.", name="--lower-is-better/--higher-is-better"
     )
-    weights: Annotated[str | None, option("Demand this file of weights, likewise.")] = (
-        None
+    include: str | None = option(
+        'Demand that these sources, and no others, must be in: a,3 or "".'
     )
-    targets: Annotated[str | None, option('Demand these targets: a,b, or all: "".')] = (
-        None
+    exclude: str | None = option(
+        "Demand that these sources, and no others, must not be in, likewise."
     )
-    ignore: Annotated[
-        str | None, option('Demand that these columns are left out, or none: "".')
-    ] = None
+    costs: str | None = option('Demand this file of costs, or none: "".')
+    weights: str | None = option("Demand this file of weights, likewise.")
+    targets: str | None = option('Demand these targets: a,b, or all: "".')
+    ignore: str | None = option('Demand that these columns are left out, or none: "".')
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -70,58 +48,57 @@ class Demands:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-@grouped
-def verify(
-    cover: Annotated[
-        Path, typer.Argument(help="A cover saved by taskspace cover --save; or a run.")
-    ],
-    demands: Demands,
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The run or file that it covers; none for a run.", show_default=False
-        ),
-    ] = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
+@dataclass(frozen=True)
+class Files:
+    """What is verified, and against what."""
+
+    cover: Path = argument("A cover saved by taskspace cover --save; or a run.")
+    path: Path | None = argument(
+        "The run or file that it covers; none for a run.", None
+    )
+
+
+@as_command
+def verify(files: Files, demands: Demands) -> Answer:
     """Check a saved cover against the data, or all files of a run, from scratch.
 
     The file says which question it answers, and the answer here says which one was
     verified. Options demand one. Exits with code 1 if a claim does not hold, another
     question was demanded, or a file is damaged.
     """
+    path = files.path
     if path is None:
         for name in demands.stated:
             raise InvalidInputError(
                 f"--{name.replace('_', '-')} is about a saved cover, but only a run is "
                 "named."
             )
-        _verify_run(cover, output)
-        return
-    claim = Cover.load(cover)
-    record = json.loads(cover.read_text()).get("question") or {}
+        return _verify_run(files.cover)
+    claim = Cover.load(files.cover)
+    record = json.loads(files.cover.read_text()).get("question") or {}
     problem = _read(path, record)
     asked = _asked(record, claim, problem)
     verification = verify_cover(
         claim, problem.sets, problem.costs, target_weights=problem.weights
     )
     failures = [*_unmet(demands, asked, problem), *verification.failures]
-    if output == Format.JSON:
-        print_json(
-            {
-                "holds": not failures,
-                "question": asked,
-                "failures": failures,
-                "not_checked": list(verification.not_checked),
-                "proven": list(verification.proven),
-                "notes": problem.notes,
-            }
-        )
-    else:
+
+    def show() -> None:
         words = _question_words(asked)
         _show(claim, verification, failures, words, path, problem.notes)
-    if failures:
-        raise typer.Exit(1)
+
+    return Answer(
+        lambda: {
+            "holds": not failures,
+            "question": asked,
+            "failures": failures,
+            "not_checked": list(verification.not_checked),
+            "proven": list(verification.proven),
+            "notes": problem.notes,
+        },
+        show,
+        bool(failures),
+    )
 
 
 def _show(
@@ -152,7 +129,7 @@ def _show(
             console.print(f"Not proven again: {shown(sentence)}.")
 
 
-def _verify_run(path: Path, output: Format) -> None:
+def _verify_run(path: Path) -> Answer:
     """Compare every file of a run with its checksum."""
     if not is_run(path):
         raise InvalidInputError(
@@ -161,17 +138,19 @@ def _verify_run(path: Path, output: Format) -> None:
         )
     store = RunStore.open(path)
     damages = store.damages()
-    if output == Format.JSON:
-        print_json({"holds": not damages, "failures": damages, "not_checked": []})
-    elif damages:
+
+    def show() -> None:
+        if not damages:
+            words = f"of {shown(path)} is as it was written."
+            console.print(f"[bold]Every file[/bold] {words}")
+            return
         console.print("[bold red]Not everything is there[/bold red]:")
         for sentence in damages:
             console.print(f"- {shown(sentence)}")
         console.print(f"Mend it with: {shown(store.resume_command)}")
-    else:
-        console.print(f"[bold]Every file[/bold] of {shown(path)} is as it was written.")
-    if damages:
-        raise typer.Exit(1)
+
+    record = {"holds": not damages, "failures": damages, "not_checked": []}
+    return Answer(lambda: record, show, bool(damages))
 
 
 def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
@@ -203,28 +182,21 @@ def _asked(
     asked: dict[str, Any] = {"criterion": None, "judge": None, "epsilon": None}
     if record["epsilon"] is not None:
         asked = Question.from_dict(record).to_dict()
-
-    def called(numbers: NDArray[np.int64]) -> list[str]:
-        return [_name(problem, source) for source in numbers.tolist()]
-
+    files = ("costs", "weights", "contexts", "targets", "ignore")
     return {
         **asked,
         "lower_is_better": bool(record.get("lower_is_better")),
-        "include": called(claim.include),
-        "exclude": called(claim.exclude),
-        "costs": record.get("costs"),
-        "weights": record.get("weights"),
+        "include": _names(problem, claim.include.tolist()),
+        "exclude": _names(problem, claim.exclude.tolist()),
         "unicost": bool(record.get("unicost")),
-        "contexts": record.get("contexts"),
-        "targets": record.get("targets"),
-        "ignore": record.get("ignore"),
+        **{name: record.get(name) for name in files},
         "missing": record.get("missing", "error"),
     }
 
 
-def _name(problem: CoverProblem, source: int) -> str:
-    names = problem.source_names
-    return names[source] if names and 0 <= source < len(names) else str(source)
+def _names(problem: CoverProblem, sources: list[int]) -> list[str]:
+    names = problem.source_names or ()
+    return [names[s] if 0 <= s < len(names) else str(s) for s in sources]
 
 
 def _question_words(asked: dict[str, Any]) -> str:
@@ -250,25 +222,19 @@ def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> li
     """Return a sentence per demand that the question of the file does not meet."""
     failures = []
     for name, demand in demands.stated.items():
-        wanted, answered = demand, asked[name]
+        wanted: Any = demand
+        answered: Any = asked[name]
         if name in ("include", "exclude"):
             places = source_places(wanted, problem.source_names, problem.n_sources)
-            wanted = sorted(_name(problem, place) for place in places)
-            met = wanted == sorted(answered)
+            wanted, answered = sorted(_names(problem, places)), sorted(answered)
         elif name in ("targets", "ignore"):
-            wanted, answered = (
-                sorted(split_names(x or "")) for x in (wanted, answered)
-            )
-            met = wanted == answered
-        elif name in ("costs", "weights"):
-            met = (wanted or None) == answered or bool(
-                wanted
-                and answered
-                and Path(wanted).resolve() == Path(answered).resolve()
-            )
-        else:
-            met = wanted == answered
-        if not met:
+            pair = wanted, answered
+            wanted, answered = (sorted(split_names(names or "")) for names in pair)
+        is_met = wanted == answered
+        if name in ("costs", "weights"):
+            files = [Path(x).resolve() if x else None for x in (wanted, answered)]
+            is_met = files[0] == files[1]
+        if not is_met:
             failures.append(
                 f"{name}={_shown_value(wanted)} is demanded, but the cover file "
                 f"answers {name}={_shown_value(answered)}"
