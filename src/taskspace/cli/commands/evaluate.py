@@ -16,10 +16,12 @@ from taskspace.cli.output import (
     Answer,
     console,
     number,
+    percent,
     progress_console,
     show_notes,
     show_table,
     shown,
+    warn,
 )
 from taskspace.deploy import (
     PolicyLibrary,
@@ -227,22 +229,9 @@ def _show(trial: Trial, library: PolicyLibrary) -> None:
     guarantee = library.guarantee
     status = f"{guarantee.status.name.capitalize()}: " if guarantee.speaks else ""
     console.print(f"{status}{shown(guarantee.statement)}")
-    word = "estimate" if guarantee.kind == "estimate" else "guarantee"
-    rows = [
-        (
-            one.name,
-            str(one.n_policies) if one.n_policies else "–",
-            number(one.mean_performance),
-            f"{number(one.mean_percent, 3)} %",
-            f"{number(one.worst_percent, 3)} %",
-            f"{100 * one.failed:.3g} %",
-            "–" if one.within is None else f"{100 * one.within:.4g} %",
-        )
-        for one in trial.contenders
-    ]
     show_table(
         ("", "n", "mean J", "loss", "worst", "failed", "≤ ε"),
-        rows,
+        [_cells(one) for one in trial.contenders],
         title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
         f"{trial.n_compared:,} tried (with corners and nodes); losses against "
         f"{trial.reference}",
@@ -250,31 +239,7 @@ def _show(trial: Trial, library: PolicyLibrary) -> None:
     for one in trial.contenders:
         if one.spread:
             _show_spread(one, trial.environment_steps)
-    if trial.held is None:
-        console.print(f"The {word} spoke of none of these contexts.")
-    else:
-        said = (
-            f"The {word} spoke of {trial.spoken:,} of {trial.n_tried:,} contexts tried "
-            f"({100 * trial.applied:.4g} % of those drawn)"
-        )
-        if trial.violations:
-            console.print(
-                f"[red]![/red] {said} and was broken at {trial.violations:,} of them "
-                f"({100 * (1 - trial.held):.3g} %)."
-            )
-        else:
-            console.print(f"{said} and was kept at all of them.")
-    refused = trial.contenders[0].refused
-    if refused:
-        console.print(
-            f"The library refused {100 * refused:.3g} % of the drawn contexts; they "
-            "are left out of every row."
-        )
-    if trial.noise:
-        console.print(
-            f"Contexts were measured with noise ({trial.noise:g} of the width): the "
-            f"{word} speaks of the measured context."
-        )
+    _show_guarantee(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
     _show_operation(trial)
     if trial.line:
         console.print(trial.line)
@@ -285,3 +250,43 @@ def _show(trial: Trial, library: PolicyLibrary) -> None:
             f"{means}."
         )
     show_notes(trial.notes)
+
+
+def _cells(one: Contender) -> list[str]:
+    return [
+        one.name,
+        str(one.n_policies) if one.n_policies else "–",
+        number(one.mean_performance),
+        f"{number(one.mean_percent, 3)} %",
+        f"{number(one.worst_percent, 3)} %",
+        percent(one.failed, 3),
+        "–" if one.within is None else percent(one.within),
+    ]
+
+
+def _show_guarantee(trial: Trial, word: str) -> None:
+    """Print how often the guarantee spoke, and whether it was kept."""
+    if trial.held is None:
+        console.print(f"The {word} spoke of none of these contexts.")
+    else:
+        scope = (
+            f"The {word} spoke of {trial.spoken:,} of {trial.n_tried:,} contexts tried "
+            f"({percent(trial.applied)} of those drawn)"
+        )
+        if trial.violations:
+            warn(
+                f"{scope} and was broken at {trial.violations:,} of them "
+                f"({percent(1 - trial.held, 3)})."
+            )
+        else:
+            console.print(f"{scope} and was kept at all of them.")
+    if refused := trial.contenders[0].refused:
+        console.print(
+            f"The library refused {percent(refused, 3)} of the drawn contexts; they "
+            "are left out of every row."
+        )
+    if trial.noise:
+        console.print(
+            f"Contexts were measured with noise ({trial.noise:g} of the width): the "
+            f"{word} speaks of the measured context."
+        )
