@@ -183,3 +183,21 @@ def test_marginal_loops_are_decided_in_whole_numbers():
             if is_stable:
                 truth = exact_cost(a, b, two, ONE, k, two, continuous)
                 assert abs(fast / truth - 1) < 1e-10
+
+
+def test_a_weight_of_inputs_is_definite_in_all_units():
+    # One input in newtons, one in giganewtons: a definite R with entries 1 and 1e18.
+    for R in (np.diag([1.0, 1e18]), np.array([[1.0, 0.5e9], [0.5e9, 1e18]])):
+        plant = LinearFamily(
+            [ContextAxis("k", 1.5)], A=lambda k: [[k]], B=[[1.0, 1e9]], Q=ONE, R=R
+        )
+        gains, _ = plant.optimal_gain(np.array([[1.0]]))
+        assert np.isfinite(gains).all()
+    with pytest.raises(ts.TaskspaceError, match="R must be positive definite"):
+        LinearFamily(
+            [ContextAxis("k", 1.5)],
+            A=[[1.0]],
+            B=[[1.0, 1e9]],
+            Q=ONE,
+            R=[[1.0, 1e9], [1e9, 1e18]],
+        )

@@ -329,13 +329,21 @@ def weight_matrix(
     if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
         raise InvalidInputError(f"{symbol} must be symmetric, got {matrix.tolist()}.")
     smallest = np.linalg.eigvalsh(matrix).min()
-    if smallest < -1e-10 * scale or (definite and smallest <= 1e-14 * scale):
+    if smallest < -1e-10 * scale or (definite and not _is_definite(matrix)):
         kind = "definite" if definite else "semidefinite"
         raise InvalidInputError(
             f"{symbol} must be positive {kind}, but its smallest eigenvalue is "
             f"{smallest:g}."
         )
     return (matrix + matrix.T) / 2
+
+
+def _is_definite(matrix: NDArray[np.float64]) -> bool:
+    """Whether a symmetric matrix is positive definite, in whatever units."""
+    with np.errstate(all="ignore"):
+        sizes = np.sqrt(np.diagonal(matrix))
+        scaled = matrix / sizes[:, None] / sizes
+    return bool(np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled).min() > 1e-14)
 
 
 def check_horizon(horizon: float, *, continuous: bool) -> None:
