@@ -458,6 +458,8 @@ def test_a_table_with_holes_is_filled_in_until_it_is_decided(tmp_path, sign):
     assert "measured" in refused(*words)
     fill.write_text("source,target\n")
     assert "columns" in refused(*words)
+    words[words.index(fill)] = tmp_path / "no" / "cells.csv"
+    assert "does not exist" in refused(*words)
 
 
 def test_rules_for_new_targets_are_judged_and_saved(tmp_path):

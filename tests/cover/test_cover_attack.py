@@ -331,3 +331,11 @@ def test_weights_beyond_the_range_of_floats_are_refused(asked):
     for method in (minimum_cover, greedy_cover):
         with pytest.raises(InvalidInputError, match="target_weights must be at most"):
             method(pack(np.eye(2, dtype=bool)), target_weights=[1e20, 1e-300], **asked)
+
+
+def test_a_budget_beyond_all_numbers_is_a_budget():
+    sets = pack(np.eye(3, dtype=bool))
+    for method in (greedy_cover, minimum_cover):
+        cover = method(sets, budget=10**30)
+        assert cover.size == 3
+        assert cover.optimal

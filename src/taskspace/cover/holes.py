@@ -56,7 +56,7 @@ class CoverWithHoles:
 
     @property
     def lower(self) -> float:
-        """No completion of the table needs less."""
+        """No fewer serve every target that some cell may serve, whatever they hold."""
         return self.hopeful.lower_bound
 
     @property
@@ -79,8 +79,8 @@ class CoverWithHoles:
         if upper is None:
             n = len(self.safe.uncoverable)
             return (
-                f"At least {_needed(self.lower)}, {some}; measured cells "
-                f"leave {n:,} targets without a source."
+                f"At least {_needed(self.lower)} to serve every target that may be "
+                f"served, {some}; measured cells leave {n:,} targets without a source."
             )
         if self.is_decided:
             return f"{_needed(upper)}, {some}."

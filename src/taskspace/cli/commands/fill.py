@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from taskspace._util.files import write_atomically
-from taskspace.cli.output import Answer, console, shown
+from taskspace.cli.output import Answer, console, shown, writable
 from taskspace.cli.reading import place_of
 from taskspace.cli.render.cover import More, show_more
 from taskspace.cover import cover_with_holes, fill_cells
@@ -35,6 +35,7 @@ def choose_cells(
         fill: a CSV with one row per cell, read if it is there and written again.
         n_cells: cells to ask for at a time; all that decide most if left out.
     """
+    writable(fill)
     problem = CoverProblem(study, question)
     measured = _read(fill, problem)
     answer = cover_with_holes(_filled(study, measured), question)

@@ -88,7 +88,7 @@ def greedy_cover(
     taken = sets.union(limits.include)
     already = int(weights[taken].sum())
     unserved = np.where(taken, 0, weights) if n_taken else weights
-    limit = sets.n_sources if budget is None else budget - n_taken
+    limit = sets.n_sources if budget is None else min(budget, sets.n_sources) - n_taken
     order = greedy_order(
         rest.sets,
         costs_left,
