@@ -88,6 +88,13 @@ def hard_cartpole() -> Points:
     return Points(grid.names, grid.points[~lost])
 
 
+def delayed_cartpole() -> Points:
+    """Return late pushes and short poles, without the one context nothing reached."""
+    grid = ts.Grid(delay=(0.0, 4.0, 5), pole_length=(0.25, 2.0, 5, "log"))
+    delay, length = grid.points.T
+    return Points(grid.names, grid.points[(delay < 3.5) | (length > 0.26)])
+
+
 ROWS = {
     "paper": Row(
         ts.systems.CartPole(),
@@ -102,6 +109,7 @@ ROWS = {
         -300.0,
         replace(CONTINUOUS, initial_log_std=0.7),
     ),
+    "delayed": Row(ts.systems.DelayedCartPole(), delayed_cartpole(), 475.0, DISCRETE),
     "acrobot": Row(
         ts.systems.Acrobot(),
         ts.Grid(link_length_2=(0.5, 1.5, 6), link_mass_2=(0.5, 1.5, 6)),

@@ -109,3 +109,15 @@ def test_a_selection_has_the_tolerance_it_was_made_for(tmp_path):
     run_selection(experiment, tmp_path / "out", question=question)
     record, _ = ask("cover", tmp_path / "out")
     assert (record["criterion"], record["epsilon"]) == ("ratio", 0.3)
+
+
+def test_a_selection_asks_what_its_options_say(tmp_path):
+    """Commands about the run ask the same question again."""
+    file, out = tmp_path / "asked.toml", tmp_path / "out"
+    file.write_text(Experiment.from_dict(VALUES).to_toml())
+    asked = ["--criterion", "floor", "--judge", "best", "--epsilon", 40]
+    record, _ = ask("select", file, *asked, "--out", out, "--selector", "farthest")
+    assert record["stop_reason"] == "covered"
+    cover, _ = ask("cover", out)
+    found = cover["criterion"], cover["judge"], cover["epsilon"]
+    assert found == ("floor", "best", 40.0)

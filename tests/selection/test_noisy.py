@@ -65,10 +65,10 @@ class World:
 
         return cost(self.n)
 
-    def chosen(self, rng, price=0.0):
+    def chosen(self, rng, price=0.0, only=None):
         uncovered, trials = self.n, []
-        while uncovered:
-            kind = choose_kind(trials, budget=BUDGET, price=price)
+        while uncovered and len(trials) < 100:
+            kind = only or choose_kind(trials, budget=BUDGET, price=price)
             trials.append(self.play(rng, kind, trials, uncovered))
             uncovered -= trials[-1].new
         return trials
@@ -92,6 +92,17 @@ def test_cost_against_planning_with_all_knowledge(rng, world):
     # Beside the bound of `LIMIT`, the last training may be one of the other way.
     assert np.mean(totals) <= (1 + LIMIT) * best + BUDGET
     assert np.mean(totals) >= 0.95 * world.planned()  # no plan is cheaper
+    assert np.mean(totals) <= 2.6 * world.planned()  # as the docs say, with room
+
+
+@pytest.mark.parametrize(
+    ("way", "world"), [("region", "points win"), ("point", "points cannot")]
+)
+def test_one_way_alone_costs_far_more_somewhere(rng, way, world):
+    """The negative control of the test above."""
+    runs = [WORLDS[world].chosen(rng, only=way) for _ in range(30)]
+    totals = [sum(trial.steps for trial in run) for run in runs]
+    assert np.mean(totals) > 10 * WORLDS[world].planned()
 
 
 def test_planning_equals_simulated_plans(rng):

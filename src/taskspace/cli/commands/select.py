@@ -31,12 +31,12 @@ from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.runs.specs import SelectSpec
+from taskspace.runs.specs import CriterionSpec, SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
 EXAMPLES = (
     "taskspace select msd-lqr --epsilon 0.5",
-    "taskspace select experiment.toml --out runs/selected",
+    "taskspace select cartpole --criterion floor --epsilon -475",
 )
 
 SHOWN_STEPS = 12
@@ -68,7 +68,7 @@ class Options:
         "Of a matrix: a CSV of the cells to measure next, to fill in."
     )
 
-    def load(self, trust: bool) -> tuple[Experiment, Question]:
+    def load(self, asking: Asking, trust: bool) -> tuple[Experiment, Question]:
         """Return the experiment, with what the options replace, and its question."""
         loaded = load_experiment(self.experiment, self.overrides or (), trust=trust)
         names = ("selector", "budget", "n_parallel")
@@ -78,7 +78,11 @@ class Options:
             **{name: value for name, value in stated.items() if value is not None},
         )
         question = loaded.questions[0]
-        if self.epsilon is not None:
+        if asking != Asking():
+            question = asking.question(Path(self.experiment), self.epsilon)
+            criterion = CriterionSpec(question, (question.epsilon,))
+            loaded = replace(loaded, criteria=(criterion,))
+        elif self.epsilon is not None:
             question = question.at(self.epsilon)
         return replace(loaded, select=spec), question
 
@@ -103,12 +107,12 @@ def select(options: Options, asking: Asking, reading: Reading) -> Answer:
             options.fill,
             n_cells=options.budget,
         )
-    if asking != Asking() or reading != Reading(trust=reading.trust) or options.fill:
+    if reading != Reading(trust=reading.trust) or options.fill:
         raise InvalidInputError(
-            "An experiment states its question and its table in its file: options of "
-            "criteria, of reading and --fill are for a matrix file. Use --set."
+            "An experiment states its table in its file: options of reading and --fill "
+            "are for a matrix file. Use --set."
         )
-    experiment, question = options.load(reading.trust)
+    experiment, question = options.load(asking, reading.trust)
     table = None
     if options.full_table is not None:
         table = open_study(options.full_table, trust=reading.trust).table
