@@ -6,11 +6,10 @@ An npz file that needs neither taskspace nor the user's code to be read:
 all sources (`policy_…`, of the sources `policy_sources`), the experiment as TOML text,
 and notes as JSON. Every array has its checksum.
 
-Version 1 has no notes, version 2 no policies; both are read.
+Version 2 has no policies; it is read too.
 """
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util import memory as _memory
 from taskspace._util.files import checksum, plain, replacing
 from taskspace.cover import METHODS
 from taskspace.errors import (
     InvalidInputError,
-    OutOfMemoryError,
     TaskspaceError,
     UnknownNameError,
 )
@@ -32,14 +29,12 @@ from taskspace.performance.io.limits import read_arrays
 from taskspace.performance.store.policies import UNREADABLE, PolicyFacts
 from taskspace.performance.store.records import SystemFacts
 from taskspace.performance.study import Study, StudyParts
-from taskspace.performance.table import DIMS
 from taskspace.policies import Policy
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.objects import Code
 from taskspace.runs.recheck import check_archived_plant
 from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
-from taskspace.systems import SYSTEMS
 from taskspace.systems.base import System
 
 ARRAYS = (
@@ -50,13 +45,10 @@ ARRAYS = (
     "standard_error",
     "trained_on",
 )
-SMALL = ("experiment", "notes", "notes_crc32c", "best_known_kind", "home_performance")
-"""What says how large the rest must be."""
-
 FORMAT_VERSION = 3
 READABLE_VERSIONS = (2, 3)
 MAX_BYTES = 2**32
-"""An archive holds at most this many bytes of arrays; a header may claim anything."""
+"""An archive holds at most this many bytes of arrays."""
 
 ALL_POLICIES_BYTES = 2**23
 """Policies of all sources come along if they take no more than this."""
@@ -79,7 +71,7 @@ class ArchiveNotes(msgspec.Struct):
 
     attrs: dict[str, Any]
     system: SystemFacts
-    version: int = 1
+    version: int
     policies: PolicyFacts | None = None
     crc32c: dict[str, str] = {}
     source_kind: list[str] | None = None
@@ -182,42 +174,27 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Study:
     """
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as file:
-            claimed = sum(item.file_size for item in file.infolist())
-        if claimed > MAX_BYTES:
-            raise InvalidInputError(
-                f"{path} claims to hold {claimed:,} bytes, more than an archive may."
-            )
-        _memory.check(claimed, f"{path}, unpacked,")
-        values = read_arrays(path, str(path), only=SMALL)
-        text = str(values["experiment"])
-        notes = _notes(values)
-        code = Code(trust, (path.parent,))
-        origin = f"the experiment in {path}"
-        experiment = Experiment.from_toml(text, origin=origin, code=code)
-        sources, targets = experiment.sources, experiment.target_space
-        n_sources, n_policies = values["home_performance"].shape
-        if n_sources != sources.size:
-            raise ValueError("its experiment has other sources")
-        sizes = {"source": n_sources, "policy": n_policies, "target": targets.size}
-        shapes = {name: tuple(sizes[dim] for dim in DIMS[name]) for name in ARRAYS}
-        values = read_arrays(path, str(path), known=values, shapes=shapes)
+        values = read_arrays(path, str(path))
+        text, notes = str(values.pop("experiment")), _notes(values)
         for name, seal in notes.crc32c.items():
             raw = text.encode() if name == "experiment" else values[name]
             if checksum(raw) != seal:
                 raise ValueError(f"the checksum of {name} does not fit")
+        experiment = Experiment.from_toml(
+            text,
+            origin=f"the experiment in {path}",
+            code=Code(trust, (path.parent,)),
+        )
+        sources, targets = experiment.sources, experiment.target_space
         arrays = {name: values[name] for name in ARRAYS if name in values}
         for name in ("performance", "standard_error"):
             if name in arrays:
                 arrays[name] = arrays[name].astype(np.float64, copy=False)
-        if "notes" not in values and experiment.system.get("id") in SYSTEMS:
-            known = SYSTEMS[experiment.system["id"]].provenance
-            notes.attrs["provenance"] = known
         table = make_table(arrays, sources, targets, notes.attrs)
         if kinds := notes.source_kind:
             table = table.assign_coords(source_kind=("source", kinds))
-        policies, without = _policies(values, notes, n_sources, n_policies)
-    except (InvalidInputError, OutOfMemoryError):
+        policies, without = _policies(values, notes, sources.size)
+    except InvalidInputError:
         raise
     except (*UNREADABLE, TaskspaceError) as error:
         raise InvalidInputError(
@@ -246,11 +223,6 @@ def read_archive(path: str | Path, *, trust: bool = False) -> Study:
 
 
 def _notes(values: dict[str, Any]) -> ArchiveNotes:
-    """Return the notes of an archive; an old one says nothing of its numbers."""
-    if "notes" not in values:
-        kind = str(values["best_known_kind"])
-        attrs = {"best_known_kind": kind, "provenance": "given"}
-        return ArchiveNotes(attrs, SystemFacts())
     body = str(values["notes"])
     if checksum(body.encode()) != str(values["notes_crc32c"]):
         raise ValueError("the checksum of its notes does not fit")
@@ -264,26 +236,18 @@ def _notes(values: dict[str, Any]) -> ArchiveNotes:
 
 
 def _policies(
-    values: dict[str, Any], notes: ArchiveNotes, n_sources: int, n_policies: int
+    values: dict[str, Any], notes: ArchiveNotes, n_sources: int
 ) -> tuple[Policy | None, NDArray[np.bool_] | None]:
     """Return the policies that came along, and which sources have none."""
-    if "policy_sources" not in values:
+    if "policy_sources" not in values or notes.policies is None:
         return None, None
     numbers = values["policy_sources"]
-    if numbers.dtype.kind != "i" or (np.diff(numbers, prepend=-1) <= 0).any():
-        raise ValueError("its policies are of no sources")
+    without = ~np.isin(np.arange(n_sources), numbers)
+    # A source without policies has those of another one, which nobody asks for.
     place = np.searchsorted(numbers, np.arange(n_sources)).clip(max=len(numbers) - 1)
-    without = numbers[place] != np.arange(n_sources)
-    if n_sources - without.sum() != len(numbers):
-        raise ValueError("its policies are of other sources")
     arrays = {
-        name.removeprefix("policy_"): array
+        name.removeprefix("policy_"): array[place]
         for name, array in values.items()
         if name.startswith("policy_") and name != "policy_sources"
     }
-    if any(a.shape[:2] != (len(numbers), n_policies) for a in arrays.values()):
-        raise ValueError("its policies are not those of its sources")
-    if notes.policies is None:
-        raise ValueError("it does not say what its policies are")
-    whole = {name: array[place] for name, array in arrays.items()}
-    return notes.policies.policies(whole), without
+    return notes.policies.policies(arrays), without

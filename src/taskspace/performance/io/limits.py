@@ -30,7 +30,7 @@ def check_bytes(n_bytes: int, origin: str) -> None:
     limit = memory_limit()
     if n_bytes > limit:
         raise InvalidInputError(
-            f"The numbers of a matrix must fit into half of the memory "
+            f"The numbers of one file must fit into half of the memory "
             f"({data_size(limit)}), but {origin} declares {data_size(n_bytes)}. Is the "
             "file damaged? Otherwise split it by targets."
         )
@@ -58,39 +58,19 @@ def check_file(path: Path, factor: int = 1) -> None:
     check_bytes(factor * path.stat().st_size, str(path))
 
 
-def read_arrays(
-    source: str | Path | IO[bytes],
-    origin: str,
-    *,
-    known: Mapping[str, NDArray[Any]] | None = None,
-    only: tuple[str, ...] | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-) -> dict[str, NDArray[Any]]:
+def read_arrays(source: str | Path | IO[bytes], origin: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz file, by name.
 
     Args:
         source: the file.
         origin: what to call it.
-        known: arrays that were read before, which are not read again.
-        only: names that are wanted; all if left out.
-        shapes: what shape some of them must have.
     """
-    arrays = dict(known or {})
     with zipfile.ZipFile(source) as archive:
         check_bytes(sum(member.file_size for member in archive.infolist()), origin)
     if not isinstance(source, str | Path):
         source.seek(0)
     with np.load(source, allow_pickle=False) as file:
-        for name in file.files:
-            if name not in arrays and (only is None or name in only):
-                arrays[name] = file[name]
-    for name, shape in (shapes or {}).items():
-        if name in arrays and arrays[name].shape != shape:
-            raise InvalidInputError(
-                f"{origin} is not whole: {name} must have the shape {shape}, but has "
-                f"{arrays[name].shape}."
-            )
-    return arrays
+        return {name: file[name] for name in file.files}
 
 
 BLOCK = 1_000_000

@@ -15,7 +15,7 @@ from taskspace.policies import POLICY_KINDS, Policy
 from taskspace.trainers.base import Trained
 
 UNREADABLE = (
-    OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, MemoryError,
+    OSError, AttributeError, LookupError, TypeError, ValueError, EOFError, MemoryError,
     RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What reading a zip file of arrays may raise if it is not what was written."""
