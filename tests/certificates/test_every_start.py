@@ -25,7 +25,7 @@ from tests.helpers import taskspace
 
 MEASURES = ["every_start"]
 # The function of the same name hides the module.
-LEDGER = sys.modules["taskspace.performance.ledger"]
+WORK = sys.modules["taskspace.performance.work"]
 SPACE = ts.Grid(k=(0.5, 4.0, 4), c=(0.5, 4.0, 3))
 
 
@@ -188,7 +188,7 @@ def test_families_and_their_judges(monkeypatch):
     )
     np.testing.assert_array_equal(worst, members.max(1))
     np.testing.assert_array_equal(best, members.min(1))
-    monkeypatch.setattr(LEDGER, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(WORK, "FULL_TABLE_CELLS", 10)
     reduced = ts.evaluate(system, trainer, SPACE, seed=0, measures=MEASURES).table
     assert "performance" not in reduced
     for judge, wanted in (("worst", worst), ("best", best)):

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance import ledger
+from taskspace.performance import work
 from tests.helpers import small_table
 
 CRITERIA = ["signed", "regret", "ratio", "floor"]
@@ -133,7 +133,7 @@ def test_streamed_sets_equal_sets_of_the_whole(criterion, judge, monkeypatch):
 def test_reduced_table_gives_the_same_losses(monkeypatch):
     full = small_table()
     assert "performance" in full
-    monkeypatch.setattr(ledger, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(work, "FULL_TABLE_CELLS", 10)
     reduced = small_table()
     assert "performance" not in reduced
     for criterion in CRITERIA:
@@ -145,7 +145,7 @@ def test_reduced_table_gives_the_same_losses(monkeypatch):
 
 
 def test_missing_family_is_explained(monkeypatch):
-    monkeypatch.setattr(ledger, "FULL_TABLE_CELLS", 10)
+    monkeypatch.setattr(work, "FULL_TABLE_CELLS", 10)
     space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
     table = ts.evaluate(
         ts.systems.MassSpringDamper(),

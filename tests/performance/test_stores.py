@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskspace.errors import RunStoreError
-from taskspace.performance.store.base import Source
+from taskspace.performance.store.base import MemoryStore, Source
 from taskspace.performance.store.disk import DiskStore, read_manifest
-from taskspace.performance.store.memory import MemoryStore
 from taskspace.performance.store.records import Header, Layout, SystemFacts
 from taskspace.performance.work import Rows, TrainedBlock
 from taskspace.policies import LinearGain

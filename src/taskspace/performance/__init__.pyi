@@ -7,8 +7,6 @@ from .io import read_matrix as read_matrix
 from .io import table_from as table_from
 from .io import write_matrix as write_matrix
 from .ledger import Ledger as Ledger
-from .ledger import best_known as best_known
-from .ledger import kept_variables as kept_variables
 from .study import Study as Study
 from .table import REDUCTIONS as REDUCTIONS
 from .table import family_rows as family_rows

@@ -9,22 +9,18 @@ import pandas as pd
 import xarray as xr
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.assembling import table_notes
 from taskspace.performance.io.files import table_from
-from taskspace.performance.ledger import (
-    Ledger,
-    best_known,
-    kept_variables,
-    reduced_variables,
-)
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.chunks import computed_rows
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     DIMS,
+    best_reference,
     make_table,
     table_from_matrix,
+    table_notes,
 )
-from taskspace.performance.work import Task, TrainedBlock
+from taskspace.performance.work import Task, TrainedBlock, reduced_variables
 from taskspace.policies import Policy
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space, require_space
@@ -69,14 +65,11 @@ def evaluate(
     """
     targets = space if targets is None else targets
     check_tasks(system, trainer, space, targets)
-    contexts = system.contexts(targets)
-    sizes = space.size, trainer.n_policies, len(contexts)
-    task = Task(system, trainer, contexts, seed, ())
+    task = Task(system, trainer, system.contexts(targets), seed)
     if computed:
         keep = reduced_variables(judges, measures)
         return _computed_study(replace(task, keep=keep), space, targets, progress)
-    keep = kept_variables(system, *sizes, judges, measures)
-    ledger = Ledger(replace(task, keep=keep), space, targets)
+    ledger = Ledger(task.keeping(space.size, judges, measures), space, targets)
     ledger.work_off(progress)
     return ledger.study()
 
@@ -107,7 +100,7 @@ def _computed_study(
         },
         sources,
         targets,
-        table_notes(system, system.optimum_kind, **task.made_by),
+        table_notes(system, best_known_kind=system.optimum_kind, **task.made_by),
     )
     return Study.of(
         table,
@@ -239,12 +232,13 @@ def evaluate_policies(
             f"Performance must be a number (−inf for a failure), but policy {member} "
             f"of source {row} has NaN at target {column}."
         )
-    reference, kind = best_known(system, contexts, performance.max((0, 1)))
+    top, kind = performance.max((0, 1)), system.optimum_kind
+    reference, kind = best_reference(system.optimum(contexts), top, kind)
     variables["best_known"] = reference
     if sources is not None:
         own = system.contexts(sources)
         variables["home_performance"] = system.home_performance(stack, own)
-    notes = table_notes(system, kind)
+    notes = table_notes(system, best_known_kind=kind)
     table = make_table(variables, sources, targets, notes)
     return Study.of(table, system=system, policies=stack, targets=targets)
 

@@ -11,38 +11,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
-from taskspace.performance.assembling import (
-    BEST_OF_TABLE,
-    assemble,
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.store.base import TRAINED, MemoryStore, Source, Store
+from taskspace.performance.study import Study
+from taskspace.performance.table import (
+    BLOCK_CELLS,
+    best_reference,
     leave_out,
     table_notes,
     trained_at,
 )
-from taskspace.performance.store.base import TRAINED, Source, Store
-from taskspace.performance.store.memory import MemoryStore
-from taskspace.performance.study import Study
-from taskspace.performance.table import (
-    BLOCK_CELLS,
-    REDUCTIONS,
-    reduced_name,
-)
-from taskspace.performance.work import (
-    Rows,
-    Stage,
-    Task,
-    TrainedBlock,
-    Work,
-)
+from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, Work
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space
-from taskspace.systems.base import MEASURES, System
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
@@ -52,9 +38,6 @@ WORKING = ("ok", "not solved")
 
 STATED = "stated reference"
 """What regret is against where a person says what is possible."""
-
-# Up to this many values of J (256 MB) a table holds J itself.
-FULL_TABLE_CELLS = 2**25
 
 
 class Ledger:
@@ -68,7 +51,6 @@ class Ledger:
         rows: sources per block of training and of evaluation; as many as the trainer
             says, and as fit in memory, if left out.
         how: stands for the system and the trainer in the keys of the store.
-        notes: attributes of the table, beside those the ledger knows itself.
         reference: the best performance at each target, as stated, which regret is
             against; NaN at targets for which none is stated.
         candidates: the contexts that could be trained, where sources are chosen from
@@ -84,7 +66,6 @@ class Ledger:
         store: Store | None = None,
         rows: tuple[int, int] | None = None,
         how: str = "",
-        notes: dict[str, Any] | None = None,
         reference: NDArray[np.float64] | None = None,
         candidates: Space | None = None,
     ):
@@ -96,7 +77,7 @@ class Ledger:
             fits = max(1, BLOCK_CELLS // per_source)
             rows = min(fits, task.trainer.sources_per_block), fits
         self._rows: dict[Stage, int] = {"train": rows[0], "evaluate": rows[1]}
-        self.how, self._notes = how, dict(notes or {})
+        self.how = how
         self._sources: Space | None = None
         self._states: dict[Source, tuple[str, str]] = {}
         self.version = 0
@@ -330,7 +311,7 @@ class Ledger:
         if self.reference is not None:
             return np.fmax(self.reference, self.store.top()), self._reference_kind
         kind = self.task.system.optimum_kind
-        return _reference(self._optimum, self.store.top(), kind)
+        return best_reference(self._optimum, self.store.top(), kind)
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """Return the reference of regret at each target, and where it comes from.
@@ -382,18 +363,17 @@ class Ledger:
         if not self.evaluated.any():
             raise TaskspaceError("The ledger holds no evaluated source yet.")
         if against_seen:
-            reference, kind = self.best_seen()[0], "best policy seen"
+            reference = self.best_seen()[0], "best policy seen"
         else:
-            reference, kind = self.best_known()
-        return assemble(
-            self.store,
+            reference = self.best_known()
+        return self.store.table(
             self.task.keep,
             self.sources,
             self.target_space,
             reference,
-            table_notes(self.task.system, kind, **self.task.made_by) | self._notes,
-            numbers,
+            table_notes(self.task.system, **self.task.made_by),
             target_rows=self.task.targets,
+            numbers=numbers,
         )
 
     def study(self) -> Study:
@@ -406,76 +386,6 @@ class Ledger:
             policies=block.trained.policies,
             targets=self.target_space,
         )
-
-
-def kept_variables(
-    system: System,
-    n_sources: int,
-    n_policies: int,
-    n_targets: int,
-    judges: Sequence[str],
-    measures: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """Return what to keep of an evaluation: J itself if it fits, else reductions.
-
-    Args:
-        system: the tasks.
-        n_sources: number of sources.
-        n_policies: members of each family.
-        n_targets: number of targets.
-        judges: `"worst"`, `"best"` or both.
-        measures: scores beside J, of `taskspace.systems.base.MEASURES`.
-    """
-    reduced = reduced_variables(judges, measures)
-    if n_sources * n_policies * n_targets > FULL_TABLE_CELLS:
-        return reduced
-    return (*(name for name in system.measures if name != "returns"), *measures)
-
-
-def reduced_variables(
-    judges: Sequence[str], measures: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return the reductions over a family that criteria need.
-
-    Args:
-        judges: `"worst"`, `"best"` or both.
-        measures: scores beside J, of `taskspace.systems.base.MEASURES`.
-    """
-    for measure in measures:
-        if measure not in MEASURES:
-            raise UnknownNameError("measure", measure, MEASURES)
-    for judge in judges:
-        if judge not in REDUCTIONS:
-            raise UnknownNameError("judge", judge, REDUCTIONS)
-    more = [reduced_name(measure, judge) for measure in measures for judge in judges]
-    return (*(name for judge in judges for name in REDUCTIONS[judge]), *more)
-
-
-def best_known(
-    system: System, contexts: NDArray[np.float64], top: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], str]:
-    """Return the reference of regret: the optimum where known, else the best seen.
-
-    Args:
-        system: the tasks.
-        contexts: full context rows of the targets.
-        top: best J seen at each target.
-
-    Returns:
-        Best known J at each target, and where it comes from: `system.optimum_kind`,
-        `"best of the table"`, or `"… where known"` if the system knows it at some
-        targets only (NaN at the others).
-    """
-    return _reference(system.optimum(contexts), top, system.optimum_kind)
-
-
-def _reference(
-    optimum: NDArray[np.float64] | None, top: NDArray[np.float64], kind: str
-) -> tuple[NDArray[np.float64], str]:
-    if optimum is None or np.isnan(optimum).all():
-        return top, BEST_OF_TABLE
-    kind = f"{kind} where known" if np.isnan(optimum).any() else kind
-    return np.fmax(optimum, top), kind
 
 
 def _state(scores: NDArray[np.float64], solved: float | None) -> tuple[str, str]:

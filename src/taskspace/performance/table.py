@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid, Points, Space, grid_of
-from taskspace.systems.base import MEASURES, Provenance, reduce_family
+from taskspace.systems.base import MEASURES, Provenance, System, reduce_family
 
 REDUCTIONS = {
     "worst": ("worst", "gap_worst"),
@@ -65,6 +65,9 @@ SCORES = tuple(name for name in DIMS if name not in NO_SCORES)
 
 WEAKER: dict[Provenance, int] = {"exact": 0, "sampled": 1, "given": 2}
 """What a mixed table is called: the one with the larger number."""
+
+BEST_OF_TABLE = "best of the table"
+"""What regret is against where nothing better is known."""
 
 # Rows are read and reduced in blocks of about this many numbers (64 MB).
 BLOCK_CELLS = 8_000_000
@@ -240,7 +243,7 @@ def table_from_matrix(
         variables["home_performance"] = np.broadcast_to(own, (n_sources, n_policies))
     elif n_sources == n_targets:
         variables["home_performance"] = np.diagonal(matrix, axis1=0, axis2=2).T
-    attrs: dict[str, Any] = {"best_known_kind": "best of the table"}
+    attrs: dict[str, Any] = {"best_known_kind": BEST_OF_TABLE}
     if standard_error is not None:
         errors = np.asarray(standard_error, dtype=np.float64)
         errors = errors[:, None, :] if errors.ndim == 2 else errors
@@ -341,3 +344,80 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
         return performance.min(1) if name == "worst" else performance.max(1)
     home = table["home_performance"][rows].values
     return reduce_family(performance, home, (name,))[name]
+
+
+# --- the reference of regret ---------------------------------------------------------
+
+
+def best_reference(
+    optimum: NDArray[np.float64] | None, top: NDArray[np.float64], kind: str
+) -> tuple[NDArray[np.float64], str]:
+    """Return the reference of regret: the optimum where known, else the best seen.
+
+    Args:
+        optimum: of each target, NaN where it is not known; None where no system is.
+        top: best J seen at each target.
+        kind: where the optimum comes from.
+
+    Returns:
+        Best known J at each target, and where it comes from: `kind`, `"… where known"`
+        if the optimum is known at some targets only, or `"best of the table"`.
+    """
+    if optimum is None or np.isnan(optimum).all():
+        return top, BEST_OF_TABLE
+    kind = f"{kind} where known" if np.isnan(optimum).any() else kind
+    return np.fmax(optimum, top), kind
+
+
+def trained_at(
+    sources: Space, which: NDArray[np.bool_], targets: Space
+) -> NDArray[np.bool_]:
+    """Return which targets are the very context of one of some sources.
+
+    Args:
+        sources: contexts of sources.
+        which: the sources that count.
+        targets: contexts of targets; over other axes they are no contexts of sources.
+    """
+    if set(sources.names) != set(targets.names):
+        return np.zeros(targets.size, bool)
+    columns = [list(sources.names).index(name) for name in targets.names]
+    own = {tuple(row) for row in sources.points[which][:, columns].tolist()}
+    return np.array([tuple(row) in own for row in targets.points.tolist()])
+
+
+def leave_out(
+    reference: NDArray[np.float64], kind: str, lacking: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], str]:
+    """Return a reference without that of some targets, and what to call it.
+
+    Where every policy fails no reference is needed: nothing is served there.
+
+    Args:
+        reference: at each target.
+        kind: where it comes from.
+        lacking: targets to leave out.
+    """
+    lacking = lacking & (reference > -np.inf)
+    if kind == BEST_OF_TABLE and lacking.any():
+        kind = f"{kind} where a policy was trained"
+    return np.where(lacking, np.nan, reference), kind
+
+
+def table_notes(system: System, **more: Any) -> dict[str, Any]:
+    """Return attributes of a table: what made it, and where its numbers come from.
+
+    Args:
+        system: the tasks.
+        more: other attributes: the `trainer` and its `seed`, where there is one, and
+            what the reference of regret is.
+    """
+    notes: dict[str, Any] = {
+        "system": system.id,
+        **more,
+        "provenance": system.provenance,
+        "cost": system.objective.statement,
+    }
+    if system.n_episodes:
+        notes["n_episodes"] = system.n_episodes
+    return notes

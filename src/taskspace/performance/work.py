@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
-from taskspace.performance.table import DIMS
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.table import DIMS, REDUCTIONS, reduced_name
 from taskspace.policies import Policy
 from taskspace.systems.base import MEASURES, REDUCED, System
 from taskspace.trainers.base import Trained, Trainer
@@ -16,6 +16,9 @@ from taskspace.trainers.region import Region, RegionTrainer
 from taskspace.trainers.short import shortened
 
 Stage = Literal["train", "evaluate"]
+
+# Up to this many values of J (256 MB) a table holds J itself.
+FULL_TABLE_CELLS = 2**25
 
 FAILED = {"gap_worst": np.inf, "gap_best": np.inf, "standard_error": np.nan}
 """What a table says where nothing was evaluated; −inf in every other variable."""
@@ -124,14 +127,30 @@ class Task:
         trainer: makes the policies of each source.
         targets: full context rows where policies are tried.
         seed: seed of the trainer.
-        keep: variables of the table, see `kept_variables`.
+        keep: variables of the table, see `keeping`.
     """
 
     system: System
     trainer: Trainer
     targets: NDArray[np.float64]
     seed: int
-    keep: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+
+    def keeping(
+        self, n_sources: int, judges: Sequence[str], measures: Sequence[str] = ()
+    ) -> "Task":
+        """Return the task that keeps J itself if it fits, else its reductions.
+
+        Args:
+            n_sources: number of sources.
+            judges: `"worst"`, `"best"` or both.
+            measures: scores beside J, of `taskspace.systems.base.MEASURES`.
+        """
+        keep = reduced_variables(judges, measures)
+        if n_sources * self.trainer.n_policies * len(self.targets) <= FULL_TABLE_CELLS:
+            own = [name for name in self.system.measures if name != "returns"]
+            keep = (*own, *measures)
+        return replace(self, keep=keep)
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -250,6 +269,25 @@ class Task:
             every = {measure: scores, worst: scores.min(1), best: scores.max(1)}
             variables |= {name: every[name] for name in every if name in names}
         return variables
+
+
+def reduced_variables(
+    judges: Sequence[str], measures: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the reductions over a family that criteria need.
+
+    Args:
+        judges: `"worst"`, `"best"` or both.
+        measures: scores beside J, of `taskspace.systems.base.MEASURES`.
+    """
+    for measure in measures:
+        if measure not in MEASURES:
+            raise UnknownNameError("measure", measure, MEASURES)
+    for judge in judges:
+        if judge not in REDUCTIONS:
+            raise UnknownNameError("judge", judge, REDUCTIONS)
+    more = [reduced_name(measure, judge) for measure in measures for judge in judges]
+    return (*(name for judge in judges for name in REDUCTIONS[judge]), *more)
 
 
 def top_of(variables: dict[str, NDArray[Any]]) -> NDArray[np.float64]:

@@ -6,9 +6,8 @@ from typing import Any
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
-from taskspace.performance.parts import StudyParts
 from taskspace.performance.store import MANIFEST
-from taskspace.performance.study import Study
+from taskspace.performance.study import Study, StudyParts
 
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""

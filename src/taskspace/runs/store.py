@@ -29,14 +29,12 @@ import xarray as xr
 
 from taskspace._util.files import checksum, clean_leftovers, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
-from taskspace.performance.assembling import assemble
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.parts import StudyParts
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.chunks import create_arrays
 from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import Layout, SystemFacts
-from taskspace.performance.study import Study
+from taskspace.performance.study import Study, StudyParts
 from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
@@ -286,17 +284,15 @@ class RunStore:
                 f"{self.path} is not finished: no source is evaluated yet. Go on with: "
                 f"{self.resume_command}"
             )
-        if store.reference is None:
-            reference, kind = store.top(), "best of the table so far"
-        else:
-            reference, kind = store.reference.values, store.reference.kind
-        table = assemble(
-            store,
+        reference = store.top(), "best of the table so far"
+        if store.reference is not None:
+            reference = store.reference.values, store.reference.kind
+        table = store.table(
             store.header.layout.variables,
             self.sources,
             self.experiment.target_space,
             reference,
-            {**self.notes, "best_known_kind": kind},
+            self.notes,
             target_rows=target_rows(store.header),
         )
         if self.is_selection:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from taskspace._util.files import checksum, plain, read_sealed
 from taskspace.errors import RunStoreError
-from taskspace.performance.assembling import table_notes
-from taskspace.performance.ledger import kept_variables
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.base import TRAINED, Source
 from taskspace.performance.store.disk import DiskStore, read_manifest
@@ -27,6 +25,7 @@ from taskspace.performance.store.records import (
     Reference,
     SystemFacts,
 )
+from taskspace.performance.table import table_notes
 from taskspace.performance.work import Task
 from taskspace.questions import Question
 from taskspace.runs.experiment import DATA_KEYS, Experiment
@@ -162,8 +161,7 @@ def new_header(
     """
     task = experiment.task(layout.variables)
     system = task.system
-    notes = table_notes(system, "", **task.made_by)
-    del notes["best_known_kind"]  # is kept with the reference itself
+    notes = table_notes(system, **task.made_by)
     values = experiment.to_dict()
     data = {key: values.get(key) for key in DATA_KEYS}
     if question is not None:
@@ -236,14 +234,9 @@ def layout_of(experiment: Experiment) -> Layout:
     """
     system, trainer = experiment.built_system, experiment.built_trainer
     n_sources, n_targets = experiment.sources.size, experiment.target_space.size
-    variables = kept_variables(
-        system,
-        n_sources,
-        trainer.n_policies,
-        n_targets,
-        experiment.judges,
-        experiment.measures,
-    )
+    task = experiment.task()
+    task = task.keeping(n_sources, experiment.judges, experiment.measures)
+    variables = task.keep
     cells, per_source = BLOCK_CELLS, n_targets
     if "performance" in variables:
         per_source *= trainer.n_policies

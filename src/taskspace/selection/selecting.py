@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.ledger import Ledger, kept_variables
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.work import Task
@@ -217,15 +217,8 @@ def new_selection_ledger(
             )
     # The rows of a cover are few, whatever the number of candidates.
     measures = [question.rule.measure]
-    keep = kept_variables(
-        system,
-        1,
-        trainer.n_policies,
-        len(contexts),
-        [question.judge],
-        [name for name in measures if name != "performance"],
-    )
-    task = Task(system, trainer, contexts, seed, keep)
+    more = [name for name in measures if name != "performance"]
+    task = Task(system, trainer, contexts, seed).keeping(1, [question.judge], more)
     return Ledger(task, None, targets, reference=reference, candidates=space)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.words import data_size, time_span
 from taskspace.errors import TaskspaceError
-from taskspace.performance.ledger import FULL_TABLE_CELLS
+from taskspace.performance.work import FULL_TABLE_CELLS
 from taskspace.policies import Policy
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.episodic import EpisodicSystem

@@ -1,4 +1,4 @@
-"""The interface of a store: what has been trained and tried, keyed by what it is.
+"""A store: what has been trained and tried, keyed by what it is.
 
 One training has a key, its `Source`: the context, or a set of contexts with weights,
 the seed, and how it was trained. A store keeps what each source gave: policies with
@@ -12,9 +12,19 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace.errors import TaskspaceError
+from taskspace.performance.table import (
+    BEST_OF_TABLE,
+    DIMS,
+    leave_out,
+    make_table,
+    trained_at,
+)
 from taskspace.performance.work import Rows, TrainedBlock
+from taskspace.spaces import Points, Space
 
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made."""
@@ -223,6 +233,73 @@ class Store(ABC):
     def top(self) -> NDArray[np.float64]:
         """Return the best J seen at each target, by what is evaluated."""
 
+    def table(
+        self,
+        names: Sequence[str],
+        sources: Space,
+        targets: Space,
+        reference: tuple[NDArray[np.float64], str],
+        notes: Mapping[str, Any],
+        *,
+        target_rows: NDArray[np.float64],
+        numbers: NDArray[np.int64] | None = None,
+    ) -> xr.Dataset:
+        """Return the performance table of what is evaluated.
+
+        Args:
+            names: variables that are kept by blocks.
+            sources: contexts of all sources that are planned.
+            targets: the targets.
+            reference: the reference of regret at each target, and where it comes from.
+                The best of the table is none at a target whose own training failed or
+                is not done.
+            notes: attributes.
+            target_rows: full context rows of the targets.
+            numbers: sources that are evaluated; all if left out.
+
+        Returns:
+            A table of these sources; `n_planned` notes how many there would be with
+            all that are planned.
+        """
+        n_planned, every = sources.size, np.flatnonzero(self.evaluated)
+        if not len(every):
+            why = next(iter(self.failures.values()), "")
+            raise TaskspaceError(
+                "No source could be trained, so there is no table"
+                + (f": {why}." * bool(why))
+            )
+        numbers = every if numbers is None else numbers
+        keys = [self.sources[number] for number in numbers]
+        block = self.read(keys)
+        if reference[1].startswith(BEST_OF_TABLE):
+            fits = np.zeros(n_planned, bool)
+            fits[numbers] = (block.home > -np.inf).any(1)
+            lacking = trained_at(sources, np.ones(n_planned, bool), targets)
+            lacking &= ~trained_at(sources, fits, targets)
+            reference = leave_out(*reference, lacking)
+        if len(numbers) < n_planned:
+            sources = Points(sources.names, sources.points[numbers])
+        table = make_table(
+            {
+                **self.variables(names, numbers),
+                "home_performance": block.home,
+                "environment_steps": block.trained.environment_steps,
+                "best_known": reference[0],
+            },
+            sources,
+            targets,
+            {**notes, "best_known_kind": reference[1]},
+        )
+        kinds = [key.kind for key in keys]
+        if set(kinds) - {TRAINED}:
+            table = table.assign_coords(source_kind=("source", np.array(kinds)))
+        if REGION in kinds:
+            weights = np.array([key.weights_at(target_rows) for key in keys])
+            table["trained_on"] = DIMS["trained_on"], weights
+        if len(numbers) < n_planned:
+            table = table.assign_attrs(n_planned=n_planned)
+        return table
+
 
 def gather(places: Iterable[tuple[TrainedBlock, int]]) -> TrainedBlock:
     """Join sources of several blocks, in the order given.
@@ -236,3 +313,65 @@ def gather(places: Iterable[tuple[TrainedBlock, int]]) -> TrainedBlock:
             parts.append((block, []))
         parts[-1][1].append(place)
     return TrainedBlock.concatenate([block[np.array(at)] for block, at in parts])
+
+
+class MemoryStore(Store):
+    """Keeps everything in memory, as long as the process lives."""
+
+    def __init__(self):
+        super().__init__()
+        self._places: dict[Source, tuple[TrainedBlock, int]] = {}
+        self._values: dict[str, NDArray[Any]] = {}
+        self._top: NDArray[np.float64] | None = None
+
+    def has(self, source: Source) -> bool:
+        """Return whether the policies of a source are there.
+
+        Args:
+            source: planned or not.
+        """
+        return source in self._places
+
+    def _keep(self, sources: Sequence[Source], block: TrainedBlock) -> None:
+        for place, source in enumerate(sources):
+            self._places[source] = block, place
+
+    def read(self, sources: Sequence[Source]) -> TrainedBlock:
+        """Return policies of sources that are trained.
+
+        Args:
+            sources: which ones.
+        """
+        return gather(self._places[source] for source in sources)
+
+    def _keep_rows(self, numbers: Sequence[int], rows: Rows) -> None:
+        for name, values in rows.variables.items():
+            whole = self._values.get(name)
+            if whole is None or len(whole) < len(self.sources):
+                # Twice the room, so that a store that grows is seldom copied.
+                n = len(self.sources) if whole is None else 2 * len(self.sources)
+                grown = np.empty((n, *values.shape[1:]), values.dtype)
+                if whole is not None:
+                    grown[: len(whole)] = whole
+                self._values[name] = whole = grown
+            whole[list(numbers)] = values
+        self._top = rows.top if self._top is None else np.maximum(self._top, rows.top)
+
+    def variables(
+        self, names: Sequence[str], numbers: NDArray[np.int64]
+    ) -> Mapping[str, Any]:
+        """Return rows of the table.
+
+        Args:
+            names: names of variables.
+            numbers: sources that are evaluated, ascending.
+        """
+        first, stop = int(numbers[0]), int(numbers[-1]) + 1
+        if stop - first == len(numbers):
+            return {name: self._values[name][first:stop] for name in names}
+        return {name: self._values[name][numbers] for name in names}
+
+    def top(self) -> NDArray[np.float64]:
+        """Return the best J seen at each target."""
+        assert self._top is not None
+        return self._top
