@@ -44,10 +44,10 @@ from .linear.family import LinearFamily as LinearFamily
 from .linear.matrices import LinearMatrices as LinearMatrices
 from .linear.msd import MassSpringDamper as MassSpringDamper
 from .linear.operating_points import OperatingPoints as OperatingPoints
+from .linear.operating_points import interpolated_family as interpolated_family
+from .linear.operating_points import points_family as points_family
 from .linear.operating_points import read_lin as read_lin
 from .linear.operating_points import read_mat as read_mat
-from .linear.points import interpolated_family as interpolated_family
-from .linear.points import points_family as points_family
 from .linear.preiss import Quadrotor as Quadrotor
 from .linear.preiss import ScalarLqr as ScalarLqr
 from .linear.rates import RateForm as RateForm

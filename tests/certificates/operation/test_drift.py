@@ -19,7 +19,7 @@ from taskspace.certificates.operation.loops import GainLoops
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.systems import AffineFamily, ContextAxis, Enclosed, LinearFamily
-from taskspace.systems.linear.tracing.slopes import differentiate
+from taskspace.systems.linear.tracing.loops import differentiate
 from taskspace.systems.linear.tracing.traced import trace_matrices
 from tests.certificates import exact
 from tests.certificates.plants import PLANTS

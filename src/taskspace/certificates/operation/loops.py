@@ -12,8 +12,9 @@ from taskspace.certificates.boxes.rigor.decay import bound_decay
 from taskspace.certificates.boxes.rigor.sensitivity import bound_sensitivity
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.linear.tracing.slopes import differentiate
-from taskspace.systems.linear.tracing.traced import CONSTANT, Trace
+from taskspace.systems.linear.tracing.loops import differentiate
+from taskspace.systems.linear.tracing.symbols import CONSTANT
+from taskspace.systems.linear.tracing.traced import Trace
 
 __all__ = ["GainLoops"]
 

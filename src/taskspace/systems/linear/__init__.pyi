@@ -12,10 +12,10 @@ from .family import LinearFamily as LinearFamily
 from .matrices import LinearMatrices as LinearMatrices
 from .msd import MassSpringDamper as MassSpringDamper
 from .operating_points import OperatingPoints as OperatingPoints
+from .operating_points import interpolated_family as interpolated_family
+from .operating_points import points_family as points_family
 from .operating_points import read_lin as read_lin
 from .operating_points import read_mat as read_mat
-from .points import interpolated_family as interpolated_family
-from .points import points_family as points_family
 from .preiss import Quadrotor as Quadrotor
 from .preiss import ScalarLqr as ScalarLqr
 from .rates import RateForm as RateForm

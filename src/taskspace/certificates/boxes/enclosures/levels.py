@@ -24,7 +24,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.linear.measures.base import NormMeasure
+from taskspace.systems.linear.measures.norms import NormMeasure
 from taskspace.systems.linear.tracing.loops import (
     bounded_real_trace,
     loop_trace,

@@ -17,20 +17,7 @@ $10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`
 import numpy as np
 from numba import njit
 
-from taskspace.systems.linear.tracing.traced import (
-    ADD,
-    AXIS,
-    CONSTANT,
-    DIVIDE,
-    ENCLOSED,
-    EXPONENTIAL,
-    LOGARITHM,
-    MULTIPLY,
-    NEGATE,
-    SINE,
-    SQUARE_ROOT,
-    SUBTRACT,
-)
+from taskspace.systems.linear.tracing import symbols as ops
 
 UNIT = 2.0**-53
 SLACK = 1.0 + 1e-9
@@ -116,30 +103,30 @@ def _compose(op, a, ra, product, order, out, work, square):
     x0 = a[0]
     size = _size(a, ra)
     least = (x0 - size) - 4 * UNIT * (abs(x0) + size)
-    if op in (SQUARE_ROOT, LOGARITHM) and not least > 1e-100:
+    if op in (ops.SQUARE_ROOT, ops.LOGARITHM) and not least > 1e-100:
         return 0.0, False
     if not abs(x0) + size < 1e100:
         return 0.0, False
-    if op == SQUARE_ROOT:
+    if op == ops.SQUARE_ROOT:
         f0 = np.sqrt(x0)
         f1 = 0.5 / f0
         f2 = -0.125 / (x0 * f0)
         second = 0.125 / (least * np.sqrt(least))
         third = 0.0625 / (least * least * np.sqrt(least))
-    elif op == LOGARITHM:
+    elif op == ops.LOGARITHM:
         f0 = np.log(x0)
         f1 = 1.0 / x0
         f2 = -0.5 / (x0 * x0)
         second = 0.5 / (least * least)
         third = 1.0 / (3.0 * least * least * least)
-    elif op == EXPONENTIAL:
+    elif op == ops.EXPONENTIAL:
         f0 = np.exp(x0)
         f1 = f0
         f2 = 0.5 * f0
         top = np.exp(x0 + size)
         second = 0.5 * top
         third = top / 6.0
-    elif op == SINE:
+    elif op == ops.SINE:
         f0 = np.sin(x0)
         f1 = np.cos(x0)
         f2 = -0.5 * f0
@@ -192,11 +179,11 @@ def evaluate_tape(tape, centre, radius, enclosed, place, tables, order, c, r):
     for step in range(len(op)):
         what, i, j = op[step], left[step], right[step]
         out = c[step]
-        if what == CONSTANT:
+        if what == ops.CONSTANT:
             out[:] = 0.0
             out[0] = value[step]
             r[step] = (2 * UNIT * abs(value[step]) + TINY) if j else 0.0
-        elif what == AXIS:
+        elif what == ops.AXIS:
             out[:] = 0.0
             out[0] = centre[i]
             r[step] = 0.0
@@ -205,7 +192,7 @@ def evaluate_tape(tape, centre, radius, enclosed, place, tables, order, c, r):
                     out[place[i]] = radius[i]
                 else:
                     r[step] = radius[i]
-        elif what == ENCLOSED:
+        elif what == ops.ENCLOSED:
             out[:] = 0.0
             low, high = enclosed[i, 0], enclosed[i, 1]
             if not low <= high:
@@ -213,20 +200,20 @@ def evaluate_tape(tape, centre, radius, enclosed, place, tables, order, c, r):
             out[0] = 0.5 * low + 0.5 * high
             reach = max(high - out[0], out[0] - low)
             r[step] = (reach + 4 * UNIT * abs(out[0]) + TINY) * SLACK if reach else 0.0
-        elif what in (ADD, SUBTRACT):
-            sign = 1.0 if what == ADD else -1.0
+        elif what in (ops.ADD, ops.SUBTRACT):
+            sign = 1.0 if what == ops.ADD else -1.0
             total = 0.0
             for k in range(n):
                 out[k] = c[i, k] + sign * c[j, k]
                 total += abs(out[k])
             r[step] = (r[i] + r[j] + UNIT * total) * SLACK
-        elif what == NEGATE:
+        elif what == ops.NEGATE:
             for k in range(n):
                 out[k] = -c[i, k]
             r[step] = r[i]
-        elif what == MULTIPLY:
+        elif what == ops.MULTIPLY:
             r[step] = _multiply(c[i], r[i], c[j], r[j], product, out)
-        elif what == DIVIDE:
+        elif what == ops.DIVIDE:
             inverse = np.empty(n)
             ri, fine = _invert(c[j], r[j], product, order, inverse, work, square)
             if not fine:

@@ -1,8 +1,8 @@
 """Measures of a linear closed loop beside its quadratic cost.
 
-A new measure is one file beside these and one line in `MEASURES`. Criteria read them:
-`Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of at least
-0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
+A new measure is a class in a file beside these and one line in `MEASURES`. Criteria
+read them: `Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of
+at least 0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
 """
 
 from typing import TYPE_CHECKING
@@ -20,11 +20,11 @@ MEASURES: "Registry[Measure]" = Registry(
     {
         "every_start": f"{_HERE}.every_start:EVERY_START",
         "decay_rate": f"{_HERE}.decay_rate:DECAY_RATE",
-        "hinf": f"{_HERE}.hinf:HINF",
-        "channel_norm": f"{_HERE}.channel_norm:CHANNEL_NORM",
-        "sensitivity": f"{_HERE}.sensitivity:SENSITIVITY",
-        "complementary_sensitivity": f"{_HERE}.sensitivity:COMPLEMENTARY",
-        "disk_margin": f"{_HERE}.disk_margin:DISK_MARGIN",
+        "hinf": f"{_HERE}.norms:HINF",
+        "channel_norm": f"{_HERE}.norms:CHANNEL_NORM",
+        "sensitivity": f"{_HERE}.norms:SENSITIVITY",
+        "complementary_sensitivity": f"{_HERE}.norms:COMPLEMENTARY",
+        "disk_margin": f"{_HERE}.norms:DISK_MARGIN",
         "overshoot": f"{_HERE}.step:OVERSHOOT",
         "settling_time": f"{_HERE}.step:SETTLING_TIME",
     }

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.systems.linear.controllers import augmented
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
-from taskspace.systems.linear.kernels.norms import hinf_norms
 
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
-
-Array = NDArray[np.float64]
 
 
 class Measure(ABC):
@@ -122,47 +120,6 @@ class LoopMeasure(Measure):
         loops = closed_loops(system, policies, contexts)
         worst = -np.inf if self.larger_is_better else np.inf
         return np.where(loops.stable, self.loop_values(loops), worst)
-
-
-class NormMeasure(LoopMeasure):
-    r"""An H∞ norm of a channel, $\|C_z (sI - F)^{-1} B_w + d I\|_\infty$.
-
-    Levels of it are proven over boxes by the bounded real lemma
-    (`certificates.boxes.enclosures.levels`) for every channel that is stated so.
-    """
-
-    larger_is_better: ClassVar[bool] = False
-    channel: ClassVar[tuple[str, str]]
-    """Names of B_w and C_z among the matrices of `ClosedLoops`."""
-    direct: ClassVar[float] = 0.0
-    """d, for as many inputs as outputs."""
-
-    def norms(self, loops: ClosedLoops) -> Array:
-        """Return the norm of each loop.
-
-        Args:
-            loops: of every policy at every context.
-        """
-        entry, exit_rows = (getattr(loops, name) for name in self.channel)
-        through = self.direct * np.eye(exit_rows.shape[-2], entry.shape[-1])
-        through = through + loops.through.get(self.channel[1], 0.0)
-        return hinf_norms(loops.F, entry, exit_rows, through, loops.continuous)
-
-    def loop_values(self, loops: ClosedLoops) -> Array:
-        """Return the norm of each loop.
-
-        Args:
-            loops: of every policy at every context.
-        """
-        return self.norms(loops)
-
-    def level(self, epsilon: float) -> float:
-        """Return the norm that a loss of at most `epsilon` asks for, NaN for none.
-
-        Args:
-            epsilon: tolerance of the loss, which is minus the score.
-        """
-        return epsilon
 
 
 def closed_loops(

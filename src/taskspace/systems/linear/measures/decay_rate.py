@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
 
 
@@ -16,7 +16,7 @@ class DecayRate(LoopMeasure):
     unit: ClassVar[str] = "per unit of time"
     larger_is_better: ClassVar[bool] = True
 
-    def loop_values(self, loops: ClosedLoops) -> NDArray[np.float64]:
+    def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the rate of each loop.
 
         Args:

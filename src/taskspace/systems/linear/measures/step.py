@@ -5,12 +5,14 @@ to the time at which its slowest mode has fallen to `REST`. What happens between
 times is not looked at, so these are numbers of a simulation and no bounds.
 """
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.systems.linear.measures.base import Measure, closed_loops
@@ -18,7 +20,6 @@ from taskspace.systems.linear.measures.base import Measure, closed_loops
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
 
-Array = NDArray[np.float64]
 N_TIMES = 1000
 REST = 1e-3
 SETTLED = 0.02
@@ -88,40 +89,24 @@ def step_responses(
     return times, responses, loops.stable
 
 
-class Overshoot(Measure):
-    """How far a step response exceeds its final value, as a share of it."""
+class StepMeasure(Measure):
+    """A measure of the response to a step of the set points."""
 
-    name: ClassVar[str] = "overshoot"
-    words: ClassVar[str] = "an overshoot (simulated)"
     larger_is_better: ClassVar[bool] = False
 
-    def values(
-        self, system: "LinearSystem", policies: Policy, contexts: Array
-    ) -> Array:
-        """Return the largest overshoot of an output, inf if unstable.
+    @abstractmethod
+    def response_values(self, times: Array, responses: Array) -> Array:
+        """Return the measure of each loop; what it is for an unstable one is ignored.
 
         Args:
-            system: the tasks.
-            policies: a stack of controllers with leading dims `(source, policy)`.
-            contexts: full context rows.
+            times: of `step_responses`.
+            responses: of `step_responses`.
         """
-        _, responses, stable = step_responses(system, policies, contexts)
-        peak = np.maximum(responses.max((-1, -2)) - 1, 0.0)
-        return np.where(stable, peak, np.inf)
-
-
-class SettlingTime(Measure):
-    """When the last output has come to within 2 % of its final value for good."""
-
-    name: ClassVar[str] = "settling_time"
-    words: ClassVar[str] = "a settling time to 2 % (simulated)"
-    unit: ClassVar[str] = "units of time"
-    larger_is_better: ClassVar[bool] = False
 
     def values(
         self, system: "LinearSystem", policies: Policy, contexts: Array
     ) -> Array:
-        """Return the settling time, inf if unstable.
+        """Return the measure of every policy at every context, inf if unstable.
 
         Args:
             system: the tasks.
@@ -129,13 +114,47 @@ class SettlingTime(Measure):
             contexts: full context rows.
         """
         times, responses, stable = step_responses(system, policies, contexts)
+        return np.where(stable, self.response_values(times, responses), np.inf)
+
+
+class Overshoot(StepMeasure):
+    """How far a step response exceeds its final value, as a share of it."""
+
+    name: ClassVar[str] = "overshoot"
+    words: ClassVar[str] = "an overshoot (simulated)"
+
+    def response_values(self, times: Array, responses: Array) -> Array:
+        """Return the largest overshoot of an output.
+
+        Args:
+            times: not needed.
+            responses: of `step_responses`.
+        """
+        del times
+        return np.maximum(responses.max((-1, -2)) - 1, 0.0)
+
+
+class SettlingTime(StepMeasure):
+    """When the last output has come to within 2 % of its final value for good."""
+
+    name: ClassVar[str] = "settling_time"
+    words: ClassVar[str] = "a settling time to 2 % (simulated)"
+    unit: ClassVar[str] = "units of time"
+
+    def response_values(self, times: Array, responses: Array) -> Array:
+        """Return the settling time, NaN where the response has not settled at the end.
+
+        Args:
+            times: of `step_responses`.
+            responses: of `step_responses`.
+        """
         with np.errstate(invalid="ignore"):
             away = np.asarray(~(np.abs(responses - 1) <= SETTLED).all(-1))
         last = N_TIMES - 1 - away[..., ::-1].argmax(-1)
         later = np.minimum(last + 1, N_TIMES - 1)
         settled = np.take_along_axis(times, later[..., None], -1)[..., 0]
         settled = np.where(away.any(-1), settled, 0.0)
-        return np.where(stable, np.where(away[..., -1], np.nan, settled), np.inf)
+        return np.where(away[..., -1], np.nan, settled)
 
 
 OVERSHOOT = Overshoot()

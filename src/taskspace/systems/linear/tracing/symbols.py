@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 CONSTANT, AXIS, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = range(7)
 SQUARE_ROOT, EXPONENTIAL, LOGARITHM, SINE, COSINE, ENCLOSED = range(7, 13)
+# f, and the derivative of z = f(x) from x, z and the derivative of x.
 FUNCTIONS = {
-    "sqrt": SQUARE_ROOT,
-    "exp": EXPONENTIAL,
-    "log": LOGARITHM,
-    "sin": SINE,
-    "cos": COSINE,
+    SQUARE_ROOT: (np.sqrt, lambda x, z, dx: dx / (z + z)),
+    EXPONENTIAL: (np.exp, lambda x, z, dx: dx * z),
+    LOGARITHM: (np.log, lambda x, z, dx: dx / x),
+    SINE: (np.sin, lambda x, z, dx: dx * np.cos(x)),
+    COSINE: (np.cos, lambda x, z, dx: -(dx * np.sin(x))),
 }
+OF_NAME = {function.__name__: op for op, (function, _) in FUNCTIONS.items()}
 MAX_POWER = 64
 MAX_NODES = 200_000
 # NumPy functions that write into their first argument.
@@ -209,7 +211,7 @@ class Symbol:
         return (self * self._other(base).log()).exp()
 
     def _unary(self, name: str) -> "Symbol":
-        return Symbol(self.tape, self.tape.add(FUNCTIONS[name], self.index))
+        return Symbol(self.tape, self.tape.add(OF_NAME[name], self.index))
 
     def sqrt(self) -> "Symbol":
         """Square root."""
@@ -421,10 +423,10 @@ def _objects(tape: Tape, value: Any) -> NDArray[Any]:
 
 def _on_tape(symbol: Symbol, array: NDArray[Any]) -> NDArray[Any]:
     """Return the same array, of symbols only."""
-    found = np.empty(array.shape, object)
+    out = np.empty(array.shape, object)
     for index, entry in np.ndenumerate(array):
-        found[index] = symbol._other(entry)
-    return found
+        out[index] = symbol._other(entry)
+    return out
 
 
 def _apply(ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:

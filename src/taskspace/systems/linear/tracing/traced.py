@@ -24,35 +24,15 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.systems.linear.base import LinearSystem
 from taskspace.systems.linear.family import LinearFamily
+from taskspace.systems.linear.tracing import symbols as ops
 from taskspace.systems.linear.tracing.following import follow
 from taskspace.systems.linear.tracing.symbols import (
-    ADD,
-    AXIS,
-    CONSTANT,
-    COSINE,
-    DIVIDE,
-    ENCLOSED,
-    EXPONENTIAL,
-    LOGARITHM,
-    MULTIPLY,
-    NEGATE,
-    SINE,
-    SQUARE_ROOT,
-    SUBTRACT,
     RefusedOperation,
     Symbol,
     SymbolArray,
     Tape,
 )
 
-# f and its derivative, from x and f(x).
-FUNCTIONS = {
-    SQUARE_ROOT: (np.sqrt, lambda x, y: 0.5 / y),
-    EXPONENTIAL: (np.exp, lambda x, y: y),
-    LOGARITHM: (np.log, lambda x, y: 1.0 / x),
-    SINE: (np.sin, lambda x, y: np.cos(x)),
-    COSINE: (np.cos, lambda x, y: np.sin(x)),
-}
 # Errors of the library's functions and of the plant's own powers, in units of 2^-53.
 LIBRARY = 90
 ASSUMPTION = (
@@ -70,7 +50,7 @@ class Trace:
     """The matrices of a family as a program on the context.
 
     Args:
-        op: what each step does; see the constants of this module.
+        op: what each step does; see the constants of `symbols`.
         left: place of its first operand; of `AXIS` the axis, of `ENCLOSED` which.
         right: place of its second operand; of `CONSTANT` 1 if no float equals it.
         value: of `CONSTANT`.
@@ -114,36 +94,36 @@ class Trace:
         steps = zip(self.op, self.left, self.right, strict=True)
         with np.errstate(all="ignore"):
             for step, (op, i, j) in enumerate(steps):
-                if op == CONSTANT:
+                if op == ops.CONSTANT:
                     x[step], count[step] = self.value[step], 2 * j
-                elif op == AXIS:
+                elif op == ops.AXIS:
                     x[step] = rows[:, i]
-                elif op == ENCLOSED:
+                elif op == ops.ENCLOSED:
                     x[step] = [self.enclosures[i].value(row) for row in rows.tolist()]
                     count[step] = 1
-                if op in (CONSTANT, AXIS, ENCLOSED):
+                if op in (ops.CONSTANT, ops.AXIS, ops.ENCLOSED):
                     size[step] = np.abs(x[step])
-                elif op == NEGATE:
+                elif op == ops.NEGATE:
                     x[step], size[step], count[step] = -x[i], size[i], count[i]
-                elif op in (ADD, SUBTRACT):
-                    x[step] = x[i] + x[j] if op == ADD else x[i] - x[j]
+                elif op in (ops.ADD, ops.SUBTRACT):
+                    x[step] = x[i] + x[j] if op == ops.ADD else x[i] - x[j]
                     size[step] = size[i] + size[j]
                     count[step] = max(count[i], count[j]) + 1
-                elif op in (MULTIPLY, DIVIDE):
-                    divide = op == DIVIDE
+                elif op in (ops.MULTIPLY, ops.DIVIDE):
+                    divide = op == ops.DIVIDE
                     x[step] = x[i] / x[j] if divide else x[i] * x[j]
                     size[step] = size[i] * (size[j] / x[j] ** 2 if divide else size[j])
                     count[step] = count[i] + count[j] + 1
                 else:
-                    function, slope = FUNCTIONS[op]
+                    function, slope = ops.FUNCTIONS[op]
                     x[step] = function(x[i])
-                    moved = np.abs(slope(x[i], x[step])) * size[i]
+                    moved = np.abs(slope(x[i], x[step], size[i]))
                     size[step] = np.abs(x[step]) + moved
                     count[step] = count[i] + LIBRARY
             x[:, ~np.isfinite(x).all(0)] = np.nan
             # As many again for the other order, and some for powers.
             reach = (2 * count[:, None] + 8) * 2.0**-53 * size + 1e-290
-            reach[self.op == AXIS] = 0.0
+            reach[self.op == ops.AXIS] = 0.0
         places = (self.A, self.B, self.Q, self.R, self.C)
         return (
             [np.moveaxis(x[m], -1, 0) for m in places],
@@ -165,7 +145,7 @@ def trace_matrices(system: LinearSystem) -> Trace:
     if stated is not None:
         return stated()
     tape = Tape()
-    symbols = [Symbol(tape, tape.add(AXIS, i)) for i in range(len(system.axes))]
+    symbols = [Symbol(tape, tape.add(ops.AXIS, i)) for i in range(len(system.axes))]
     if isinstance(system, LinearFamily):
         context = dict(zip((a.name for a in system.axes), symbols, strict=True))
         made = {}
