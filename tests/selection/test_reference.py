@@ -19,8 +19,7 @@ from taskspace.policies import LinearGain
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.archive import read_archive, write_archive
 from taskspace.runs.stored import layout_of
-from taskspace.selection.result import UNKNOWN
-from taskspace.selection.saved import Saved
+from taskspace.selection.result import UNKNOWN, Saved
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.function import FunctionSystem
 from taskspace.trainers.base import Trained

@@ -31,8 +31,6 @@ from taskspace.questions import Question, as_question
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
-__all__ = ["library"]
-
 ORIGIN_KEYS = (
     "system",
     "trainer",

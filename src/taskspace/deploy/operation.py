@@ -18,8 +18,6 @@ from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
-__all__ = ["certify_library_operation", "used_boxes", "with_operation"]
-
 
 def certify_library_operation(
     library: PolicyLibrary,

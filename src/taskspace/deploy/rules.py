@@ -26,8 +26,6 @@ from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
 
-__all__ = ["RULES", "RuleTrial", "SourceRule", "judge_rules", "make_rule"]
-
 Array = NDArray[np.float64]
 Choose = Callable[[Array, Array, Array], NDArray[np.int64]]
 """From losses `(source, target)`, features of targets, and features of new targets:

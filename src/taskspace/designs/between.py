@@ -17,8 +17,6 @@ from taskspace.designs.case import DesignCase
 from taskspace.spaces import Grid, Points
 from taskspace.trainers.minimax import GainRegion
 
-__all__ = ["Between", "WorstBetween"]
-
 # How often the steps of the grid are halved around its worst contexts, and how many
 # are made before that, at most.
 N_ZOOMS, N_MOVES = 6, 5

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from taskspace.designs.tasks import Tasks
 from taskspace.systems.linear.kernels.lyapunov import gramian
 
-__all__ = ["Bodies", "make_bodies"]
-
 UNIT = 2.0**-53
 TAU = 1e-4
 """Share of the quadratic term that pays for the linear one, which is next to zero."""

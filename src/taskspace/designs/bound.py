@@ -29,8 +29,6 @@ from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import gain_mask
 
-__all__ = ["GainBound", "bound_all_gains", "fewer_contexts"]
-
 MOST_ENTRIES = 4
 """Of a gain, up to which boxes are tried; beyond, bodies alone."""
 MOST_CONTEXTS = 1600

@@ -22,8 +22,6 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.trainers.minimax import GainRegion, design_gains, gain_mask
 
-__all__ = ["DESIGNED", "DesignCase"]
-
 DESIGNED = "designed"
 """What `source_kind` says of a designed gain."""
 MOST_CANDIDATES = 10_000

@@ -25,8 +25,6 @@ from taskspace.spaces import Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import RegionGains
 
-__all__ = ["CURVE", "CurvePoint", "DesignCurve", "design_curve"]
-
 CURVE = "design_curve"
 """Name of the curve among the attributes of its study's table."""
 # Of the time of one number: for the cover of the candidates, and for the design.

@@ -24,8 +24,6 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import GainRegion, RegionGains
 
-__all__ = ["Design", "design"]
-
 # Of the time that is left: for the cover of the candidates, for contexts between the
 # targets, and for the bound over all gains.
 COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5

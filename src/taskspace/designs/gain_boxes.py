@@ -33,8 +33,6 @@ from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY, UNIT
 from taskspace.designs.bodies import Bodies
 from taskspace.designs.tasks import Tasks
 
-__all__ = ["GainBoxes"]
-
 ORDER = 2  # the weight is quadratic in the gain
 # Discounts that are tried where stability is open, in units of what the box moves A by.
 DISCOUNTS = (1.5, 6.0)

@@ -17,8 +17,6 @@ from taskspace.designs.between import Between
 from taskspace.progress import Progress, silent
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 
-__all__ = ["DesignSearch"]
-
 # Restarts from other gains, of a size that was not reached by taking one away.
 MOST_RESTARTS = 20
 # How often contexts between the others are added, so that gains lose less there, and

@@ -24,15 +24,6 @@ from taskspace.systems.linear.tracing.traced import (
     trace_matrices,
 )
 
-__all__ = [
-    "CRITERIA",
-    "Tasks",
-    "can_design",
-    "check_question",
-    "linear_system",
-    "make_tasks",
-]
-
 CRITERIA = ("regret", "ratio", "floor")
 """Criteria by which a gain serves alone, whatever its source is."""
 REFUSED = {

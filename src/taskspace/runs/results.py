@@ -24,7 +24,7 @@ from taskspace.performance.table import (
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.selection.saved import Saved
+from taskspace.selection.result import Saved
 from taskspace.spaces import Grid
 from taskspace.systems.base import Provenance
 

@@ -11,15 +11,6 @@ from scipy.spatial import KDTree
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Grid, Points, Space
 
-__all__ = [
-    "BOX",
-    "Candidates",
-    "CandidatesOption",
-    "Scattered",
-    "candidate_space",
-    "distances",
-]
-
 Array = NDArray[np.float64]
 
 BOX = "box"

@@ -21,13 +21,11 @@ from taskspace.performance.table import REDUCTIONS
 from taskspace.performance.work import Rows, TrainedBlock, Work
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
-from taskspace.selection.saved import Rival, Saved
+from taskspace.selection.result import Rival, Saved
 from taskspace.selection.selectors.base import Array, Candidates, Selector, known
 from taskspace.selection.selectors.catalogue import SELECTORS
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
-
-__all__ = ["check_full_table", "replay", "what_it_saved"]
 
 RIVALS = "uniform", "mbtl"
 RANDOM_REPEATS = 100

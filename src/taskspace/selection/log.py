@@ -22,8 +22,6 @@ from taskspace._util.files import (
 )
 from taskspace.performance.store.base import REGION, TRAINED, Source
 
-__all__ = ["LOG", "Line", "Log", "Proposal", "Step"]
-
 LOG = "selection.jsonl"
 
 Pairs = tuple[tuple[int, int], ...]

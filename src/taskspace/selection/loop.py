@@ -30,8 +30,6 @@ from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 from taskspace.trainers.region import Region
 
-__all__ = ["Done", "SelectionLoop", "do_source"]
-
 CHECKED = 2.0
 """Seconds after which it is looked whether somebody still works."""
 

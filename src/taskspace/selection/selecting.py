@@ -29,14 +29,6 @@ from taskspace.systems.base import System
 from taskspace.trainers.base import Trainer, check_tasks
 from taskspace.trainers.region import RegionTrainer
 
-__all__ = [
-    "conclude",
-    "default_selector",
-    "make_selector",
-    "new_selection_ledger",
-    "select",
-]
-
 
 def select(
     system: System,

@@ -28,8 +28,6 @@ from taskspace.sets import PackedSets
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
 
-__all__ = ["INTERPOLATED", "Interpolated", "blend", "chebyshev_nodes"]
-
 INTERPOLATED = "interpolated"
 """The kind of a source whose policies are blended from trained ones."""
 

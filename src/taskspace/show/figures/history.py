@@ -22,7 +22,7 @@ from taskspace.runs.results import Results
 from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
 from taskspace.selection.log import Proposal
-from taskspace.selection.saved import Saved
+from taskspace.selection.result import Saved
 from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
 
 COSTS = {

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from taskspace.selection.selectors.base import Array
 
-__all__ = ["FIRST", "Reaches", "plan_line", "sweep"]
-
 FIRST = (3 - 5**0.5) / 2
 """Where to begin: at the golden section. From the middle both sides would need equally
 many more, which makes every total odd."""

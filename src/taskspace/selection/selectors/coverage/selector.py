@@ -23,8 +23,6 @@ from taskspace.selection.selectors.coverage.transfer import fit_transfer
 from taskspace.selection.selectors.farthest import Farthest
 from taskspace.spaces import Space
 
-__all__ = ["Coverage", "plan_cover"]
-
 # Candidates and targets that a plan looks at, where there are more.
 MAX_CANDIDATES = 2500
 MAX_TARGETS = 2500

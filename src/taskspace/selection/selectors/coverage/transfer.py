@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from taskspace.selection.selectors.base import Array
 
-__all__ = ["TransferModel", "fit_transfer"]
-
 # Degrees of g and A, by number of axes; while there are few rows, and then.
 FIRST_DEGREES = {1: (3, 2), 2: (3, 2), 3: (2, 1)}
 DEGREES = {1: (3, 2), 2: (4, 3), 3: (3, 2), 4: (2, 2)}

@@ -8,8 +8,6 @@ from scipy import stats
 
 from taskspace.errors import InvalidInputError
 
-__all__ = ["Summary", "probability_of_improvement", "summarise"]
-
 
 @dataclass(frozen=True)
 class Summary:
