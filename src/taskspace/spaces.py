@@ -8,6 +8,7 @@ equal when they have the same names and the same contexts in the same order.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, final
 
@@ -404,6 +405,59 @@ class Points(_Contexts):
 
     def __repr__(self) -> str:
         return f"Points({list(self.names)}, <{self.size} contexts>)"
+
+
+def log_axes_of(space: Space) -> list[bool]:
+    """Return which axes are logarithmic, which only those of a grid can be.
+
+    Args:
+        space: contexts.
+    """
+    axes = space.axes if isinstance(space, Grid) else ()
+    return [axis.scale == "log" for axis in axes] or [False] * len(space.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """A range of contexts whose logarithmic axes are measured in logarithms.
+
+    Args:
+        low: lower corner.
+        high: upper corner.
+        is_log: which axes are logarithmic.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_log: NDArray[np.bool_]
+
+    def at(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return contexts at shares of the width of each axis; 0 is low, 1 is high.
+
+        Args:
+            share: `(…, axis)`.
+        """
+        low, high = self._straight(self.low), self._straight(self.high)
+        rows = low + (high - low) * share
+        rows[..., self.is_log] = np.exp(rows[..., self.is_log])
+        within = (share >= 0) & (share <= 1)
+        return np.where(within, np.clip(rows, self.low, self.high), rows)
+
+    def share(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the inverse of `at`; 0 on an axis without width.
+
+        Args:
+            rows: contexts, `(…, axis)`.
+        """
+        low = self._straight(self.low)
+        width = self._straight(self.high) - low
+        return (self._straight(rows) - low) / np.where(width > 0, width, 1.0)
+
+    def _straight(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return contexts with logarithms on logarithmic axes."""
+        rows = np.array(rows, np.float64)
+        rows[..., self.is_log] = np.log(rows[..., self.is_log])
+        return rows
 
 
 def grid_of(space: Space | None) -> Grid | None:

@@ -9,7 +9,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import conditioned_networks, try_library
-from taskspace.deploy.trial.networks import training_steps
+from taskspace.deploy.trial.contenders import training_steps
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp
 from taskspace.systems import Pendulum

@@ -5,11 +5,11 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import try_library
-from taskspace.deploy.regions.reach import Reach
 from taskspace.deploy.trial.contenders import _counts, best_rows, uniform_design
 from taskspace.deploy.trial.drift import drift_returns
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
+from taskspace.spaces import Reach
 from taskspace.systems import ContextAxis
 
 from .helpers import gains, grid_library, msd, networks

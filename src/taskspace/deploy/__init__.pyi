@@ -20,6 +20,6 @@ from .rules import SourceRule as SourceRule
 from .rules import judge_rules as judge_rules
 from .rules import make_rule as make_rule
 from .tracker import Tracker as Tracker
-from .trial.networks import conditioned_networks as conditioned_networks
+from .trial.contenders import conditioned_networks as conditioned_networks
 from .trial.trial import Trial as Trial
 from .trial.trial import try_library as try_library

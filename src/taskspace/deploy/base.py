@@ -27,12 +27,18 @@ from taskspace.deploy.regions.choose import (
     NamedRegions,
     Regions,
 )
-from taskspace.deploy.regions.nodes import log_axes_of, regions_of
+from taskspace.deploy.regions.nodes import regions_of
 from taskspace.deploy.tracker import Tracker
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
+from taskspace.policies import (
+    LinearController,
+    LinearGain,
+    Mlp,
+    Policy,
+    TabularPolicy,
+)
 from taskspace.questions import Question
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Points, Reach, Space, log_axes_of
 from taskspace.systems.base import System
 
 # Contexts that are selected for at once: their numbers stay in the cache.
@@ -193,6 +199,18 @@ class PolicyLibrary:
         return self.guarantee.question
 
     @property
+    def signal_sizes(self) -> tuple[int, int] | None:
+        """How many numbers an observation and an action have; None if not known."""
+        stack = self.policies
+        if isinstance(stack, LinearGain | LinearController):
+            matrix = stack.gain if isinstance(stack, LinearGain) else stack.D
+            return matrix.shape[-1], matrix.shape[-2]
+        if isinstance(stack, Mlp):
+            n_actions = 1 if stack.head == "argmax" else stack.biases[-1].shape[-1]
+            return stack.weights[0].shape[-2], n_actions
+        return (1, 1) if isinstance(stack, TabularPolicy) else None
+
+    @property
     def low(self) -> NDArray[np.float64]:
         """Lower corner of the range."""
         return self.regions.low
@@ -201,6 +219,11 @@ class PolicyLibrary:
     def high(self) -> NDArray[np.float64]:
         """Upper corner of the range."""
         return self.regions.high
+
+    @property
+    def reach(self) -> Reach:
+        """The range, with logarithmic axes measured in logarithms."""
+        return Reach(self.low, self.high, np.array(self.log_axes, bool))
 
     @property
     def measured_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -371,28 +394,20 @@ class PolicyLibrary:
         self.check_actions()
         number = np.asarray(policy, np.intp)
         seen = np.asarray(observation)
-        if isinstance(self.policies, LinearGain):
-            gain = -self.policies.gain[number]
-            if seen.shape[-1:] != gain.shape[-1:]:
+        if isinstance(self.policies, LinearGain | Mlp) and self.signal_sizes:
+            n_seen, _ = self.signal_sizes
+            if seen.shape[-1:] != (n_seen,):
                 raise InvalidInputError(
-                    f"An observation must have {gain.shape[-1]} numbers, but got shape "
+                    f"An observation must have {n_seen} numbers, but got shape "
                     f"{seen.shape}."
                 )
+        if isinstance(self.policies, LinearGain):
+            gain = -self.policies.gain[number]
             seen = seen.astype(np.float64, copy=False)
             action = gain[..., 0] * seen[..., :1]
             for j in range(1, gain.shape[-1]):
                 action = action + gain[..., j] * seen[..., j : j + 1]
             return action
-        n_seen = (
-            self.policies.weights[0].shape[-2]
-            if isinstance(self.policies, Mlp)
-            else None
-        )
-        if n_seen is not None and seen.shape[-1:] != (n_seen,):
-            raise InvalidInputError(
-                f"An observation must have {n_seen} numbers, but got shape "
-                f"{seen.shape}."
-            )
         if number.ndim == 0:
             return np.asarray(self.policies[int(number)].act(seen))
         flat = number.reshape(-1)

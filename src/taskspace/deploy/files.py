@@ -68,7 +68,7 @@ def save_library(
         The folder.
     """
     files = {
-        "contract.json": _json(contract(library, command=command)).encode(),
+        "contract.json": contract_bytes(library, command),
         "policies.csv": csv_text(*policy_table(library)).encode(),
         "map.csv": csv_text(*map_table(library)).encode(),
     }
@@ -267,6 +267,7 @@ def contract(
             axis["error"] = errors.get(axis["name"], 0.0)
     if isinstance(library.regions, NamedRegions):
         context = [{"name": "target", "values": library.regions.targets.tolist()}]
+    signals = _signals(library)
     outside = {
         "refuse": "no policy (status refused)",
         "clamp": "the policy of the nearest context inside (status outside)",
@@ -277,7 +278,7 @@ def contract(
         "inputs": {
             "context": context,
             "fixed": dict(library.fixed),
-            "observation": _sizes(library)["observation"],
+            "observation": signals["observation"],
         },
         "outputs": {
             "policy": {
@@ -285,7 +286,7 @@ def contract(
                 "none": -1,
             },
             "status": {s.name.lower(): int(s) for s in Status},
-            "action": _sizes(library)["action"],
+            "action": signals["action"],
         },
         "selection": {
             "law": library.regions.law,
@@ -309,6 +310,24 @@ def contract(
     }
 
 
+def contract_bytes(
+    library: PolicyLibrary,
+    command: str | None,
+    arithmetic: str = "double",
+    notes: Sequence[str] = (),
+) -> bytes:
+    """Return the contract as the file that lies beside every export.
+
+    Args:
+        library: the library.
+        command: what was typed to make it.
+        arithmetic: precision of the export.
+        notes: what else its users must know.
+    """
+    record = contract(library, command=command, arithmetic=arithmetic, notes=notes)
+    return _json(record).encode()
+
+
 def _borders(library: PolicyLibrary) -> dict[str, Any]:
     """Of a grid: where on each axis one value ends and the next begins."""
     regions = library.regions
@@ -325,46 +344,34 @@ def _applies(library: PolicyLibrary) -> str:
     return f"where the status is {status}, and nowhere else"
 
 
-def _sizes(library: PolicyLibrary) -> dict[str, Any]:
-    stack = library.policies
+def _signals(library: PolicyLibrary) -> dict[str, Any]:
+    """Return what observations and actions are, None each where that is not known."""
+    if library.signal_sizes is None:
+        return {"observation": None, "action": None}
+    stack, (n_seen, n_actions) = library.policies, library.signal_sizes
+    seen: dict[str, Any] = {"size": n_seen}
+    action: dict[str, Any] = {"size": n_actions}
     if isinstance(stack, LinearGain):
-        n_inputs, n_states = stack.gain.shape[-2:]
-        return {
-            "observation": {"size": n_states, "meaning": "state x"}
-            | _signals(library, "states", n_states),
-            "action": {"size": n_inputs, "meaning": "input u = -K x"}
-            | _signals(library, "inputs", n_inputs),
-        }
-    if isinstance(stack, LinearController):
-        n_inputs, n_outputs = stack.D.shape[-2:]
-        return {
-            "observation": {"size": n_outputs, "meaning": "measured outputs y"},
-            "action": {
-                "size": n_inputs,
-                "meaning": "input u = -(C x_c + D y + D_r r), x_c the controller's "
-                f"{stack.n_states} states",
-            },
-        }
-    if isinstance(stack, Mlp):
-        discrete = stack.head == "argmax"
-        return {
-            "observation": {"size": int(stack.weights[0].shape[-2])},
-            "action": {
-                "size": 1 if discrete else int(stack.biases[-1].shape[-1]),
-                "meaning": "number of the action" if discrete else "action",
-            },
-        }
-    if isinstance(stack, TabularPolicy):
-        n_states, n_actions = stack.probabilities.shape[-2:]
-        return {
-            "observation": {"size": 1, "meaning": f"state, 0 to {n_states - 1}"},
-            "action": {"size": 1, "meaning": f"action, 0 to {n_actions - 1}"},
-        }
-    return {"observation": None, "action": None}
+        seen |= {"meaning": "state x"} | _names(library, "states", n_seen)
+        action |= {"meaning": "input u = -K x"} | _names(library, "inputs", n_actions)
+    elif isinstance(stack, LinearController):
+        seen["meaning"] = "measured outputs y"
+        action["meaning"] = (
+            "input u = -(C x_c + D y + D_r r), x_c the controller's "
+            f"{stack.n_states} states"
+        )
+    elif isinstance(stack, Mlp):
+        is_number = stack.head == "argmax"
+        action["meaning"] = "number of the action" if is_number else "action"
+    elif isinstance(stack, TabularPolicy):
+        n_states, n_choices = stack.probabilities.shape[-2:]
+        seen["meaning"] = f"state, 0 to {n_states - 1}"
+        action["meaning"] = f"action, 0 to {n_choices - 1}"
+    return {"observation": seen, "action": action}
 
 
-def _signals(library: PolicyLibrary, which: str, n: int) -> dict[str, Any]:
-    """Names of states or inputs in their order, where the system says them."""
+def _names(library: PolicyLibrary, which: str, n: int) -> dict[str, Any]:
+    """Return names of states or inputs in their order, where the system says them."""
     names = library.provenance.get("objective", {}).get(which, ())
     return {"names": list(names)} if len(names) == n else {}
 

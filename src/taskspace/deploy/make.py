@@ -22,13 +22,13 @@ from taskspace.deploy.regions.choose import (
     NamedRegions,
     Regions,
 )
-from taskspace.deploy.regions.nodes import log_axes_of, regions_of
+from taskspace.deploy.regions.nodes import regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.questions import Question, as_question
-from taskspace.spaces import Grid, Space
+from taskspace.spaces import Space, log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
 
 ORIGIN_KEYS = (
@@ -302,10 +302,10 @@ def _of_boxes(
     made = _finish(
         study, regions, entries, guarantee, "certified", outside, None, fixed, names
     )
-    if isinstance(study.targets, Grid):
-        on_log = [axis.name for axis in study.targets.axes if axis.scale == "log"]
-        made = replace(made, log_axes=tuple(name in on_log for name in names))
-    return made
+    if study.targets is None:
+        return made
+    is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
+    return replace(made, log_axes=tuple(is_log.get(name, False) for name in names))
 
 
 def _check_subject(study: Study, cover: ContinuumCover, question: Question) -> None:

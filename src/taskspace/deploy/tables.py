@@ -3,9 +3,11 @@
 import csv
 import io
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
@@ -20,13 +22,13 @@ def policy_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
         library: the library.
     """
     contexts = list(dict.fromkeys(n for e in library.entries for n in e.context))
-    gains, columns = _gains(library)
+    columns, gains = parameter_table(library)
     head = ["policy", "name", "source", "member", "share"]
     header = [*head, *(f"source_{n}" for n in contexts), *columns]
     rows = [
         [i, e.name, e.source, e.member, float(share)]
         + [e.context.get(n, "") for n in contexts]
-        + gains[i]
+        + gains[i].tolist()
         for i, (e, share) in enumerate(
             zip(library.entries, library.shares(), strict=True)
         )
@@ -49,7 +51,7 @@ def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
         where = corners.reshape(len(corners), -1).tolist()
     else:
         header, where = list(library.names), regions.centres.tolist()
-    gains, columns = _gains(library)
+    columns, gains = parameter_table(library)
     blank = [""] * len(columns)
     rows = []
     for place, p, served, status, margin in zip(
@@ -61,26 +63,29 @@ def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
         strict=True,
     ):
         name = library.entries[p].name if p >= 0 else ""
-        known = "" if np.isnan(margin) else margin
-        gain = gains[p] if p >= 0 else blank
+        room = "" if np.isnan(margin) else margin
+        gain = gains[p].tolist() if p >= 0 else blank
         word = Status(status).name.lower()
-        rows.append([*place, p, name, int(served), word, known, *gain])
+        rows.append([*place, p, name, int(served), word, room, *gain])
     head = ["policy", "name", "served", "status", "margin"]
     return [*header, *head, *columns], rows
 
 
-def _gains(library: PolicyLibrary) -> tuple[list[list[float]], list[str]]:
-    """Gains of each policy as rows of numbers, and the names of the columns."""
-    if isinstance(library.policies, LinearController):
-        assert library.policies.parameters is not None
-        return library.policies.parameters.tolist(), list(library.policies.names)
-    if not isinstance(library.policies, LinearGain):
-        return [[] for _ in library.entries], []
-    gain = library.policies.gain
-    columns = [
-        f"K_{i + 1}_{j + 1}" for i in range(gain.shape[1]) for j in range(gain.shape[2])
-    ]
-    return gain.reshape(len(gain), -1).tolist(), columns
+def parameter_table(library: PolicyLibrary) -> tuple[list[str], NDArray[np.float64]]:
+    """Return names and values of the gains or parameters, one row per policy.
+
+    Args:
+        library: the library; networks and tables of actions have none.
+    """
+    stack = library.policies
+    if isinstance(stack, LinearController):
+        assert stack.parameters is not None
+        return list(stack.names), stack.parameters
+    if not isinstance(stack, LinearGain):
+        return [], np.empty((library.size, 0))
+    _, n_inputs, n_states = stack.gain.shape
+    places = product(range(1, n_inputs + 1), range(1, n_states + 1))
+    return [f"K_{i}_{j}" for i, j in places], stack.gain.reshape(library.size, -1)
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -99,8 +104,5 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def _cell(value: Any) -> Any:
     """Put an apostrophe before a name that a spreadsheet takes for a formula."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value[:1] in "=+-@\t" and value
-        else value
-    )
+    is_formula = isinstance(value, str) and value.startswith(tuple("=+-@\t"))
+    return f"'{value}" if is_formula else value

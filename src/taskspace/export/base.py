@@ -1,11 +1,9 @@
 """What exporters share."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import contract
+from taskspace.deploy.records import Status
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain
 
@@ -31,20 +29,20 @@ def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
     return replace(library, policies=LinearGain(stack.D))
 
 
-def contract_bytes(
-    library: PolicyLibrary,
-    command: str | None,
-    arithmetic: str = "double",
-    notes: Sequence[str] = (),
-) -> bytes:
-    """Return the contract that lies beside every export.
+def as_estimate(library: PolicyLibrary, about: str, advice: str = "") -> PolicyLibrary:
+    """Return a library whose proof, or confidence, becomes an estimate.
 
     Args:
         library: the library.
-        command: what was typed to make it.
-        arithmetic: precision of the export.
-        notes: what else its users must know.
+        about: what was judged, and what runs instead.
+        advice: what to do to keep the proof; `{kind}` stands for its kind.
     """
-    record = contract(library, command=command, arithmetic=arithmetic, notes=notes)
-    text = json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False)
-    return (text + "\n").encode()
+    guarantee = library.guarantee
+    if guarantee.status != Status.GUARANTEED:
+        return library
+    statement = (
+        f"{guarantee.statement} This is a {guarantee.kind} for {about}, so it is an "
+        f"estimate.{advice.format(kind=guarantee.kind)}"
+    )
+    guarantee = replace(guarantee, kind="estimate", statement=statement)
+    return replace(library, guarantee=guarantee)

@@ -13,7 +13,6 @@ that a proof is about, so with them nothing is GUARANTEED, only ESTIMATED.
 """
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import write_new
+from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions.choose import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.base import contract_bytes, memoryless
-from taskspace.export.c99_policies import act_source, action_sizes, policy_tables
-from taskspace.export.c99_regions import region_source
+from taskspace.export.base import as_estimate, memoryless
+from taskspace.export.c99_parts import act_source, policy_tables, region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
 
 Precision = Literal["double", "float"]
@@ -97,6 +95,11 @@ def c99_files(
         )
     library.check_actions()
     library = memoryless(library, "The C function of a policy")
+    if library.policies is not None and library.signal_sizes is None:
+        raise InvalidInputError(
+            "C code can be written for policies of kind linear-gain, mlp and tabular, "
+            f"but these are of kind {library.policies.kind!r}."
+        )
     real = Real(precision)
     library = _as_rounded(library, real)
     notes = [
@@ -121,19 +124,14 @@ def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:
     A proof is about the numbers of the policies. Where rounding changes them, what was
     proven becomes an estimate, in the status, the header and the contract alike.
     """
-    guarantee, policies = library.guarantee, library.policies
-    if policies is None or guarantee.status != Status.GUARANTEED:
+    policies = library.policies
+    if policies is None or all(map(real.holds, policies.arrays().values())):
         return library
-    if all(real.holds(array) for array in policies.arrays().values()):
-        return library
-    statement = (
-        f"{guarantee.statement} This is a {guarantee.kind} for the policies in double; "
-        f"here they are rounded to {real.name}, so it is an estimate. For a "
-        f"{guarantee.kind}, round the policies before they are judged, or export "
-        "in double."
-    )
-    return replace(
-        library, guarantee=replace(guarantee, kind="estimate", statement=statement)
+    return as_estimate(
+        library,
+        f"the policies in double; here they are rounded to {real.name}",
+        advice=" For a {kind}, round the policies before they are judged, or export in "
+        "double.",
     )
 
 
@@ -155,7 +153,7 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     cost = f" * {comment(said)}\n *\n" if said else ""
     if library.operation:
         cost += f" * {comment(library.operation)}\n *\n"
-    n_seen, n_actions = action_sizes(library.policies)
+    n_seen, n_actions = library.signal_sizes or (0, 0)
     act = ""
     if library.policies is not None:
         act = fill("act.h", name=name, upper=upper, n_seen=n_seen, n_actions=n_actions)
@@ -272,7 +270,7 @@ def _vectors(
     drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
     nodes = library.regions.centres[:: max(1, library.regions.n_regions // 8)][:8]
     contexts = real.nearest(np.concatenate([nodes, drawn]))
-    n_seen, n_actions = action_sizes(library.policies)
+    n_seen, n_actions = library.signal_sizes or (0, 0)
     if library.policies is None:
         return contexts, None, None
     chosen = library.select(contexts.astype(np.float64)).policy

@@ -7,13 +7,13 @@ double, so the selection is Python's. It needs the extra `export`.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import write_new
+from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions.choose import (
     BoxRegions,
@@ -22,7 +22,7 @@ from taskspace.deploy.regions.choose import (
     PointRegions,
 )
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.base import contract_bytes, memoryless
+from taskspace.export.base import memoryless
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 OPSET = 17
@@ -65,9 +65,9 @@ def policy_model(policy: Policy) -> Any:
         policy: a single policy, no leading dims.
     """
     graph = _Graph("policy")
-    observation = _observation_input(graph, policy)
-    action = _act(graph, policy, observation, None)
-    graph.output(action, "action", _action_type(policy), _action_shape(policy))
+    seen, acted = _signals(policy)
+    observation = graph.input("observation", *seen)
+    graph.output(_act(graph, policy, observation, None), "action", *acted)
     return graph.model()
 
 
@@ -85,19 +85,20 @@ def library_model(library: PolicyLibrary) -> Any:
     library.check_actions()
     graph = _Graph("library")
     d = len(library.names)
-    graph.input("context", "double", ["batch", d])
+    graph.input("context", "float64", ["batch", d])
     policy, status = _select(graph, library)
     if library.policies is not None:
         stack = library.policies
-        observation = _observation_input(graph, stack)
+        seen, acted = _signals(stack)
+        observation = graph.input("observation", *seen)
         number = graph("Max", policy, graph.zero)
         action = _act(graph, stack, observation, number)
         refused = graph("Equal", policy, graph.constant(np.int64(-1)))
-        for _ in _action_shape(stack)[1:]:
+        for _ in acted.shape[1:]:
             refused = graph("Unsqueeze", refused, graph.constant(np.array([-1])))
-        nothing = np.zeros((), _numpy_type(_action_type(stack)))
+        nothing = np.zeros((), acted.kind)
         action = graph("Where", refused, graph.constant(nothing), action)
-        graph.output(action, "action", _action_type(stack), _action_shape(stack))
+        graph.output(action, "action", *acted)
     graph.output(policy, "policy", "int64", ["batch"])
     graph.output(status, "status", "int64", ["batch"])
     return graph.model()
@@ -194,14 +195,26 @@ def _points(graph: "_Graph", regions: PointRegions, rows: str) -> str:
 # --- policies ---------------------------------------------------------------------
 
 
-def _observation_input(graph: "_Graph", policy: Policy) -> str:
+class _Signal(NamedTuple):
+    """Type and shape of observations or actions."""
+
+    kind: str
+    shape: Sequence[str | int]
+
+
+def _signals(policy: Policy) -> tuple[_Signal, _Signal]:
+    """Return what the observations and the actions of a policy are."""
+    number = _Signal("int64", ["batch"])
     if isinstance(policy, LinearGain):
-        return graph.input("observation", "double", ["batch", policy.gain.shape[-1]])
+        n_actions, n_seen = policy.gain.shape[-2:]
+        seen, action = ["batch", n_seen], ["batch", n_actions]
+        return _Signal("float64", seen), _Signal("float64", action)
     if isinstance(policy, Mlp):
-        shape = ["batch", policy.weights[0].shape[-2]]
-        return graph.input("observation", "float", shape)
+        seen = _Signal("float32", ["batch", policy.weights[0].shape[-2]])
+        action = ["batch", policy.biases[-1].shape[-1]]
+        return seen, number if policy.head == "argmax" else _Signal("float32", action)
     if isinstance(policy, TabularPolicy):
-        return graph.input("observation", "int64", ["batch"])
+        return number, number
     raise InvalidInputError(
         "ONNX can be written for policies of kind linear-gain, mlp and tabular, but "
         f"these are of kind {policy.kind!r}."
@@ -250,24 +263,6 @@ def _act(graph: "_Graph", policy: Policy, seen: str, number: str | None) -> str:
     return x
 
 
-def _action_type(policy: Policy) -> str:
-    if isinstance(policy, LinearGain):
-        return "double"
-    return "float" if isinstance(policy, Mlp) and policy.head != "argmax" else "int64"
-
-
-def _action_shape(policy: Policy) -> list[str | int]:
-    if isinstance(policy, LinearGain):
-        return ["batch", policy.gain.shape[-2]]
-    if isinstance(policy, Mlp) and policy.head != "argmax":
-        return ["batch", policy.biases[-1].shape[-1]]
-    return ["batch"]
-
-
-def _numpy_type(name: str) -> Any:
-    return {"double": np.float64, "float": np.float32, "int64": np.int64}[name]
-
-
 # --- graphs -----------------------------------------------------------------------
 
 
@@ -288,13 +283,7 @@ class _Graph:
         self.zero = self.constant(np.int64(0))
 
     def _type(self, name: str) -> int:
-        kinds = self.onnx.TensorProto
-        return {
-            "double": kinds.DOUBLE,
-            "float": kinds.FLOAT,
-            "int64": kinds.INT64,
-            "int32": kinds.INT32,
-        }[name]
+        return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(name))
 
     def input(self, name: str, kind: str, shape: Sequence[str | int]) -> str:
         make = self.onnx.helper.make_tensor_value_info

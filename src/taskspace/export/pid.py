@@ -13,7 +13,6 @@ was proven of a library is about its controllers in continuous time, without lim
 a context that does not move; so what runs here is called an estimate.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
-from taskspace.deploy.records import Status
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.export.base import as_estimate
 from taskspace.export.c99 import c99_files
 from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
@@ -216,15 +215,11 @@ def export_pid(
     """
     stack = running_controllers(library, dt)
     back = back_factors(stack, dt, anti_windup, tracking_time)
-    guarantee = library.guarantee
-    if guarantee.status == Status.GUARANTEED:
-        statement = (
-            f"{guarantee.statement} This is a {guarantee.kind} for the controllers in "
-            f"continuous time; here they run in steps of {dt:g}, with limits and "
-            "switching, so it is an estimate."
-        )
-        guarantee = replace(guarantee, kind="estimate", statement=statement)
-    plain = replace(library.without_policies(), guarantee=guarantee)
+    plain = as_estimate(
+        library.without_policies(),
+        f"the controllers in continuous time; here they run in steps of {dt:g}, with "
+        "limits and switching",
+    )
     files = c99_files(plain, name=name, hysteresis=hysteresis, command=command)
     matrices = {
         "A": stack.A,

@@ -24,12 +24,16 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import write_new
+from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.regions.choose import BoxRegions, GridRegions
-from taskspace.deploy.tables import csv_text, map_table, policy_table
+from taskspace.deploy.tables import (
+    csv_text,
+    map_table,
+    parameter_table,
+    policy_table,
+)
 from taskspace.errors import InvalidInputError
-from taskspace.export.base import contract_bytes
-from taskspace.policies import POLICY_KINDS, LinearController, LinearGain
+from taskspace.policies import POLICY_KINDS, LinearGain
 
 
 def export_tables(
@@ -68,7 +72,7 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
     """
     regions = library.regions
     shape: tuple[int, ...] = (regions.n_regions,)
-    found: dict[str, NDArray[Any]] = {
+    variables: dict[str, NDArray[Any]] = {
         "axes": np.array(library.names, object),
         "units": np.array(library.units, object),
         "low": library.low,
@@ -81,42 +85,31 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         ):
             # A border belongs to the cell below, so the next begins at the next float.
             edges = np.append(values[0], np.nextafter(borders, np.inf))
-            found[f"nodes_{_word(name)}"] = values
-            found[f"edges_{_word(name)}"] = edges
+            variables[f"nodes_{_word(name)}"] = values
+            variables[f"edges_{_word(name)}"] = edges
     elif isinstance(regions, BoxRegions):
-        found |= {"box_low": regions.box_low, "box_high": regions.box_high}
+        variables |= {"box_low": regions.box_low, "box_high": regions.box_high}
     else:
-        found["points"] = regions.centres
-    found["policy"] = regions.policy.reshape(shape).astype(np.int32)
-    found["served"] = regions.served.reshape(shape).astype(np.uint8)
-    found["status"] = library.statuses().reshape(shape).astype(np.int32)
-    if isinstance(library.policies, LinearGain):
-        gain = library.policies.gain
-        found["gain"] = gain
-        used = np.where(
-            regions.policy[:, None, None] >= 0, gain[regions.policy], np.nan
-        )
-        for i in range(gain.shape[1]):
-            for j in range(gain.shape[2]):
-                found[f"K_{i + 1}_{j + 1}"] = used[:, i, j].reshape(shape)
-    elif isinstance(library.policies, LinearController):
-        stack = library.policies
-        assert stack.parameters is not None
-        found |= {f"policy_{k}": v for k, v in stack.arrays().items()}
-        used = np.where(
-            regions.policy[:, None] >= 0, stack.parameters[regions.policy], np.nan
-        )
-        for i, word in enumerate(stack.names):
-            found[_word(word)] = used[:, i].reshape(shape)
-    elif library.policies is not None:
-        if library.policies.kind not in POLICY_KINDS:
+        variables["points"] = regions.centres
+    variables["policy"] = regions.policy.reshape(shape).astype(np.int32)
+    variables["served"] = regions.served.reshape(shape).astype(np.uint8)
+    variables["status"] = library.statuses().reshape(shape).astype(np.int32)
+    stack = library.policies
+    if isinstance(stack, LinearGain):
+        variables["gain"] = stack.gain
+    elif stack is not None:
+        if stack.kind not in POLICY_KINDS:
             raise InvalidInputError(
                 f"Tables can be written of policies of kind {', '.join(POLICY_KINDS)}, "
-                f"but these are of kind {library.policies.kind!r}. Write their names "
-                "alone with library.without_policies()."
+                f"but these are of kind {stack.kind!r}. Write their names alone with "
+                "library.without_policies()."
             )
-        found |= {f"policy_{k}": v for k, v in library.policies.arrays().items()}
-    return found
+        variables |= {f"policy_{k}": v for k, v in stack.arrays().items()}
+    names, numbers = parameter_table(library)
+    used = np.where(regions.policy[:, None] >= 0, numbers[regions.policy], np.nan)
+    for name, column in zip(names, used.T, strict=True):
+        variables[_word(name)] = column.reshape(shape)
+    return variables
 
 
 def _word(name: str) -> str:

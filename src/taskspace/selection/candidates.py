@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from taskspace.errors import InvalidInputError
-from taskspace.spaces import Grid, Points, Space
+from taskspace.spaces import Points, Reach, Space, log_axes_of
 
 Array = NDArray[np.float64]
 
@@ -109,6 +109,7 @@ class Candidates:
         space: the contexts.
 
     Examples:
+        >>> from taskspace import Grid
         >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
         >>> candidates.unit[:3].round(3).tolist()
         [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
@@ -120,24 +121,11 @@ class Candidates:
         self.space = space
         self.points = space.points
         box = space.box if isinstance(space, Scattered) else space
-        self._log = np.array(
-            [axis.scale == "log" for axis in box.axes]
-            if isinstance(box, Grid)
-            else [False] * len(space.names)
-        )
-        self._ends = box.points.min(0), box.points.max(0)
-        straight = self._straight(box.points)
-        self._low = straight.min(0)
-        width = straight.max(0) - self._low
-        self._width = np.where(width > 0, width, 1.0)
+        is_log = np.array(log_axes_of(box))
+        self._reach = Reach(box.points.min(0), box.points.max(0), is_log)
         self.unit: Array = self.units_of(self.points)
         # What was planned when it was last asked what is left: mostly, a row is added.
         self._last = self.points[:0], np.ones(len(self.points), bool)
-
-    def _straight(self, points: Array) -> Array:
-        points = np.array(points, np.float64)
-        points[:, self._log] = np.log(points[:, self._log])
-        return points
 
     def units_of(self, points: Array) -> Array:
         """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
@@ -145,7 +133,7 @@ class Candidates:
         Args:
             points: one row per context.
         """
-        return (self._straight(points) - self._low) / self._width
+        return self._reach.share(points)
 
     def points_of(self, units: Array) -> Array:
         """Return the contexts at some coordinates.
@@ -153,9 +141,7 @@ class Candidates:
         Args:
             units: one row per context.
         """
-        points = units * self._width + self._low
-        points[:, self._log] = np.exp(points[:, self._log])
-        return np.clip(points, *self._ends)  # rounding leaves no box
+        return np.clip(self._reach.at(units), self._reach.low, self._reach.high)
 
     @property
     def middle(self) -> int:

@@ -30,7 +30,7 @@ from taskspace.deploy import (
     load_library,
     try_library,
 )
-from taskspace.deploy.trial.networks import training_steps
+from taskspace.deploy.trial.contenders import training_steps
 from taskspace.deploy.trial.operation import OperationTrial
 from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError

@@ -9,7 +9,6 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.deploy.regions.base import Regions, require
-from taskspace.spaces import Grid, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,17 +194,6 @@ class GridRegions(Regions):
             values=tuple(arrays[f"values_{i}"] for i in range(n)),
             borders=tuple(arrays[f"borders_{i}"] for i in range(n)),
         )
-
-
-def log_axes_of(space: Space) -> list[bool] | None:
-    """Return which axes of a grid are logarithmic, None where there is no grid.
-
-    Args:
-        space: contexts.
-    """
-    if not isinstance(space, Grid):
-        return None
-    return [axis.scale == "log" for axis in space.axes]
 
 
 def regions_of(

@@ -1,8 +1,9 @@
-"""What a library is compared with: other designs of the same size."""
+"""What a library is compared with: other designs of its size, one network."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,17 @@ from scipy.interpolate import RegularGridInterpolator
 
 from taskspace.cover import smallest_epsilon
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.regions.reach import Reach, reach_of
+from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
-from taskspace.spaces import Points
+from taskspace.progress import Progress
+from taskspace.spaces import Points, Reach
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.simulated import SimulatedSystem
+
+if TYPE_CHECKING:
+    from taskspace.trainers.conditioned import ConditionedNetwork
+    from taskspace.trainers.ppo import Ppo
 
 # Candidates among which the best few are searched, and contexts they must serve.
 N_CANDIDATES = 225
@@ -22,51 +29,79 @@ N_JUDGED = 400
 SEARCH_SECONDS = 1.0
 
 
+@dataclass(frozen=True, eq=False)
 class Designer:
-    """LQR gains for any context.
+    """Policies for any context: LQR gains, or the nearest of those made elsewhere.
 
     Args:
-        library: gives the names of the axes and the fixed values.
-        system: a linear family.
+        library: gives the names of the axes, the range and the fixed values.
+        system: the tasks; a linear family where gains are made.
+        pool: policies made elsewhere, a stack with one leading dim, and the contexts
+            that they were made for, in the library's axes.
     """
 
-    def __init__(self, library: PolicyLibrary, system: LinearSystem):
-        self.library, self.system = library, system
+    library: PolicyLibrary
+    system: System
+    pool: tuple[NDArray[np.float64], Policy] | None
+
+    @classmethod
+    def of(
+        cls, library: PolicyLibrary, system: System, pool: tuple[Points, Policy] | None
+    ) -> "Designer | None":
+        """Return what makes policies for other contexts, None if nothing can.
+
+        Args:
+            library: the library.
+            system: the tasks.
+            pool: policies made elsewhere and their contexts.
+        """
+        if pool is not None:
+            space, policies = pool
+            columns = [list(space.names).index(name) for name in library.names]
+            return cls(library, system, (space.points[:, columns], policies))
+        is_linear = isinstance(system, LinearSystem)
+        if is_linear and isinstance(library.policies, LinearGain):
+            return cls(library, system, None)
+        return None
 
     def __call__(self, points: NDArray[np.float64]) -> Policy:
-        """Return the optimal gain of each context.
+        """Return the optimal gain of each context, or the nearest policy.
 
         Args:
             points: contexts in the library's axes.
         """
+        if self.pool is not None:
+            places, policies = self.pool
+            return policies[nearest_design(places, points, self.library.reach)]
+        assert isinstance(self.system, LinearSystem)
         gains, _ = self.system.optimal_gain(self.library.contexts(self.system, points))
         return LinearGain(gains)
 
-    def candidates(self, library: PolicyLibrary) -> Policy:
-        """Policies to choose a few from.
-
-        Args:
-            library: gives the range.
-        """
-        d = len(library.low)
+    def candidates(self) -> Policy:
+        """Return policies to choose a few from, evenly spread if there are many."""
+        if self.pool is not None:
+            places, policies = self.pool
+            n = len(places)
+            some = np.unique(np.linspace(0, n - 1, min(n, N_CANDIDATES)).astype(int))
+            return policies[some]
+        d = len(self.library.low)
         n = max(2, int(N_CANDIDATES ** (1 / d)))
-        return self(uniform_design(reach_of(library), n**d))
+        return self(uniform_design(self.library.reach, n**d))
 
     def interpolated(
-        self, reach: Reach, size: int, rows: NDArray[np.float64]
+        self, rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], int]:
         """Gains between the corners of a grid of designs, multilinear.
 
         Args:
-            reach: the range.
-            size: designs that may be used, at most.
             rows: contexts within the range.
 
         Returns:
-            The gain of each context, and how many designs it took; 0 where `size` is
-            too small for a grid with corners.
+            The gain of each context, and how many designs it took; 0 where a grid
+            with corners has more designs than the library.
         """
-        counts = _counts(size, len(reach.low), least=2)
+        reach = self.library.reach
+        counts = _counts(self.library.size, len(reach.low), least=2)
         if counts is None:
             return np.empty((0, 0, 0)), 0
         axes = [np.linspace(0.0, 1.0, n) for n in counts]
@@ -75,57 +110,6 @@ class Designer:
         table = gains.reshape(*counts, *gains.shape[1:])
         share = np.clip(reach.share(rows), 0.0, 1.0)
         return RegularGridInterpolator(axes, table)(share), len(mesh)
-
-
-class Pool(Designer):
-    """Policies made elsewhere; any context gets that of the nearest one.
-
-    Args:
-        points: the contexts that they were made for, in the library's axes.
-        policies: a stack with one leading dim.
-        reach: the range of the library.
-    """
-
-    def __init__(self, points: NDArray[np.float64], policies: Policy, reach: Reach):
-        self.points, self.policies, self.reach = points, policies, reach
-
-    def __call__(self, points: NDArray[np.float64]) -> Policy:
-        """Return the policy of the nearest context that has one.
-
-        Args:
-            points: contexts in the library's axes.
-        """
-        return self.policies[nearest_design(self.points, points, self.reach)]
-
-    def candidates(self, library: PolicyLibrary) -> Policy:
-        """Return the policies themselves, evenly thinned if there are many.
-
-        Args:
-            library: not used.
-        """
-        del library
-        n = len(self.points)
-        kept = np.unique(np.linspace(0, n - 1, min(n, N_CANDIDATES)).astype(int))
-        return self.policies[kept]
-
-
-def designer_of(
-    library: PolicyLibrary, system: System, pool: tuple[Points, Policy] | None
-) -> Designer | None:
-    """Return what makes policies for other contexts, None if nothing can.
-
-    Args:
-        library: the library.
-        system: the tasks.
-        pool: policies made elsewhere and their contexts.
-    """
-    if pool is not None:
-        space, policies = pool
-        columns = [list(space.names).index(name) for name in library.names]
-        return Pool(space.points[:, columns], policies, reach_of(library))
-    if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
-        return Designer(library, system)
-    return None
 
 
 def uniform_design(reach: Reach, size: int) -> NDArray[np.float64]:
@@ -143,7 +127,7 @@ def uniform_design(reach: Reach, size: int) -> NDArray[np.float64]:
 
 
 def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
-    """Numbers a axis whose product is the largest up to `size`, the most even ones."""
+    """Return numbers per axis with the largest product up to `size`, most evenly."""
     if least**d > size:
         return None
     top = max(least, size // least ** (d - 1))
@@ -190,41 +174,46 @@ def best_few(
     """
     stack: Any = library.policies
     if designer is not None:
-        made: Any = designer.candidates(library)
-        stack = type(made).concatenate([made, stack])
-    stack = each_alone(stack)
+        others: Any = designer.candidates()
+        stack = type(others).concatenate([others, stack])
     # The first ones, and as many of the others, evenly thinned.
     n, half = len(contexts), N_JUDGED // 2
     judged = np.unique([*range(min(n, half)), *np.linspace(0, n - 1, half).astype(int)])
     lost = _lost(system, stack, contexts[judged], reference[judged])
-    found: dict[int, float] = {}
+    percent: dict[int, float] = {}
     for k in sorted(numbers):
         if k <= len(lost):
             rows = best_rows(lost, k)
             worst = _lost(system, stack[rows], contexts, reference).min(0).max()
-            found[k] = min([100 * float(worst), *found.values()])
-    return found
+            percent[k] = min([100 * float(worst), *percent.values()])
+    return percent
 
 
-def each_alone(policies: Policy) -> Policy:
-    """Return a stack of policies in which each one is a source of its own.
+def scores_of(
+    system: System,
+    policies: Policy,
+    contexts: NDArray[np.float64],
+    measure: str = "performance",
+) -> NDArray[np.float64]:
+    """Return a score of every policy at every context, `(policy, context)`.
 
     Args:
+        system: the tasks.
         policies: a stack with one leading dim.
+        contexts: full context rows.
+        measure: J, or the measure of a criterion.
     """
-    settings = {} if policies.kind == "python" else policies.settings()
-    arrays = {name: array[:, None] for name, array in policies.arrays().items()}
-    return policies.from_arrays(arrays, settings)
+    return system.scores(measure, policies[:, None], contexts)[:, 0]
 
 
 def _lost(
     system: System,
-    stack: Any,
+    policies: Policy,
     contexts: NDArray[np.float64],
     reference: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Loss over the size of the reference, `(policy, context)`, at least 0."""
-    score = system.performance(stack, contexts)[:, 0]
+    score = scores_of(system, policies, contexts)
     with np.errstate(invalid="ignore", divide="ignore"):
         lost = (reference - score) / np.abs(reference)
     return np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
@@ -243,3 +232,96 @@ def best_rows(
     smallest = smallest_epsilon(lost, k, time_limit=time_limit)
     single = np.array([lost.max(1).argmin()])
     return np.array(smallest.sources, np.int64) if smallest.sources else single
+
+
+# --- one network that sees the context --------------------------------------------
+
+
+def training_steps(library: PolicyLibrary) -> int | None:
+    """Environment steps that the policies of a library took, None if not known.
+
+    Args:
+        library: the library.
+    """
+    steps = library.provenance.get("environment_steps")
+    return steps if isinstance(steps, int) and steps > 0 else None
+
+
+def conditioned_networks(
+    library: PolicyLibrary,
+    system: System,
+    n: int,
+    *,
+    recipe: "Ppo | None" = None,
+    total_steps: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> "list[ConditionedNetwork]":
+    """Networks that see the context, each trained as long as the whole library.
+
+    Args:
+        library: gives the range of contexts and the budget.
+        system: a simulated system.
+        n: how many, each with its own seed.
+        recipe: settings of PPO; the defaults where not given.
+        total_steps: environment steps of each network; what the policies of the
+            library took together where not given.
+        seed: of the first network.
+        progress: told how many networks are trained.
+    """
+    from taskspace.trainers.conditioned import train_conditioned
+    from taskspace.trainers.ppo import Ppo
+
+    steps = training_steps(library) if total_steps is None else total_steps
+    if steps is None or steps < 1:
+        raise InvalidInputError(
+            "A network is trained as long as the policies of the library together, but "
+            "how many environment steps these took is not known. Give total_steps "
+            "(--network-steps)."
+        )
+    if not isinstance(system, SimulatedSystem):
+        raise InvalidInputError(
+            "A network that sees the context is trained in JAX (SimulatedSystem), but "
+            f"{system.id} is no such system."
+        )
+    ends = np.stack([library.low, library.high])
+    low, high = library.contexts(system, ends)
+    networks = []
+    for k in range(n):
+        networks.append(
+            train_conditioned(
+                system,
+                low,
+                high,
+                recipe=Ppo() if recipe is None else recipe,
+                total_steps=steps,
+                seed=seed + k,
+            )
+        )
+        if progress is not None:
+            progress("train", k + 1, n)
+    return networks
+
+
+def network_scores(
+    networks: "Sequence[ConditionedNetwork]",
+    library: PolicyLibrary,
+    system: Any,
+    contexts: NDArray[np.float64],
+    seen: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """J of every network at every context, `(network, context)`.
+
+    Args:
+        networks: the networks.
+        library: names the columns of `seen`.
+        system: a simulated system.
+        contexts: full context rows.
+        seen: what is measured of them, in the library's axes.
+    """
+    scores = []
+    for one in networks:
+        told = seen[:, [library.names.index(name) for name in one.axes]]
+        returns = one.returns(system, contexts, told)
+        scores.append(returns.mean(-1, dtype=np.float64))
+    return np.array(scores).reshape(-1, len(contexts))

@@ -1,14 +1,14 @@
 """Episodes in which the context moves while a library keeps up with it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.regions.reach import reach_of
-from taskspace.deploy.trial.contenders import Designer, Pool
+from taskspace.deploy.trial.contenders import Designer
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -23,9 +23,8 @@ N_STEPS = 400
 STEP_SHARE = 0.1
 MAX_STEPS = 20_000
 
-Gains = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-Acting = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-"""Actions for measured contexts and observations, one per row."""
+Way = Callable[..., NDArray[Any]]
+"""Gains for measured contexts, or actions for these and for observations, by row."""
 Moving = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """The contexts of a step of all episodes, and what is measured of them."""
 
@@ -62,7 +61,7 @@ def drift_returns(
     """
     library = library.with_outside("clamp")
     rng = np.random.default_rng(seed + 1)
-    reach = reach_of(library)
+    reach = library.reach
     start = rng.random((N_EPISODES, len(reach.low)))
     end = start + drift * rng.choice([-1.0, 1.0], start.shape)
     n_steps, dt = N_STEPS, 1.0
@@ -78,51 +77,48 @@ def drift_returns(
         folded = 1 - np.abs(1 - np.mod(where, 2))  # reflected at 0 and 1
         return reach.at(folded), reach.at(folded + blur[step])
 
+    ways: dict[str, Way] = {}
     if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
         gain = library.policies.gain
-        ways: dict[str, Gains] = {
-            "library": lambda seen: gain[library.select(seen).policy],
-            "one policy of it": lambda seen: np.repeat(
-                gain[single : single + 1], len(seen), axis=0
-            ),
-        }
-        if designer is not None and not isinstance(designer, Pool):
-            ways["designed anew at every step"] = lambda seen: np.asarray(
-                designer(np.clip(seen, library.low, library.high)).arrays()["gain"]
+        ways["library"] = lambda told: gain[library.select(told).policy]
+        ways["one policy of it"] = lambda told: gain[np.full(len(told), single)]
+        if designer is not None and designer.pool is None:
+            ways["designed anew at every step"] = lambda told: np.asarray(
+                designer(np.clip(told, library.low, library.high)).arrays()["gain"]
             )
         states = rng.multivariate_normal(
             np.zeros(gain.shape[-1]), system.initial_covariance, N_EPISODES
         )
-        return {
-            name: _linear(library, system, way, at, states, n_steps, dt)
-            for name, way in ways.items()
-        }, []
-    if isinstance(system, SimulatedSystem):
-        acts: dict[str, Acting] = {
-            "library": lambda told, seen: library.act_as(
-                library.select(told).policy, seen
-            ),
-            "one policy of it": lambda told, seen: library.act_as(
-                np.full(len(told), single), seen
-            ),
-        }
+        play = partial(_linear, library, system, at, states, n_steps, dt)
+    elif isinstance(system, SimulatedSystem):
+        ways["library"] = lambda told, seen: library.act_as(
+            library.select(told).policy, seen
+        )
+        ways["one policy of it"] = lambda told, seen: library.act_as(
+            np.full(len(told), single), seen
+        )
         if network is not None:
-            columns = [library.names.index(name) for name in network.axes]
+            ways["network with context"] = partial(_act_sighted, library, network)
+        play = partial(_simulated, library, system, at, n_steps)
+    else:
+        return {}, [
+            f"{system.id} cannot change its context during an episode, so drift was "
+            "not tried."
+        ]
+    return {name: play(way) for name, way in ways.items()}, []
 
-            def sighted(told: NDArray[Any], seen: NDArray[Any]) -> NDArray[Any]:
-                inside = np.clip(told, library.low, library.high)[:, columns]
-                both = np.concatenate([seen, network.scaled(inside)], axis=1)
-                return np.array([network.network.act(row) for row in both])
 
-            acts["network with context"] = sighted
-        return {
-            name: _simulated(library, system, act, at, n_steps)
-            for name, act in acts.items()
-        }, []
-    return {}, [
-        f"{system.id} cannot change its context during an episode, so drift was not "
-        "tried."
-    ]
+def _act_sighted(
+    library: PolicyLibrary,
+    network: "ConditionedNetwork",
+    told: NDArray[Any],
+    seen: NDArray[Any],
+) -> NDArray[Any]:
+    """Return the actions of a network that sees the context."""
+    columns = [library.names.index(name) for name in network.axes]
+    inside = np.clip(told, library.low, library.high)[:, columns]
+    both = np.concatenate([seen, network.scaled(inside)], axis=1)
+    return np.array([network.network.act(row) for row in both])
 
 
 def _steps(library: PolicyLibrary, system: LinearSystem) -> tuple[int, float]:
@@ -148,11 +144,11 @@ def _steps(library: PolicyLibrary, system: LinearSystem) -> tuple[int, float]:
 def _linear(
     library: PolicyLibrary,
     system: LinearSystem,
-    way: Gains,
     at: Moving,
     states: NDArray[np.float64],
     n_steps: int,
     dt: float,
+    way: Way,
 ) -> float:
     """Mean of −cost; the context and the gain are held over each step (RK4)."""
     x, cost = states.copy(), np.zeros(len(states))
@@ -188,9 +184,9 @@ def _linear(
 def _simulated(
     library: PolicyLibrary,
     system: SimulatedSystem,
-    act: "Acting",
     at: Moving,
     n_steps: int,
+    way: Way,
 ) -> float:
     """Mean return of episodes played side by side."""
     import jax
@@ -206,7 +202,7 @@ def _simulated(
             where, told = at(t)
             rows = library.contexts(system, where).astype(np.float32)
             seen = np.asarray(observe(state, rows))
-            action = act(told, seen)
+            action = way(told, seen)
             noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
             if action.dtype.kind == "f":
                 action = action.astype(np.float32)

@@ -20,7 +20,6 @@ from scipy.linalg import (
 )
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.regions.reach import reach_of
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -112,7 +111,7 @@ def try_drift(
     if proven is None or proven["mode"] == "none":
         return None
     rng = np.random.default_rng(seed)
-    reach = reach_of(library)
+    reach = library.reach
     places = reach.at(rng.random((N_PLACES, len(reach.low))))
     corners = reach.at(np.array(list(product((0.0, 1.0), repeat=len(reach.low)))))
     places = np.concatenate([corners[:64], places])

@@ -9,6 +9,8 @@ contenders there. A context that one contender refuses counts for none.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,18 +19,16 @@ from numpy.typing import NDArray
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions.choose import NamedRegions
-from taskspace.deploy.regions.reach import landmarks, reach_of
 from taskspace.deploy.trial.contenders import (
     Designer,
-    Pool,
     best_few,
-    designer_of,
-    each_alone,
     nearest_design,
+    network_scores,
+    scores_of,
+    training_steps,
     uniform_design,
 )
 from taskspace.deploy.trial.drift import drift_returns
-from taskspace.deploy.trial.networks import network_scores, training_steps
 from taskspace.deploy.trial.operation import (
     OperationTrial,
     measured_near,
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 N_RANDOM = 10
 FEW = (1, 2, 3, 5)
+# Corners of the range that are tried at most: those of eight axes.
+MAX_CORNERS = 256
 NETWORK = "network with context"
 
 Scores = dict[str, tuple[int, NDArray[np.float64]]]
@@ -194,7 +196,7 @@ def try_library(
             the width of each axis.
         pool: other policies to make uniform and random libraries of: the contexts they
             were made for, and a stack with one leading dim. Linear systems need none.
-        networks: networks that see the context, one a seed: see
+        networks: networks that see the context, one per seed: see
             `conditioned_networks`.
 
     Examples:
@@ -209,9 +211,9 @@ def try_library(
     """
     _check(library, noise, drift, n_contexts)
     rng = np.random.default_rng(seed)
-    reach = reach_of(library)
+    reach = library.reach
     drawn = reach.at(rng.random((n_contexts, len(reach.low))))
-    rows = np.concatenate([landmarks(library, n_contexts), drawn])
+    rows = np.concatenate([_landmarks(library, n_contexts), drawn])
     is_drawn = np.arange(len(rows)) >= len(rows) - n_contexts
     measured = rows
     if noise > 0:
@@ -220,15 +222,14 @@ def try_library(
     contexts = library.contexts(system, rows)
     notes: list[str] = []
     chosen = library.select(measured)
+    policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
     assert library.policies is not None
-    own = _performance(system, library.policies, contexts)
-    scores: Scores = {
-        "library": (library.size, _taken(own, np.asarray(chosen.policy))[None])
-    }
+    own = scores_of(system, library.policies, contexts)
+    scores: Scores = {"library": (library.size, _taken(own, policy)[None])}
     scores["library, best choice"] = (library.size, own.max(0)[None])
     single = _finite_mean(own[:, is_drawn]).argmax()
     scores["one policy of it"] = (1, own[single][None])
-    designer = designer_of(library, system, pool)
+    designer = Designer.of(library, system, pool)
     if designer is None:
         notes.append(
             "Uniform and random libraries need policies made for other contexts: give "
@@ -240,64 +241,33 @@ def try_library(
         seen = np.clip(measured, library.low, library.high)
         made = network_scores(networks, library, system, contexts, seen)
         scores[NETWORK] = (1, made)
-    best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
-    optimum = system.optimum(contexts)
-    has_optimum = np.zeros(len(rows), bool) if optimum is None else ~np.isnan(optimum)
-    reference, against = best, "the best of all contenders"
-    if optimum is not None and has_optimum.all():
-        reference, against = optimum, f"the {system.optimum_kind} of each context"
-        scores["optimum"] = (0, optimum[None])
-    elif optimum is not None and has_optimum.any():
-        reference = np.where(has_optimum, optimum, best)
-        against = "the optimum where it is known, else the best of all contenders"
-        notes.append(
-            f"The optimum is known at {has_optimum.sum():,} of these contexts."
-        )
-    else:
-        notes.append("The optimum of a context is not known for this system.")
-
-    def within(name: str, score: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        policy = chosen.policy
-        return _within(library, system, contexts, name, score, reference, policy)
-
+    reference, against, note = _reference(system, contexts, scores)
+    notes += [note] if note else []
+    judge = _Judge(library, system, contexts, reference)
     # The same contexts in every row: what one refuses is left out of all.
     refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
     compared: NDArray[np.bool_] = ~np.asarray(refused.any(0))
-    contenders = tuple(
-        _middle(
-            [
-                _contender(
-                    name, size, s, reference, within(name, s), compared, is_drawn
-                )
-                for s in repeats
-            ]
-        )
-        for name, (size, repeats) in scores.items()
-    )
-    status = np.asarray(chosen.status)
+    contenders = []
+    for name, (size, repeats) in scores.items():
+        number = policy if name == "library" else None
+        numbers = [
+            _contender(
+                name, size, s, reference, judge.within(s, number), compared, is_drawn
+            )
+            for s in repeats
+        ]
+        contenders.append(_middle(numbers))
     spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
-    kept = within("library", scores["library"][1][0])
-    held = violations = None
-    if kept is not None and spoke.any():
-        held, violations = float(kept[spoke].mean()), int((~kept[spoke]).sum())
+    served = judge.within(scores["library"][1][0], policy)
+    held, violations = None, 0
+    if served is not None and spoke.any():
+        held, violations = float(served[spoke].mean()), int((~served[spoke]).sum())
     few: dict[int, float] = {}
     if compared.any():
         few = best_few(
             library, system, designer, FEW, contexts[compared], reference[compared]
         )
-    n_measured, n_broken = 0, 0
-    if library.question is not None and library.question.error is not None:
-        for near in measured_near(library, rows):
-            picked = library.select(near)
-            number = np.asarray(picked.policy)
-            score = _taken(own, number)
-            served = _within(
-                library, system, contexts, "library", score, reference, number
-            )
-            sure = np.asarray(picked.status) == Status.GUARANTEED
-            n_measured += int(sure.sum())
-            n_broken += 0 if served is None else int((sure & ~served).sum())
-    moved = try_drift(library, system, seed=seed)
+    n_measured, n_broken = _try_errors(judge, own, rows)
     drifting: dict[str, float] = {}
     if drift > 0:
         drifting, why = drift_returns(
@@ -307,28 +277,68 @@ def try_library(
         notes += why
     beyond = (measured < library.low) | (measured > library.high)
     return Trial(
-        n_contexts,
-        len(rows),
-        int(compared.sum()),
-        seed,
-        noise,
-        against,
-        contenders,
-        float(spoke[is_drawn].mean()),
-        int(spoke.sum()),
-        held,
-        violations or 0,
-        float(beyond[is_drawn].max(1).mean()),
-        few,
-        drift,
-        drifting,
-        tuple(notes),
-        _steps(library, networks),
-        "gain" if isinstance(library.policies, LinearGain) else "policy",
-        n_measured,
-        n_broken,
-        moved,
+        n_contexts=n_contexts,
+        n_tried=len(rows),
+        n_compared=int(compared.sum()),
+        seed=seed,
+        noise=noise,
+        reference=against,
+        contenders=tuple(contenders),
+        applied=float(spoke[is_drawn].mean()),
+        spoken=int(spoke.sum()),
+        held=held,
+        violations=violations,
+        outside=float(beyond[is_drawn].max(1).mean()),
+        few=few,
+        drift=drift,
+        drifting=drifting,
+        notes=tuple(notes),
+        environment_steps=_steps(library, networks),
+        thing="gain" if isinstance(library.policies, LinearGain) else "policy",
+        n_measured=n_measured,
+        n_broken=n_broken,
+        operation=try_drift(library, system, seed=seed),
     )
+
+
+def _reference(
+    system: System, contexts: NDArray[np.float64], scores: Scores
+) -> tuple[NDArray[np.float64], str, str]:
+    """Return the J that losses are against, what it is, and a note on it.
+
+    Where the optimum is known everywhere, it joins the contenders.
+    """
+    best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
+    optimum = system.optimum(contexts)
+    if optimum is None or np.isnan(optimum).all():
+        note = "The optimum of a context is not known for this system."
+        return best, "the best of all contenders", note
+    is_known = ~np.isnan(optimum)
+    if is_known.all():
+        scores["optimum"] = (0, optimum[None])
+        return optimum, f"the {system.optimum_kind} of each context", ""
+    return (
+        np.where(is_known, optimum, best),
+        "the optimum where it is known, else the best of all contenders",
+        f"The optimum is known at {is_known.sum():,} of these contexts.",
+    )
+
+
+def _try_errors(
+    judge: "_Judge", own: NDArray[np.float64], rows: NDArray[np.float64]
+) -> tuple[int, int]:
+    """Return guaranteed measurements at the ends of the error, and broken ones."""
+    library, n_measured, n_broken = judge.library, 0, 0
+    if library.question is None or library.question.error is None:
+        return 0, 0
+    for measured in measured_near(library, rows):
+        chosen = library.select(measured)
+        policy = np.asarray(chosen.policy)
+        served = judge.within(_taken(own, policy), policy)
+        sure = np.asarray(chosen.status) == Status.GUARANTEED
+        n_measured += int(sure.sum())
+        n_broken += 0 if served is None else int((sure & ~served).sum())
+    return n_measured, n_broken
 
 
 def _steps(
@@ -374,6 +384,27 @@ def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) 
         raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
 
 
+def _landmarks(library: PolicyLibrary, n_nodes: int) -> NDArray[np.float64]:
+    """Return contexts where a library may do worst: corners, nodes or boxes.
+
+    Args:
+        library: whose contexts have coordinates.
+        n_nodes: how many nodes, or corners of boxes, at most; evenly thinned.
+    """
+    ends = np.stack([library.low, library.high], 1)
+    corners = np.array([library.low, library.high])
+    if 2 ** len(ends) <= MAX_CORNERS:
+        corners = np.array(list(product(*ends)))
+    arrays = library.regions.arrays()
+    nodes = library.regions.centres
+    if "box_low" in arrays:
+        nodes = np.concatenate([arrays["box_low"], arrays["box_high"]])
+    some = np.linspace(0, len(nodes) - 1, min(len(nodes), n_nodes)).astype(int)
+    rows = np.concatenate([corners, nodes[some]])
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
 def _others(
     scores: Scores,
     library: PolicyLibrary,
@@ -384,36 +415,23 @@ def _others(
     rng: np.random.Generator,
 ) -> None:
     """Uniform and random libraries of the same size, and interpolated gains."""
-    reach = reach_of(library)
+    reach = library.reach
     seen = np.clip(measured, library.low, library.high)
     points = uniform_design(reach, library.size)
-    made = _performance(system, designer(points), contexts)
+    made = scores_of(system, designer(points), contexts)
     nearest = nearest_design(points, seen, reach)
     scores["uniform library"] = (len(points), _taken(made, nearest)[None])
     drawn = []
     for _ in range(N_RANDOM):
         spots = reach.at(rng.random((library.size, len(reach.low))))
-        made = _performance(system, designer(spots), contexts)
+        made = scores_of(system, designer(spots), contexts)
         drawn.append(_taken(made, nearest_design(spots, seen, reach)))
     scores["random library"] = (library.size, np.array(drawn))
-    if isinstance(system, LinearSystem) and not isinstance(designer, Pool):
-        gains, n = designer.interpolated(reach, library.size, seen)
+    if isinstance(system, LinearSystem) and designer.pool is None:
+        gains, n = designer.interpolated(seen)
         if n:
             score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
             scores["interpolated gains"] = (n, score[None])
-
-
-def _performance(
-    system: System, policies: Policy, contexts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """J of every policy of a stack with one leading dim, `(policy, context)`."""
-    return _scores(system, "performance", policies, contexts)
-
-
-def _scores(
-    system: System, measure: str, policies: Policy, contexts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return system.scores(measure, each_alone(policies), contexts)[:, 0]
 
 
 def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
@@ -428,68 +446,75 @@ def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(failed > 0, -1e300 * failed, mean)
 
 
-def _within(
-    library: PolicyLibrary,
-    system: System,
-    contexts: NDArray[np.float64],
-    name: str,
-    score: NDArray[np.float64],
-    reference: NDArray[np.float64],
-    policy: Any,
-) -> NDArray[np.bool_] | None:
-    """Where a contender is within ε, by every demand of the library's question."""
-    if library.question is None:
-        return None
-    about = (library, system, contexts, name, score, reference, policy)
-    met = [_meets(demand, *about) for demand in library.question.demands]
-    decided = [one for one in met if one is not None]
-    return np.logical_and.reduce(decided) if len(decided) == len(met) else None
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Says where contenders are within ε by the question of a library.
 
+    Args:
+        library: whose question.
+        system: the tasks.
+        contexts: full context rows.
+        reference: J that losses are against, of each context.
+    """
 
-def _meets(
-    question: Question,
-    library: PolicyLibrary,
-    system: System,
-    contexts: NDArray[np.float64],
-    name: str,
-    score: NDArray[np.float64],
-    reference: NDArray[np.float64],
-    policy: Any,
-) -> NDArray[np.bool_] | None:
-    """Where a contender meets one demand, None where that is not to be had."""
-    rule = question.rule
-    if rule.reference == "home":
-        # Only the library's policies have a home to be compared with.
-        if name != "library" or any(not e.context for e in library.entries):
+    library: PolicyLibrary
+    system: System
+    contexts: NDArray[np.float64]
+    reference: NDArray[np.float64]
+
+    def within(
+        self, score: NDArray[np.float64], policy: NDArray[np.int64] | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Return where every demand is met, None where that is not to be had.
+
+        Args:
+            score: J of the contender at each context.
+            policy: number of the library's policy that it uses at each context; None
+                for a contender with other policies.
+        """
+        if self.library.question is None:
             return None
-        names = list(library.entries[0].context)
-        homes = [[e.context[n] for n in names] for e in library.entries]
-        rows = _full_of(system, names, homes, library.fixed)
-        assert library.policies is not None
-        home = system.home_performance(each_alone(library.policies), rows)[:, 0]
-        loss = rule.loss(score, home[np.maximum(policy, 0)])
-        return np.where(policy < 0, np.inf, loss) <= question.epsilon
-    if rule.measure != "performance":
-        # Only of the library's own policies is another score than J at hand.
-        if name != "library" or library.policies is None:
-            return None
-        scores = _scores(system, rule.measure, library.policies, contexts)
-        score = _taken(scores, np.asarray(policy))
-        score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
-    against = np.zeros(1) if rule.reference == "none" else reference
-    with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
-        return rule.loss(score, against) <= question.epsilon
+        met = [self._meets(d, score, policy) for d in self.library.question.demands]
+        decided = [one for one in met if one is not None]
+        return np.logical_and.reduce(decided) if len(decided) == len(met) else None
 
+    def _meets(
+        self,
+        question: Question,
+        score: NDArray[np.float64],
+        policy: NDArray[np.int64] | None,
+    ) -> NDArray[np.bool_] | None:
+        """Return where one demand is met, None where that is not to be had."""
+        rule, policies = question.rule, self.library.policies
+        if rule.reference == "home":
+            # Only the library's policies have a home to be compared with.
+            if policy is None or any(not e.context for e in self.library.entries):
+                return None
+            loss = rule.loss(score, self._home_scores[np.maximum(policy, 0)])
+            return np.where(policy < 0, np.inf, loss) <= question.epsilon
+        if rule.measure != "performance":
+            # Only of the library's own policies is another score than J at hand.
+            if policy is None or policies is None:
+                return None
+            scores = scores_of(self.system, policies, self.contexts, rule.measure)
+            score = _taken(scores, policy)
+            score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
+        against = np.zeros(1) if rule.reference == "none" else self.reference
+        with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
+            return rule.loss(score, against) <= question.epsilon
 
-def _full_of(
-    system: System,
-    names: Sequence[str],
-    rows: Sequence[Sequence[float]],
-    fixed: Mapping[str, float],
-) -> NDArray[np.float64]:
-    extra = {n: v for n, v in fixed.items() if n not in names}
-    wide = [[*row, *extra.values()] for row in rows]
-    return system.contexts(Points([*names, *extra], wide))
+    @cached_property
+    def _home_scores(self) -> NDArray[np.float64]:
+        """J of each policy of the library at its own source."""
+        entries = self.library.entries
+        names = list(entries[0].context)
+        fixed = {n: x for n, x in self.library.fixed.items() if n not in names}
+        rows = [[*(e.context[n] for n in names), *fixed.values()] for e in entries]
+        contexts = self.system.contexts(Points([*names, *fixed], rows))
+        assert self.library.policies is not None
+        return self.system.home_performance(self.library.policies[:, None], contexts)[
+            :, 0
+        ]
 
 
 def _contender(

@@ -1,32 +1,103 @@
-"""Policies in C99: gains, networks and tables of actions."""
+"""The map and the policies of a library in C99: their tables and functions."""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
+from taskspace.deploy.regions.choose import (
+    BoxRegions,
+    GridRegions,
+    PointRegions,
+    Regions,
+)
 from taskspace.export.c99_text import Real, fill, integers, reals
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
+# --- the map: index of a grid, tree of boxes, nearest point -----------------------
 
-def action_sizes(policies: Policy | None) -> tuple[int, int]:
-    """Length of an observation and of an action in C.
+
+def region_source(regions: Regions, real: Real) -> tuple[str, list[str]]:
+    """Return the functions `locate` and `knows`, and the tables that they read.
 
     Args:
-        policies: the stack of a library, None for names only.
+        regions: the map.
+        real: precision of the numbers.
     """
-    if policies is None:
-        return 0, 0
-    if isinstance(policies, LinearGain):
-        n_actions, n_seen = policies.gain.shape[-2:]
-        return n_seen, n_actions
-    if isinstance(policies, Mlp):
-        n_actions = 1 if policies.head == "argmax" else policies.biases[-1].shape[-1]
-        return policies.weights[0].shape[-2], n_actions
-    if isinstance(policies, TabularPolicy):
-        return 1, 1
-    raise InvalidInputError(
-        "C code can be written for policies of kind linear-gain, mlp and tabular, but "
-        f"these are of kind {policies.kind!r}."
+    low = real.up(regions.low)
+    if isinstance(regions, GridRegions):
+        return _grid_source(regions, real, low)
+    if isinstance(regions, BoxRegions):
+        return _tree_source(regions, real)
+    assert isinstance(regions, PointRegions)
+    return _points_source(regions, real, low)
+
+
+def _grid_source(
+    regions: GridRegions, real: Real, low: NDArray[Any]
+) -> tuple[str, list[str]]:
+    shape = regions.shape
+    first = np.concatenate([[0], np.cumsum(shape)])
+    values = [
+        _only_exact(real, value, bottom)
+        for value, bottom in zip(regions.values, low, strict=True)
+    ]
+    # One border fewer than values: the last of each axis is padding, never read.
+    borders = [np.append(real.down(b), real.nearest(0.0)) for b in regions.borders]
+    tables = [
+        integers("AXIS_SIZE", np.array(shape)),
+        integers("AXIS_FIRST", first[:-1]),
+        reals(real, "NODE", np.concatenate(values)),
+        reals(real, "BORDER", np.concatenate(borders)),
+    ]
+    return fill("grid.c", d=len(shape)), tables
+
+
+def _tree_source(regions: BoxRegions, real: Real) -> tuple[str, list[str]]:
+    tables = [
+        integers("TREE_AXIS", regions.axis),
+        reals(real, "TREE_CUT", real.down(regions.cut)),
+        integers("TREE_FOLLOW", regions.follow),
+    ]
+    code = fill("boxes.c", d=len(regions.low), depth=regions.depth)
+    return code, tables
+
+
+def _points_source(
+    regions: PointRegions, real: Real, low: NDArray[Any]
+) -> tuple[str, list[str]]:
+    n, d = regions.points.shape
+    exact = np.stack(
+        [
+            _only_exact(real, column, bottom)
+            for column, bottom in zip(regions.points.T, low, strict=True)
+        ],
+        1,
     )
+    # Distances in double also for float contexts: rounded points have other bisectors.
+    double = Real("double")
+    tables = [
+        reals(double, "POINT", regions.points),
+        reals(double, "POINT_SCALE", regions.scale),
+        reals(double, "POINT_LOW", regions.low),
+        reals(double, "POINT_HIGH", regions.high),
+        reals(real, "NODE", exact),
+    ]
+    return fill("points.c", d=d, n=n), tables
+
+
+def _only_exact(real: Real, values: NDArray[Any], low: Any) -> NDArray[Any]:
+    """Nodes that the precision has exactly; others become a value out of range.
+
+    A context in `float` is never equal to a node that is not a `float`, so what is
+    known at the node is not claimed for a neighbour.
+    """
+    rounded = real.nearest(values)
+    outside = np.nextafter(low, np.array(-np.inf, low.dtype))
+    return np.where(rounded.astype(np.float64) == values, rounded, outside)
+
+
+# --- policies: gains, networks and tables of actions ------------------------------
 
 
 def policy_tables(policies: Policy | None, real: Real) -> list[str]:
