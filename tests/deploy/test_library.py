@@ -8,7 +8,7 @@ import pytest
 import taskspace as ts
 from taskspace.deploy import Guarantee, OutsideError, Status, count_regions
 from taskspace.deploy.assign import assign, neighbours
-from taskspace.deploy.regions.nodes import regions_of
+from taskspace.deploy.regions import regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.deploy import BoxRegions, Status, regions_of
+from taskspace.deploy.regions import GridRegions, NamedRegions, PointRegions
 from taskspace.deploy.regions.boxes import build_tree, descend
-from taskspace.deploy.regions.choose import GridRegions, NamedRegions, PointRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 from .helpers import MAKERS, random_boxes, tricky_contexts

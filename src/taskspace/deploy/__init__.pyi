@@ -12,8 +12,8 @@ from .records import Guarantee as Guarantee
 from .records import OutsideError as OutsideError
 from .records import Selection as Selection
 from .records import Status as Status
-from .regions.choose import BoxRegions as BoxRegions
-from .regions.nodes import regions_of as regions_of
+from .regions import BoxRegions as BoxRegions
+from .regions import regions_of as regions_of
 from .rules import RULES as RULES
 from .rules import RuleTrial as RuleTrial
 from .rules import SourceRule as SourceRule

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
-from taskspace.deploy.regions.choose import GridRegions, Regions
+from taskspace.deploy.regions import GridRegions, Regions
 from taskspace.errors import UnknownNameError
 
 Array = NDArray[np.float64]

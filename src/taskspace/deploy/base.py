@@ -21,13 +21,13 @@ from taskspace.deploy.records import (
     Selection,
     Status,
 )
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     NamedRegions,
     Regions,
+    regions_of,
 )
-from taskspace.deploy.regions.nodes import regions_of
 from taskspace.deploy.tracker import Tracker
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import (

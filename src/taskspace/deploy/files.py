@@ -30,7 +30,7 @@ from taskspace._util.files import plain
 from taskspace._util.records import read_record
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Outside, Status
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     REGION_KINDS,
     GridRegions,
     NamedRegions,

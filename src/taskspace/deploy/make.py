@@ -17,12 +17,12 @@ from taskspace.cover import Cover
 from taskspace.deploy.assign import ASSIGN_RULES, assign
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Entry, Guarantee, Outside
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     BoxRegions,
     NamedRegions,
     Regions,
+    regions_of,
 )
-from taskspace.deploy.regions.nodes import regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study

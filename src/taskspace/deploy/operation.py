@@ -12,7 +12,7 @@ from taskspace.certificates.operation.certify import (
 )
 from taskspace.certificates.operation.loops import GainLoops
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.regions.choose import BoxRegions, GridRegions
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System

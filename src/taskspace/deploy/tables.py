@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions.choose import BoxRegions, NamedRegions
+from taskspace.deploy.regions import BoxRegions, NamedRegions
 from taskspace.policies import LinearController, LinearGain
 
 

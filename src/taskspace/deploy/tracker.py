@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskspace.deploy.records import Selection, Status
-from taskspace.deploy.regions.choose import NamedRegions
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions.choose import NamedRegions
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import as_estimate, memoryless
 from taskspace.export.c99_parts import act_source, policy_tables, region_source

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     PointRegions,

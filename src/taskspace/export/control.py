@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import OutsideError
-from taskspace.deploy.regions.choose import NamedRegions
+from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
 from taskspace.export.pid import with_integrators
 from taskspace.policies import LinearController, LinearGain

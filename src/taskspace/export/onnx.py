@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     NamedRegions,

@@ -25,7 +25,7 @@ from scipy.io import savemat
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
-from taskspace.deploy.regions.choose import BoxRegions, GridRegions
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.deploy.tables import (
     csv_text,
     map_table,

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.cli import app
 from taskspace.deploy import Status
-from taskspace.deploy.regions.choose import BoxRegions, GridRegions
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.runs.opening import open_study

@@ -1,4 +1,4 @@
-"""Regions around nodes: of a grid, or of plain points."""
+"""Regions around nodes: of a grid, of plain points, or targets with names only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.deploy.regions.base import Regions, require
+from taskspace.errors import InvalidInputError, UnknownNameError
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +195,61 @@ class GridRegions(Regions):
             values=tuple(arrays[f"values_{i}"] for i in range(n)),
             borders=tuple(arrays[f"borders_{i}"] for i in range(n)),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRegions(Regions):
+    """Targets that have names and no coordinates.
+
+    Args:
+        policy: see `Regions`.
+        served: see `Regions`.
+        margin: see `Regions`.
+        targets: name of each target.
+    """
+
+    targets: NDArray[np.str_]
+    kind: ClassVar[str] = "names"
+    plural: ClassVar[str] = "named targets"
+    law: ClassVar[str] = "the target of this name"
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Names have no range."""
+        return np.empty(0)
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Names have no range."""
+        return np.empty(0)
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """Names have no coordinates."""
+        return np.empty((len(self.targets), 0))
+
+    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Contexts must be names here.
+
+        Args:
+            rows: contexts.
+        """
+        raise InvalidInputError(
+            "The targets of this library have names and no coordinates: select by "
+            f"name, e.g. {str(self.targets[0])!r}; but got numbers, shape {rows.shape}."
+        )
+
+    def look_up(self, names: Sequence[str] | NDArray[Any]) -> NDArray[np.int64]:
+        """Return number of each named target.
+
+        Args:
+            names: the names.
+        """
+        number = {str(name): i for i, name in enumerate(self.targets)}
+        for name in names:
+            if str(name) not in number:
+                raise UnknownNameError("target of this library", name, number)
+        return np.array([number[str(name)] for name in names], np.int64)
 
 
 def regions_of(

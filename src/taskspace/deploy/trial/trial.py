@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions.choose import NamedRegions
+from taskspace.deploy.regions import NamedRegions
 from taskspace.deploy.trial.contenders import (
     Designer,
     best_few,

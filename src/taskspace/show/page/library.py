@@ -10,7 +10,7 @@ import numpy as np
 
 from taskspace.deploy import PolicyLibrary, Status
 from taskspace.deploy.files import MANIFEST, contract
-from taskspace.deploy.regions.choose import (
+from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
     NamedRegions,
