@@ -20,6 +20,8 @@ serves anything; contexts whose ellipsoids do not meet need different gains.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +58,12 @@ class Bodies:
             self.centre[rows], self.radius[rows], self.t_r[rows], self.t_y[rows]
         )
 
+    @cached_property
+    def metrics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """About R and Y of each context: the slopes of its norm, nothing proven."""
+        R, Y = (np.linalg.inv(_t(x) @ x) for x in (self.t_r, self.t_y))
+        return R, Y
+
     def apart_from(self, which: int) -> NDArray[np.bool_]:
         """Return the contexts whose bodies a plane separates from that of another.
 
@@ -63,8 +71,7 @@ class Bodies:
             which: the other.
         """
         # The plane where the two distances of the best gain in common balance.
-        r_inverse, y_inverse = (_t(x) @ x for x in (self.t_r, self.t_y))
-        R, Y = (np.linalg.inv(x) for x in (r_inverse, y_inverse))
+        R, Y = self.metrics
         common = self.centre[which] @ Y[which] + self.centre @ Y
         common = _t(np.linalg.solve(Y[which] + Y, _t(common)))
         plane = (R[which] + R) / 2 @ (common - self.centre[which]) @ Y[which]
@@ -100,6 +107,29 @@ class Bodies:
         return self.centre - reach - slack, self.centre + reach + slack
 
 
+class _Rested(NamedTuple):
+    """Matrices, and how far each of their entries may be from the true one."""
+
+    value: NDArray[np.float64]
+    rest: NDArray[np.float64]
+
+    @property
+    def transposed(self) -> "_Rested":
+        """The transposed matrices."""
+        return _Rested(_t(self.value), _t(self.rest))
+
+    def between(
+        self, left: NDArray[np.float64], right: NDArray[np.float64], gamma: float
+    ) -> "_Rested":
+        """Return the products with two exact matrices; γ bounds their rounding."""
+        rest = np.abs(left) @ (self.rest + gamma * np.abs(self.value)) @ np.abs(right)
+        return _Rested(left @ self.value @ right, rest)
+
+
+def _exact(matrices: NDArray[np.float64]) -> _Rested:
+    return _Rested(matrices, np.zeros_like(matrices))
+
+
 def make_bodies(tasks: Tasks) -> Bodies:
     """Return for each context an ellipsoid that holds all gains that serve it.
 
@@ -107,55 +137,61 @@ def make_bodies(tasks: Tasks) -> Bodies:
         tasks: the plants and their limits.
     """
     n_tasks, m, n = tasks.optimal.shape
-    K, Kt = tasks.optimal, _t(tasks.optimal)
-    rest_a, rest_b, rest_q, rest_r = tasks.rests
     gamma = 1.01 * (8 * (n + m) + 50) * UNIT
-    loop = tasks.A - tasks.B @ K
-    loop_rest = rest_a + rest_b @ np.abs(K)
-    loop_rest += gamma * (np.abs(tasks.A) + np.abs(tasks.B) @ np.abs(K))
-    weight = tasks.Q + Kt @ tasks.R @ K
-    weight_rest = rest_q + np.abs(Kt) @ rest_r @ np.abs(K)
-    weight_rest += gamma * (np.abs(tasks.Q) + np.abs(Kt) @ np.abs(tasks.R) @ np.abs(K))
-    sigma = np.broadcast_to(tasks.sigma, loop.shape)
+    loop, weight = _closed_loops(tasks, gamma)
+    sigma = np.broadcast_to(tasks.sigma, loop.value.shape)
     radius = np.full(n_tasks, np.inf)
-    t_r, fine_r, phi_r = _inverse_factor(tasks.R, rest_r)
+    t_r, fine_r, phi_r = _inverse_factor(_Rested(tasks.R, tasks.rests[3]))
     with np.errstate(all="ignore"):
-        Y = gramian(loop, sigma, continuous=tasks.continuous)
-        P = gramian(_t(loop), weight, continuous=tasks.continuous)
+        Y = gramian(loop.value, sigma, continuous=tasks.continuous)
+        P = gramian(_t(loop.value), weight.value, continuous=tasks.continuous)
         solved = np.asarray(np.isfinite(Y + P).all((1, 2)))
         Y, P = (np.where(solved[:, None, None], x, np.eye(n)) for x in (Y, P))
-        t_y, fine_y, phi_y = _inverse_factor(Y, np.zeros_like(Y))
-        P, fine_p = _below_optimum(
-            tasks, loop, loop_rest, weight, weight_rest, P, t_r, gamma
-        )
+        t_y, fine_y, phi_y = _inverse_factor(_exact(Y))
+        P, fine_p = _below_optimum(tasks, loop, weight, P, t_r, gamma)
         least = (P * sigma).sum((1, 2))
         least -= 2 * gamma * n * (np.abs(P) * np.abs(sigma)).sum((1, 2))
-        t_s, fine_s, phi_s = _inverse_factor(sigma[:1], np.zeros_like(sigma[:1]))
-        spread, spread_rest = _spread(tasks, loop, loop_rest, Y, gamma)
-        gap = t_s @ spread @ _t(t_s) - np.eye(n)
-        gap_rest = np.abs(t_s) @ spread_rest @ np.abs(_t(t_s)) + gamma * (
-            np.abs(t_s) @ np.abs(spread) @ np.abs(_t(t_s)) + np.eye(n)
-        )
-        omega = (np.abs(gap) + gap_rest).sum(-1).max(-1)
-        kappa = _kappa(tasks, loop, loop_rest, Y, t_s, t_r, t_y, gamma)
+        t_s, fine_s, phi_s = _inverse_factor(_exact(sigma[:1]))
+        # A Y + Y Aᵀ, or A Y Aᵀ − Y, at K̂: about −Σ.
+        nothing = _exact(np.zeros_like(Y))
+        spread = _residual(loop.transposed, nothing, Y, tasks.continuous, gamma)
+        spread = spread.between(t_s, _t(t_s), gamma)
+        gap = np.abs(spread.value + np.eye(n)) + spread.rest + gamma * np.eye(n)
+        omega = gap.sum(-1).max(-1)
+        # κ = ‖T_Σ B T_Rᵀ‖ ‖T_Y Y T_Σᵀ‖ (discrete: Y A_K̂ᵀ in place of Y), rounded up.
+        inputs = _Rested(tasks.B, tasks.rests[1]).between(t_s, _t(t_r), gamma)
+        inner = _exact(Y)
+        if not tasks.continuous:
+            inner = loop.transposed.between(Y, np.eye(n), gamma)
+        kappa = _norm(inputs) * _norm(inner.between(t_y, _t(t_s), gamma))
         # c = top / (1 + ω + 2κ‖Δ̃‖); serve only if share · c ‖Δ̃‖² <= room.
         top = 1 - phi_s
         share = (1 - TAU) * top * (1 - phi_r) * (1 - phi_y)
         room = np.maximum(tasks.limit - least, 0.0) / share
-        known = solved & fine_p & fine_r & fine_y & fine_s & (share > 0) & (omega < 1)
+        sure = solved & fine_p & fine_r & fine_y & fine_s & (share > 0) & (omega < 1)
         half = kappa * room
         reach = half + np.sqrt(half * half + room * (1 + omega))
-        known &= np.isfinite(reach)
-        radius[known] = reach[known] * (1 + 1e-10)
-    return Bodies(K, radius, t_r, t_y)
+        sure &= np.isfinite(reach)
+        radius[sure] = reach[sure] * (1 + 1e-10)
+    return Bodies(tasks.optimal, radius, t_r, t_y)
+
+
+def _closed_loops(tasks: Tasks, gamma: float) -> tuple[_Rested, _Rested]:
+    """Return A − B K̂ and Q + K̂ᵀ R K̂ at the optimal gains."""
+    K, K_size = tasks.optimal, np.abs(tasks.optimal)
+    rest_a, rest_b, rest_q, rest_r = tasks.rests
+    loop_rest = rest_a + rest_b @ K_size
+    loop_rest += gamma * (np.abs(tasks.A) + np.abs(tasks.B) @ K_size)
+    weight_rest = rest_q + _t(K_size) @ rest_r @ K_size
+    weight_rest += gamma * (np.abs(tasks.Q) + _t(K_size) @ np.abs(tasks.R) @ K_size)
+    loop, weight = tasks.A - tasks.B @ K, tasks.Q + _t(K) @ tasks.R @ K
+    return _Rested(loop, loop_rest), _Rested(weight, weight_rest)
 
 
 def _below_optimum(
     tasks: Tasks,
-    loop: NDArray[np.float64],
-    loop_rest: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    weight_rest: NDArray[np.float64],
+    loop: _Rested,
+    weight: _Rested,
     P: NDArray[np.float64],
     t_r: NDArray[np.float64],
     gamma: float,
@@ -167,26 +203,22 @@ def _below_optimum(
     n = P.shape[1]
     scale = 1 / np.sqrt(np.maximum(np.diagonal(P, axis1=1, axis2=2), 1e-300))
     units = scale[:, :, None] * scale[:, None, :]
-    E, E_rest = _residual(
-        loop, loop_rest, weight, weight_rest, P, tasks.continuous, gamma
-    )
+    E, E_rest = _residual(loop, weight, P, tasks.continuous, gamma)
     size = ((np.abs(E) + E_rest) * units).sum(-1).max(-1)
     margin = np.zeros_like(P)
     margin[:, range(n), range(n)] = 100 * size[:, None] / scale**2
-    lower = gramian(_t(loop), margin, continuous=tasks.continuous)
+    lower = gramian(_t(loop.value), margin, continuous=tasks.continuous)
     P = P - (lower + _t(lower)) / 2
-    E, E_rest = _residual(
-        loop, loop_rest, weight, weight_rest, P, tasks.continuous, gamma
-    )
-    K = tasks.optimal
-    PA = P if tasks.continuous else P @ loop
-    PA_size = np.abs(P) if tasks.continuous else np.abs(P) @ (np.abs(loop) + loop_rest)
-    PA_rest = gamma * PA_size + (0 if tasks.continuous else np.abs(P) @ loop_rest)
-    rest_b, rest_r = tasks.rests[1], tasks.rests[3]
-    N = tasks.R @ K - _t(tasks.B) @ PA
-    N_rest = gamma * (np.abs(tasks.R) @ np.abs(K) + np.abs(_t(tasks.B)) @ PA_size)
-    N_rest = N_rest + rest_r @ np.abs(K) + _t(rest_b) @ PA_size
-    N_rest = N_rest + np.abs(_t(tasks.B)) @ PA_rest
+    E, E_rest = _residual(loop, weight, P, tasks.continuous, gamma)
+    K_size, P_size = np.abs(tasks.optimal), np.abs(P)
+    B_size, rest_b = np.abs(_t(tasks.B)), _t(tasks.rests[1])
+    PA, PA_size, PA_rest = P, P_size, gamma * P_size
+    if not tasks.continuous:
+        PA, PA_size = P @ loop.value, P_size @ (np.abs(loop.value) + loop.rest)
+        PA_rest = gamma * PA_size + P_size @ loop.rest
+    N = tasks.R @ tasks.optimal - _t(tasks.B) @ PA
+    N_rest = gamma * (np.abs(tasks.R) @ K_size + B_size @ PA_size)
+    N_rest = N_rest + tasks.rests[3] @ K_size + rest_b @ PA_size + B_size @ PA_rest
     # R⁻¹ ⪯ 2 T_RᵀT_R where the factor is fine.
     through = np.abs(t_r) @ (np.abs(N) + N_rest)
     cross = 2 / TAU * _t(through) @ through
@@ -195,92 +227,46 @@ def _below_optimum(
     need = others.sum(-1) - np.abs(diagonal)
     sure = (diagonal > need * (1 + 1e-9)).all(-1)
     # The discrete R̃ = R + BᵀPB needs P ⪰ 0.
-    _, positive, phi = _inverse_factor(P, np.zeros_like(P))
+    _, positive, phi = _inverse_factor(_exact(P))
     return P, sure & positive & (phi < 0.5)
 
 
 def _residual(
-    loop: NDArray[np.float64],
-    loop_rest: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    weight_rest: NDArray[np.float64],
+    loop: _Rested,
+    weight: _Rested,
     P: NDArray[np.float64],
     continuous: bool,
     gamma: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return E = L(P) + W and how far it may be off, entry by entry."""
-    absolute = np.abs(loop) + loop_rest
+) -> _Rested:
+    """Return E = L(P) + W: P A + Aᵀ P + W, or Aᵀ P A − P + W."""
+    size, P_size = np.abs(loop.value) + loop.rest, np.abs(P)
     if continuous:
-        half = P @ loop
-        E = half + _t(half) + weight
-        size = np.abs(P) @ absolute
-        rest = np.abs(P) @ loop_rest
-        return E, weight_rest + rest + _t(rest) + gamma * (
-            size + _t(size) + np.abs(weight)
-        )
-    E = _t(loop) @ P @ loop - P + weight
-    E = (E + _t(E)) / 2
-    cross = _t(loop_rest) @ np.abs(P) @ absolute
-    size = _t(absolute) @ np.abs(P) @ absolute + np.abs(P) + np.abs(weight)
-    return E, weight_rest + cross + _t(cross) + 2 * gamma * size
-
-
-def _spread(
-    tasks: Tasks,
-    loop: NDArray[np.float64],
-    loop_rest: NDArray[np.float64],
-    Y: NDArray[np.float64],
-    gamma: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return −(A Y + Y Aᵀ), or Y − A Y Aᵀ, at K̂, and how far it may be off."""
-    zero = np.zeros_like(Y)
-    E, rest = _residual(_t(loop), _t(loop_rest), zero, zero, Y, tasks.continuous, gamma)
-    return -E, rest
-
-
-def _kappa(
-    tasks: Tasks,
-    loop: NDArray[np.float64],
-    loop_rest: NDArray[np.float64],
-    Y: NDArray[np.float64],
-    t_s: NDArray[np.float64],
-    t_r: NDArray[np.float64],
-    t_y: NDArray[np.float64],
-    gamma: float,
-) -> NDArray[np.float64]:
-    """Return ‖T_Σ B T_Rᵀ‖ ‖T_Y Y T_Σᵀ‖ (discrete: Y A_K̂ᵀ in place of Y), rounded up."""
-    first = t_s @ tasks.B @ _t(t_r)
-    first_rest = (
-        np.abs(t_s) @ (tasks.rests[1] + gamma * np.abs(tasks.B)) @ np.abs(_t(t_r))
-    )
-    inner, inner_rest = Y, np.zeros_like(Y)
-    if not tasks.continuous:
-        inner = Y @ _t(loop)
-        inner_rest = np.abs(Y) @ (_t(loop_rest) + gamma * np.abs(_t(loop)))
-    second = t_y @ inner @ _t(t_s)
-    second_rest = np.abs(t_y) @ (inner_rest + gamma * np.abs(inner)) @ np.abs(_t(t_s))
-    return (_spectral(first) + _frobenius(first_rest)) * (
-        _spectral(second) + _frobenius(second_rest)
-    )
+        half, half_size, half_rest = P @ loop.value, P_size @ size, P_size @ loop.rest
+        rounding = gamma * (half_size + _t(half_size) + np.abs(weight.value))
+        rest = weight.rest + half_rest + _t(half_rest) + rounding
+        return _Rested(half + _t(half) + weight.value, rest)
+    E = _t(loop.value) @ P @ loop.value - P + weight.value
+    cross = _t(loop.rest) @ P_size @ size
+    rounding = 2 * gamma * (_t(size) @ P_size @ size + P_size + np.abs(weight.value))
+    return _Rested((E + _t(E)) / 2, weight.rest + cross + _t(cross) + rounding)
 
 
 def _inverse_factor(
-    matrices: NDArray[np.float64], rests: NDArray[np.float64]
+    matrices: _Rested,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """Return T with T M Tᵀ ≈ I, if any, and φ with T M Tᵀ ⪰ (1 − φ) I for all M."""
-    n = matrices.shape[-1]
-    fine = np.asarray(np.isfinite(matrices).all((1, 2)))
-    safe = np.where(fine[:, None, None], matrices, np.eye(n))
+    n = matrices.value.shape[-1]
+    fine = np.asarray(np.isfinite(matrices.value).all((1, 2)))
+    safe = np.where(fine[:, None, None], matrices.value, np.eye(n))
     factors = np.broadcast_to(np.eye(n), safe.shape).copy()
     for i, matrix in enumerate(safe):
         try:
             factors[i] = np.linalg.inv(np.linalg.cholesky(matrix))
         except np.linalg.LinAlgError:
             fine[i] = False
-    absolute = np.abs(factors)
-    off = np.abs(factors @ safe @ _t(factors) - np.eye(n))
     gamma = 1.01 * (4 * n + 50) * UNIT
-    off += absolute @ (rests + gamma * np.abs(safe)) @ _t(absolute) + 2 * UNIT
+    units = _Rested(safe, matrices.rest).between(factors, _t(factors), gamma)
+    off = np.abs(units.value - np.eye(n)) + units.rest + 2 * UNIT
     phi = off.sum(-1).max(-1) * (1 + 1e-12)
     return factors, fine & (phi < 0.5), np.where(fine, phi, 1.0)
 
@@ -293,8 +279,10 @@ def _frobenius(stack: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.sqrt((stack * stack).sum((-1, -2))) * (1 + 1e-12)
 
 
-def _spectral(stack: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest singular value; its backward error is below the slack."""
-    return np.linalg.norm(stack, 2, axis=(-2, -1)) * (1 + 1e-12) + 1e-12 * _frobenius(
-        stack
-    )
+def _norm(stack: _Rested) -> NDArray[np.float64]:
+    """Return a bound on the largest singular value, rounded up.
+
+    The backward error of the singular values is below the slack.
+    """
+    value = np.linalg.norm(stack.value, 2, axis=(-2, -1)) * (1 + 1e-12)
+    return value + 1e-12 * _frobenius(stack.value) + _frobenius(stack.rest)

@@ -105,9 +105,10 @@ class GainBoxes:
             bodies: where gains that serve are.
             where: input and state of each entry of a box.
         """
+        right = np.ascontiguousarray(bodies.t_y.swapaxes(1, 2))
         _by_bodies(
             self.low, self.high, where, bodies.centre, bodies.radius,
-            bodies.t_r, bodies.t_y, self.may,
+            bodies.metrics, (bodies.t_r, right), self.may,
         )  # fmt: skip
         table = monomials(len(where), ORDER + 1)
         tables = table.product, table.even, int(table.counts[1])
@@ -125,7 +126,7 @@ class GainBoxes:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _by_bodies(low, high, where, centre, radius, t_r, t_y, may):
+def _by_bodies(low, high, where, centre, radius, metrics, factors, may):
     """Take out contexts whose body a plane separates from the box."""
     m, n = centre.shape[1:]
     w, scaled, size = np.zeros((m, n)), np.zeros((m, n)), np.zeros((m, n))
@@ -134,15 +135,14 @@ def _by_bodies(low, high, where, centre, radius, t_r, t_y, may):
         for t in range(len(centre)):
             if not may[b, t] or not radius[t] < np.inf:
                 continue
-            # Entries that are not free are zero; W is K_near − K̂ in the body's units.
-            for i in range(m):
-                for j in range(n):
-                    near[i, j] = -centre[t, i, j]
+            # Entries that are not free are zero. Any plane W will do: here it is the
+            # slope of the body's norm at the nearest gain of the box.
+            near[:] = -centre[t]
             for e in range(len(where)):
                 i, j = where[e, 0], where[e, 1]
                 x = min(max(centre[t, i, j], low[b, e]), high[b, e])
                 near[i, j] = x - centre[t, i, j]
-            _unscale(t_r[t], t_y[t], near, scaled, w)
+            _multiply(metrics[0][t], near, metrics[1][t], w, size)
             # ⟨W, K − K̂⟩ over the box is at least `least`; over the body at most `most`.
             least, total = 0.0, 0.0
             for i in range(m):
@@ -155,61 +155,26 @@ def _by_bodies(low, high, where, centre, radius, t_r, t_y, may):
                 end = low[b, e] if w[i, j] > 0.0 else high[b, e]
                 least += w[i, j] * end
                 total += abs(w[i, j] * end)
-            _scale(t_r[t], t_y[t], w, scaled, size)
-            squares, sizes = 0.0, 0.0
-            for i in range(m):
-                for j in range(n):
-                    squares += scaled[i, j] * scaled[i, j]
-                    sizes += size[i, j] * size[i, j]
-            norm = np.sqrt(squares) + 1e-13 * np.sqrt(sizes)
+            _multiply(factors[0][t], w, factors[1][t], scaled, size)
+            norm = np.sqrt((scaled * scaled).sum()) + 1e-13 * np.sqrt(
+                (size * size).sum()
+            )
             if least - 1e-13 * total > radius[t] * norm * (1.0 + 1e-12) + TINY:
                 may[b, t] = False
 
 
 @njit(cache=True, error_model="numpy")
-def _unscale(t_r, t_y, x, work, out):
-    """Solve T_Rᵀ Z T_Y = x for Z, then fill T_R⁻¹ Z T_Y⁻ᵀ: the slope of the norm."""
+def _multiply(left, x, right, out, size):
+    """Fill the product of three matrices, and that of their absolute values."""
     m, n = x.shape
-    # T_R and T_Y are lower triangular. First Z = T_R⁻ᵀ x T_Y⁻¹.
-    for j in range(n):
-        for i in range(m - 1, -1, -1):
-            total = x[i, j]
-            for k in range(i + 1, m):
-                total -= t_r[k, i] * work[k, j]
-            work[i, j] = total / t_r[i, i]
-    for i in range(m):
-        for j in range(n - 1, -1, -1):
-            total = work[i, j]
-            for k in range(j + 1, n):
-                total -= out[i, k] * t_y[k, j]
-            out[i, j] = total / t_y[j, j]
-    # Then T_R⁻¹ Z T_Y⁻ᵀ.
-    for j in range(n):
-        for i in range(m):
-            total = out[i, j]
-            for k in range(i):
-                total -= t_r[i, k] * work[k, j]
-            work[i, j] = total / t_r[i, i]
-    for i in range(m):
-        for j in range(n):
-            total = work[i, j]
-            for k in range(j):
-                total -= out[i, k] * t_y[j, k]
-            out[i, j] = total / t_y[j, j]
-
-
-@njit(cache=True, error_model="numpy")
-def _scale(t_r, t_y, w, out, size):
-    """Fill T_R W T_Yᵀ, and the same of absolute values."""
-    m, n = w.shape
     for i in range(m):
         for j in range(n):
             total, absolute = 0.0, 0.0
-            for k in range(i + 1):
-                for l in range(j + 1):  # noqa: E741
-                    x = t_r[i, k] * w[k, l] * t_y[j, l]
-                    total += x
-                    absolute += abs(x)
+            for k in range(m):
+                for l in range(n):  # noqa: E741
+                    term = left[i, k] * x[k, l] * right[l, j]
+                    total += term
+                    absolute += abs(term)
             out[i, j] = total
             size[i, j] = absolute
 

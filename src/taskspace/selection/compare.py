@@ -71,29 +71,28 @@ def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
 def what_it_saved(
     ledger: Ledger,
     question: Question,
-    space: Space,
+    selector: Selector,
     full_table: xr.Dataset,
-    *,
-    seed: int,
     time_limit: float,
-    anywhere: bool = False,
 ) -> Saved:
     """Return a selection that has ended beside what the full table allows.
 
     Args:
         ledger: what the selection trained and evaluated.
         question: what was covered.
-        space: contexts that could be trained.
-        full_table: their table; see `check_full_table`.
-        seed: of random rivals.
+        selector: who chose; its candidates are those of the table, and its seed that of
+            random rivals.
+        full_table: the table of its candidates; see `check_full_table`.
         time_limit: seconds for the smallest cover, and for each rival.
-        anywhere: other points of the box could be trained as well.
     """
-    table = _only(full_table, space)
-    table, why = _referred(table, ledger, question)
+    space, seed = selector.candidates.space, selector.seed
+    extra = _sources_of(full_table).left(space.points)
+    if extra.any():  # sources that are no candidates
+        full_table = full_table.isel(source=np.flatnonzero(~extra))
+    table, why = _referred(full_table, ledger, question)
     sets = question.sets(table)
     least = find_cover(sets, method="minimum", time_limit=time_limit)
-    if anywhere:
+    if selector.anywhere:
         why = why or "any point of the box may be trained, not only those of the table"
     why = why or _differs(table, ledger, question)
     n_trained = max(1, sum(kind == "trained" for kind in ledger.kinds))
@@ -145,12 +144,12 @@ def replay(
         question: what shall be covered.
         table: the table of all candidates.
         n_steps: trainings, at most; it ends when all is covered.
-        seconds: of thinking, at most.
+        seconds: that it may take to choose, at most.
 
     Returns:
         Numbers of sources of the table, in the order of their training.
     """
-    where = Candidates(Points(*_sources(table)))
+    where = _sources_of(table)
     names = [n for n in ("performance", *sum(REDUCTIONS.values(), ())) if n in table]
     task = replace(ledger.task, keep=tuple(names))
     reference = table["best_known"].values if "best_known" in table else None
@@ -185,17 +184,11 @@ def _unknown_policies(table: xr.Dataset, number: int) -> TrainedBlock:
     return TrainedBlock(Trained(blank, np.zeros(shape, np.int64)), home)
 
 
-def _sources(table: xr.Dataset) -> tuple[tuple[str, ...], Array]:
+def _sources_of(table: xr.Dataset) -> Candidates:
+    """Return the sources of a table, to find them by their contexts."""
     space = source_space(table)
     assert space is not None
-    return tuple(space.names), space.points
-
-
-def _only(table: xr.Dataset, space: Space) -> xr.Dataset:
-    """Return the rows of the candidates, without further sources."""
-    names, points = _sources(table)
-    extra = Candidates(Points(names, points)).left(space.points)
-    return table.isel(source=np.flatnonzero(~extra)) if extra.any() else table
+    return Candidates(space)
 
 
 def _referred(
@@ -224,8 +217,7 @@ def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
         return "sources were made without a training of their own"
     if not ledger.n_sources or not ledger.evaluated.any():
         return ""
-    names, points = _sources(table)
-    where = Candidates(Points(names, points))
+    where = _sources_of(table)
     # Both against the same reference: then the same scores serve the same targets.
     own = ledger.table().assign(best_known=("target", table["best_known"].values))
     judge = question.judge

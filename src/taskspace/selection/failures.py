@@ -1,5 +1,7 @@
 """Trainings that failed, and which of them to try again."""
 
+from typing import Any
+
 import numpy as np
 
 from taskspace.performance.ledger import Ledger
@@ -10,15 +12,17 @@ from taskspace.selection.selectors.base import Array, Known
 
 def bad_sources(
     ledger: Ledger, question: Question, seen: Known
-) -> dict[int, tuple[str, str]]:
-    """Return trained sources that failed or are bad at home: state and reason.
+) -> list[dict[str, Any]]:
+    """Return trained sources that failed or are bad at home, one record each.
 
     Args:
         ledger: what is trained so far; what is under way is left out.
         question: what shall be covered.
         seen: what the ledger says about it.
     """
-    bad: dict[int, tuple[str, str]] = {}
+    if not ledger.n_sources:
+        return []
+    bad: list[dict[str, Any]] = []
     points = ledger.target_space.points
     places = np.cumsum(ledger.evaluated) - 1
     pending = ledger.pending
@@ -26,17 +30,27 @@ def bad_sources(
         kind = ledger.kinds[number]
         if kind not in (TRAINED, REGION) or pending[number]:
             continue
-        if state not in ("ok", "not trained"):
-            bad[number] = state, reason
-        elif ledger.evaluated[number] and kind == TRAINED:
+        problem = state, reason
+        if state in ("ok", "not trained"):
+            if not ledger.evaluated[number] or kind != TRAINED:
+                continue
             home = (points == ledger.sources.points[number]).all(1)
             losses = seen.losses[places[number], home]
-            if len(losses) and not losses.min() <= question.epsilon:
-                bad[number] = (
-                    "bad at home",
-                    f"its loss at home is {losses.min():g}, more than "
-                    f"{question.epsilon:g}",
-                )
+            if not len(losses) or losses.min() <= question.epsilon:
+                continue
+            problem = (
+                "bad at home",
+                f"its loss at home is {losses.min():g}, more than {question.epsilon:g}",
+            )
+        bad.append(
+            {
+                "source": number,
+                "context": ledger.sources.context(number),
+                "seed": ledger.seeds[number],
+                "state": problem[0],
+                "reason": problem[1],
+            }
+        )
     return bad
 
 
@@ -51,16 +65,18 @@ def contexts_to_retry(
         seen: what the ledger says about it.
         retries: trainings with another seed after one that is bad at home.
     """
-    if not retries or not ledger.n_sources:
+    if not retries:
         return []
-    points, sources = ledger.target_space.points, ledger.sources
+    points = ledger.target_space.points
     contexts = []
-    for number in bad_sources(ledger, question, seen):
+    for record in bad_sources(ledger, question, seen):
+        number = record["source"]
         if ledger.kinds[number] != TRAINED:
             continue
-        context = sources.points[number]
+        planned = ledger.sources.points
+        context = planned[number]
         tries = np.flatnonzero((seen.planned == context).all(1))
-        last = np.flatnonzero((sources.points == context).all(1))[-1]
+        last = np.flatnonzero((planned == context).all(1))[-1]
         home = (points == context).all(1)
         if (
             len(tries) <= retries

@@ -215,7 +215,7 @@ class SelectionLoop:
         ]
 
     def _stuck(self, seen: Known) -> bool:
-        """Every uncovered target was tried at home, and so were others, in vain."""
+        """Return whether every uncovered target was tried at home, without success."""
         if len(self.log.steps) <= self.options.patience:
             return False
         left = self.selector.candidates.left(seen.planned)
@@ -339,7 +339,7 @@ class SelectionLoop:
         store, work = self.ledger.store, self._work(number)
         is_done = store.evaluated[number] and work.policies is not None
         if store.evaluated[number]:
-            store.withhold(number)  # its turn comes when it is heeded
+            store.withhold(number)  # it counts when its turn comes
         if is_done or store.sources[number] in store.failures:
             # By an earlier call that was killed before it could say so.
             future: Future[Any] = Future()
@@ -349,7 +349,7 @@ class SelectionLoop:
         self._running[number] = work, future
 
     def _end_next(self) -> None:
-        """Heed the next result: the oldest, or whichever is there first."""
+        """Take in the next result: the oldest, or whichever is there first."""
         numbers = sorted(self._running)
         if self.options.deterministic:
             numbers = numbers[:1]
@@ -437,8 +437,8 @@ class SelectionLoop:
 
     def _restore(self) -> None:
         """Go on with what was proposed before: what is missing of it is made again."""
-        heeded = {number for step in self.log.steps for number in step.done}
-        while (last := len(self.log.proposals) - 1) >= 0 and last not in heeded:
+        counted = {number for step in self.log.steps for number in step.done}
+        while (last := len(self.log.proposals) - 1) >= 0 and last not in counted:
             if self.log.proposals[last].kind in (TRAINED, REGION):
                 break
             self.log.withdraw()  # offered again, and evaluated already
@@ -449,7 +449,7 @@ class SelectionLoop:
                 self._make(number)
                 continue
             self._launch(number)
-            if number in heeded:
+            if number in counted:
                 work, future = self._running.pop(number)
                 self._tell(number, work, future.result())
         if self.log.steps:

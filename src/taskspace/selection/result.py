@@ -28,7 +28,7 @@ class Budget:
     Args:
         trainings: sources trained, failed ones and retries included.
         environment_steps: simulated steps of all trainings. A training is begun only
-            if its steps still fit: as many as the trainer says, or as the dearest one
+            if its steps still fit: as many as the trainer says, or as the longest one
             so far took.
         hours: wall-clock time; what runs when it is up is finished.
     """
@@ -58,7 +58,7 @@ class Options:
     Args:
         budget: what it may spend.
         n_parallel: trainings under way at a time.
-        deterministic: results are heeded in the order of their proposals, so the
+        deterministic: results count in the order of their proposals, so the
             sequence does not depend on who finishes first.
         retries: trainings with another seed after one that is bad at home.
         patience: trainings without any newly covered target, once every uncovered

@@ -70,13 +70,13 @@ def select(
             it, or `"box"` for any point of the box.
         budget: number of trainings, or a `Budget`; no limit if left out.
         n_parallel: trainings under way at a time; proposals know of each other.
-        deterministic: heed results in the order of proposals, so that the sequence
+        deterministic: results count in the order of proposals, so that the sequence
             depends on `n_parallel` but not on who finishes first.
         retries: trainings with another seed after one that failed or is bad at home.
-        patience: trainings in vain, once every uncovered target was tried at home,
+        patience: trainings without success, once every target was tried at home,
             after which it stops; twice the number of axes plus one if left out.
         evaluate_uncovered_only: evaluate a new policy only where nothing serves yet,
-            for dear evaluations.
+            where evaluations are expensive.
         reference: the best performance there is, as you state it, one or one per
             target, which regret is against. If left out it is the optimum where that
             is known. Where it is not, a target has a reference only once a policy is
@@ -170,7 +170,7 @@ def make_selector(
     if price is not None:
         if cls is not Noisy:
             raise InvalidInputError(
-                f"A price per policy is heeded by {Noisy.name!r} only, but the "
+                f"A price per policy is used by {Noisy.name!r} only, but the "
                 f"selector is {selector!r}. Leave select.price out."
             )
         return Noisy(space, seed, price=price)
@@ -252,28 +252,8 @@ def conclude(
     saved = None
     if full_table is not None:
         saved = what_it_saved(
-            ledger,
-            question,
-            selection.selector.candidates.space,
-            full_table,
-            seed=selection.selector.seed,
-            anywhere=selection.selector.anywhere,
-            time_limit=cover_time_limit,
+            ledger, question, selection.selector, full_table, cover_time_limit
         )
-    failures = (
-        [
-            {
-                "source": number,
-                "context": ledger.sources.context(number),
-                "seed": ledger.seeds[number],
-                "state": state,
-                "reason": why,
-            }
-            for number, (state, why) in bad_sources(ledger, question, seen).items()
-        ]
-        if ledger.n_sources
-        else []
-    )
     assert reason != COVERED or covered.all()
     if saved is not None and covered.all():
         saved.check(selection.trainings)
@@ -293,7 +273,7 @@ def conclude(
         history=selection.history,
         lower_bound_trainings=1 if saved is None else saved.lower_bound,
         reference=reference,
-        failures=failures,
+        failures=bad_sources(ledger, question, seen),
         statement=_note(selection, n_done),
         saved=saved,
     )
