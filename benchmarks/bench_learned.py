@@ -32,12 +32,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from seed_summaries import probability_of_improvement, summarise
 
 import taskspace as ts
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.selection import Budget
+from taskspace.selection.statistics import probability_of_improvement, summarise
 from taskspace.sets import pack
 from taskspace.spaces import Points, Space
 from taskspace.systems.simulated import SimulatedSystem

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.seed_summaries import probability_of_improvement, summarise
 from taskspace.errors import InvalidInputError
+from taskspace.selection.statistics import probability_of_improvement, summarise
 
 
 def test_the_middle_half_of_eight(rng):
