@@ -1,6 +1,6 @@
 """Libraries from covers: of a table's targets, or of a whole box."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows, provenance_of
 from taskspace.questions import Question, as_question
-from taskspace.spaces import Space, log_axes_of
+from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
 
 ORIGIN_KEYS = (
@@ -182,9 +182,9 @@ def _of_targets(
         "served": served,
         "margin": np.where(policy < 0, np.nan, margin),
     }
-    return _finish(
-        study, replace(nodes, **filled), entries, guarantee, rule, outside, space, {}
-    )
+    regions = replace(nodes, **filled)
+    names = () if space is None else tuple(space.names)
+    return _finish(study, regions, entries, guarantee, rule, outside, names)
 
 
 def _members(
@@ -299,9 +299,8 @@ def _of_boxes(
         {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
     )
     names = tuple(axes[live].tolist())
-    made = _finish(
-        study, regions, entries, guarantee, "certified", outside, None, fixed, names
-    )
+    made = _finish(study, regions, entries, guarantee, "certified", outside, names)
+    made = replace(made, fixed=fixed or made.fixed)
     if study.targets is None:
         return made
     is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
@@ -362,15 +361,12 @@ def _finish(
     guarantee: Guarantee,
     rule: str,
     outside: Outside,
-    space: Space | None,
-    fixed: Mapping[str, float],
-    names: tuple[str, ...] | None = None,
+    names: tuple[str, ...],
 ) -> PolicyLibrary:
+    """Return the library; axes that its regions do not vary have their defaults."""
     table = study.table
-    sources = [source for source, _ in entries]
-    members = [member for _, member in entries]
-    home = source_space(table)
-    titles = _names(table, "source")
+    sources, members = (list(numbers) for numbers in zip(*entries, strict=True))
+    home, titles = source_space(table), _names(table, "source")
     many = len(set(sources)) < len(sources)
     named = tuple(
         Entry(
@@ -382,11 +378,8 @@ def _finish(
         for s, m in entries
     )
     stack = None if study.policies is None else study.policies_of(sources, members)
-    names = tuple(space.names) if space is not None else names or ()
-    if not fixed and names:
-        fixed = {n: axis.default for n, axis in study.axes.items() if n not in names}
-    attrs = study.table.attrs
-    provenance = {key: plain(attrs[key]) for key in ORIGIN_KEYS if key in attrs}
+    others = [n for n in study.axes if names and n not in names]
+    provenance = {k: plain(table.attrs[k]) for k in ORIGIN_KEYS if k in table.attrs}
     if study.system is not None:
         provenance["objective"] = study.system.objective.to_dict()
     if "environment_steps" in table:
@@ -400,7 +393,7 @@ def _finish(
         tuple(study.axes[n].unit if n in study.axes else "" for n in names),
         stack,
         outside,
-        fixed,
+        {n: study.axes[n].default for n in others},
         rule,
         provenance,
     )

@@ -5,6 +5,7 @@ and an adversary moves the context, in jumps or at the largest rate, always wher
 state, or the cost that is still to come, grows most.
 """
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -115,18 +116,18 @@ def try_drift(
     places = reach.at(rng.random((N_PLACES, len(reach.low))))
     corners = reach.at(np.array(list(product((0.0, 1.0), repeat=len(reach.low)))))
     places = np.concatenate([corners[:64], places])
+    adversary = _Adversary(library, system, library.policies.gain, proven)
     matrices = np.array(proven["matrices"])
     played, starts = [], np.zeros((0, 0))
     if len(matrices):
         frame = np.linalg.cholesky(matrices.mean(0)).T
         starts = np.linalg.solve(frame, rng.standard_normal((len(frame), N_STARTS))).T
     if proven["mode"] == "any switching":
-        played = [_jump(library, system, places, x, matrices[0]) for x in starts]
+        played = [adversary.jump(places, x, matrices[0]) for x in starts]
     elif proven["mode"] == "dwell time":
-        played = [_creep(library, system, proven, x, rng) for x in starts[:2]]
-    slow = proven.get("slow_drift", {})
-    pushed = _push_all(library, system, slow, places)
-    is_kept = all(ratio <= slow["factor"] for ratio in pushed)
+        played = [adversary.creep(x, rng) for x in starts[:2]]
+    pushed = adversary.push(places)
+    is_kept = all(ratio <= proven["slow_drift"]["factor"] for ratio in pushed)
     is_kept &= all(left < 1 for _, left, _ in played)
     if proven["mode"] == "any switching":
         is_kept &= all(growth <= 1 + 1e-9 for growth, _, _ in played)
@@ -140,160 +141,171 @@ def try_drift(
     )
 
 
-def _push_all(
-    library: PolicyLibrary,
-    system: LinearSystem,
-    slow: dict[str, Any],
-    places: NDArray[np.float64],
-) -> list[float]:
-    """Return cost over frozen cost: one context per policy, and one axis at a time."""
-    rates = slow.get("rates", {})
-    axes = [i for i, name in enumerate(library.names) if rates.get(name)]
-    chosen = np.asarray(library.select(places).policy)
-    return [
-        _push(library, system, rates, int(policy), places[chosen == policy][0], axis)
-        for policy in np.unique(chosen[chosen >= 0])
-        for axis in axes
-    ]
+@dataclass(frozen=True, eq=False)
+class _Adversary:
+    """Moves the context of linear loops to where it does most harm.
 
+    Args:
+        library: selects the policies.
+        system: the linear family.
+        gains: of the policies.
+        proven: what is proven of the library's operation.
+    """
 
-def _push(
-    library: PolicyLibrary,
-    system: LinearSystem,
-    rates: dict[str, float],
-    policy: int,
-    row: NDArray[np.float64],
-    axis: int,
-) -> float:
-    """Move one axis at its rate, to and fro, where the cost to come grows most."""
-    lyapunov = solve_continuous_lyapunov if system.is_continuous else _solve_steps
-    assert isinstance(library.policies, LinearGain)
-    gain = library.policies.gain[policy]
+    library: PolicyLibrary
+    system: LinearSystem
+    gains: NDArray[np.float64]
+    proven: Mapping[str, Any]
 
-    def frozen(row: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        a, b, q, r = (
-            np.asarray(x[0])
-            for x in system.matrices(library.contexts(system, row[None]))
+    def push(self, places: NDArray[np.float64]) -> list[float]:
+        """Return cost over frozen cost: one context per policy, one axis at a time.
+
+        Args:
+            places: contexts to begin at.
+        """
+        rates = self.proven.get("slow_drift", {}).get("rates", {})
+        moving = [(i, rates.get(name)) for i, name in enumerate(self.library.names)]
+        chosen = np.asarray(self.library.select(places).policy)
+        return [
+            self._push(int(policy), places[chosen == policy][0], axis, rate)
+            for policy in np.unique(chosen[chosen >= 0])
+            for axis, rate in moving
+            if rate
+        ]
+
+    def _push(
+        self, policy: int, row: NDArray[np.float64], axis: int, rate: float
+    ) -> float:
+        """Move one axis at its rate, to and fro, where the cost to come grows most."""
+        is_continuous = self.system.is_continuous
+        p, loop, _ = self._frozen(row, policy)
+        step = PUSH / np.abs(np.linalg.eigvals(loop)).max() if is_continuous else 1.0
+        move = np.zeros(len(row))
+        move[axis] = rate * step
+        x = eigh(self._frozen(self._inside(row + move), policy)[0] - p, p)[1][:, -1]
+        first, cost = float(x @ p @ x), 0.0
+        for _ in range(N_PUSHES):
+            ends = [self._inside(row + sign * move) for sign in (1.0, -1.0)]
+            ends = [e for e in ends if self.library.select(e).policy == policy] or [row]
+            _, loop, weight = self._frozen(row, policy)
+            half = self._moves(loop[None], step / 2)[0]
+            middle = half @ x
+            then = half @ middle if is_continuous else middle
+            if is_continuous:
+                now, last = x @ weight @ x, then @ weight @ then
+                cost += step / 6 * (now + 4 * middle @ weight @ middle + last)
+            else:
+                cost += x @ weight @ x
+            x = then
+            to_come = [x @ self._frozen(end, policy)[0] @ x for end in ends]
+            row = ends[int(np.argmax(to_come))]
+        return float((cost + x @ self._frozen(row, policy)[0] @ x) / first)
+
+    def jump(
+        self,
+        places: NDArray[np.float64],
+        x: NDArray[np.float64],
+        metric: NDArray[np.float64],
+    ) -> tuple[float, float, int]:
+        """Bang-bang: at every step the place and the measured context of most growth.
+
+        Args:
+            places: contexts to jump between.
+            x: the state to begin with.
+            metric: in which growth is measured.
+
+        Returns:
+            Largest growth of a step, what is left of the state, and switches.
+        """
+        rows, policies = [], []
+        for measured in measured_near(self.library, places):
+            policy = np.asarray(self.library.select(measured).policy)
+            rows.append(places[policy >= 0])
+            policies.append(policy[policy >= 0])
+        policy = np.concatenate(policies)
+        loops = self._loops(np.concatenate(rows), policy)
+        step = 0.1 / max(np.abs(np.linalg.eigvals(loops)).max(), 1e-300)
+        moves = self._moves(loops, step)
+        size = first = float(x @ metric @ x)
+        growth, n_switches, last = 1.0, 0, -1
+        for _ in range(N_STEPS):
+            options = moves @ x
+            sizes = np.einsum("gi,ij,gj->g", options, metric, options)
+            best = int(sizes.argmax())
+            n_switches += int(last >= 0 and policy[best] != last)
+            last, x = int(policy[best]), options[best]
+            growth = max(growth, float(np.sqrt(sizes[best] / size)))
+            size = float(sizes[best])
+        return growth, float(np.sqrt(size / first)), n_switches
+
+    def creep(
+        self, x: NDArray[np.float64], rng: np.random.Generator
+    ) -> tuple[float, float, int]:
+        """Drift at the largest rate, to and fro, each turn where the state grows most.
+
+        Args:
+            x: the state to begin with.
+            rng: chooses the context to begin at.
+
+        Returns:
+            Largest growth since the start, what is left of the state, and switches.
+        """
+        library, proven = self.library, self.proven
+        rates = [proven["drift_rates"].get(name, 0.0) for name in library.names]
+        track = library.tracker(float(proven.get("hysteresis", 0.0)))
+        metric = np.array(proven["matrices"]).mean(0)
+        is_continuous = self.system.is_continuous
+        step = float(proven["dwell_time"]) / 4 if is_continuous else 1.0
+        row = library.low + rng.random(len(rates)) * (library.high - library.low)
+        ways = np.ones((2 ** min(len(rates), 4), len(rates)))
+        signs = list(product((-1.0, 1.0), repeat=min(len(rates), 4)))
+        ways[:, : min(len(rates), 4)] = signs
+        first = float(x @ metric @ x)
+        growth, n_switches = 1.0, 0
+        for _ in range(N_TURNS):
+            rows, tracks = [], []
+            for way in ways:
+                there = self._inside(row + way * np.array(rates) * step)
+                for measured in measured_near(library, there[None]):
+                    trial = copy(track)
+                    if trial.select(measured[0], step).policy >= 0:
+                        rows.append(there)
+                        tracks.append(trial)
+            if not rows:
+                break
+            policies = np.array([trial.policy for trial in tracks])
+            then = self._moves(self._loops(np.array(rows), policies), step) @ x
+            sizes = np.einsum("gi,ij,gj->g", then, metric, then)
+            best = int(sizes.argmax())
+            n_switches += int(track.policy >= 0 and tracks[best].policy != track.policy)
+            row, track, x = rows[best], tracks[best], then[best]
+            growth = max(growth, float(np.sqrt(sizes[best] / first)))
+        return growth, float(np.sqrt((x @ metric @ x) / first)), n_switches
+
+    def _inside(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip(row, self.library.low, self.library.high)
+
+    def _frozen(
+        self, row: NDArray[np.float64], policy: int
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Return the cost to come of a context that stands still, loop and weight."""
+        contexts, gain = (
+            self.library.contexts(self.system, row[None]),
+            self.gains[policy],
         )
+        a, b, q, r = (np.asarray(x[0]) for x in self.system.matrices(contexts))
         loop, weight = a - b @ gain, q + gain.T @ r @ gain
-        return np.asarray(lyapunov(loop.T, -weight)), loop, weight
+        if self.system.is_continuous:
+            return np.asarray(solve_continuous_lyapunov(loop.T, -weight)), loop, weight
+        return np.asarray(solve_discrete_lyapunov(loop.T, weight)), loop, weight
 
-    p, loop, _ = frozen(row)
-    step = PUSH / np.abs(np.linalg.eigvals(loop)).max() if system.is_continuous else 1.0
-    move = np.zeros(len(row))
-    move[axis] = rates[library.names[axis]] * step
-    x = eigh(frozen(_inside(library, row + move))[0] - p, p)[1][:, -1]
-    first, cost = float(x @ p @ x), 0.0
-    for _ in range(N_PUSHES):
-        ends = [_inside(library, row + sign * move) for sign in (1.0, -1.0)]
-        ends = [end for end in ends if library.select(end).policy == policy] or [row]
-        _, loop, weight = frozen(row)
-        half = _step_matrices(loop[None], system, step / 2)[0]
-        middle = half @ x
-        then = half @ middle if system.is_continuous else middle
-        if system.is_continuous:
-            now, last = x @ weight @ x, then @ weight @ then
-            cost += step / 6 * (now + 4 * middle @ weight @ middle + last)
-        else:
-            cost += x @ weight @ x
-        x = then
-        row = ends[int(np.argmax([x @ frozen(end)[0] @ x for end in ends]))]
-    return float((cost + x @ frozen(row)[0] @ x) / first)
+    def _loops(
+        self, rows: NDArray[np.float64], policy: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        a, b = self.system.matrices(self.library.contexts(self.system, rows))[:2]
+        return np.asarray(a - b @ self.gains[policy])
 
-
-def _inside(library: PolicyLibrary, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.clip(row, library.low, library.high)
-
-
-def _solve_steps(
-    loop: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return np.asarray(solve_discrete_lyapunov(loop, -weight))
-
-
-def _loops(
-    library: PolicyLibrary,
-    system: LinearSystem,
-    rows: NDArray[np.float64],
-    policy: NDArray[np.integer],
-) -> NDArray[np.float64]:
-    a, b = system.matrices(library.contexts(system, rows))[:2]
-    assert isinstance(library.policies, LinearGain)
-    return np.asarray(a - b @ library.policies.gain[policy])
-
-
-def _step_matrices(
-    loops: NDArray[np.float64], system: LinearSystem, step: float
-) -> NDArray[np.float64]:
-    moves = expm(step * loops) if system.is_continuous else loops
-    return np.asarray(moves, np.float64)
-
-
-def _jump(
-    library: PolicyLibrary,
-    system: LinearSystem,
-    places: NDArray[np.float64],
-    x: NDArray[np.float64],
-    metric: NDArray[np.float64],
-) -> tuple[float, float, int]:
-    """Bang-bang: at every step the place and the measured context of most growth."""
-    rows, policies = [], []
-    for measured in measured_near(library, places):
-        chosen = library.select(measured)
-        ok = np.asarray(chosen.policy) >= 0
-        rows.append(places[ok])
-        policies.append(np.asarray(chosen.policy)[ok])
-    policy = np.concatenate(policies)
-    loops = _loops(library, system, np.concatenate(rows), policy)
-    step = 0.1 / max(np.abs(np.linalg.eigvals(loops)).max(), 1e-300)
-    moves = _step_matrices(loops, system, step)
-    size = first = float(x @ metric @ x)
-    growth, n_switches, last = 1.0, 0, -1
-    for _ in range(N_STEPS):
-        options = moves @ x
-        sizes = np.einsum("gi,ij,gj->g", options, metric, options)
-        best = int(sizes.argmax())
-        n_switches += int(last >= 0 and policy[best] != last)
-        last, x = int(policy[best]), options[best]
-        growth = max(growth, float(np.sqrt(sizes[best] / size)))
-        size = float(sizes[best])
-    return growth, float(np.sqrt(size / first)), n_switches
-
-
-def _creep(
-    library: PolicyLibrary,
-    system: LinearSystem,
-    proven: dict[str, Any],
-    x: NDArray[np.float64],
-    rng: np.random.Generator,
-) -> tuple[float, float, int]:
-    """Drift at the largest rate, to and fro, each turn where the state grows most."""
-    rates = np.array([proven["drift_rates"].get(name, 0.0) for name in library.names])
-    track = library.tracker(float(proven.get("hysteresis", 0.0)))
-    metric = np.array(proven["matrices"]).mean(0)
-    step = float(proven["dwell_time"]) / 4 if system.is_continuous else 1.0
-    row = library.low + rng.random(len(rates)) * (library.high - library.low)
-    ways = np.array(list(product((-1.0, 1.0), repeat=min(len(rates), 4))))
-    ways = np.pad(ways, ((0, 0), (0, len(rates) - ways.shape[1])), constant_values=1.0)
-    first = float(x @ metric @ x)
-    growth, n_switches = 1.0, 0
-    for _ in range(N_TURNS):
-        rows, tracks = [], []
-        for way in ways:
-            there = np.clip(row + way * rates * step, library.low, library.high)
-            for measured in measured_near(library, there[None]):
-                trial = copy(track)
-                if trial.select(measured[0], step).policy >= 0:
-                    rows.append(there)
-                    tracks.append(trial)
-        if not rows:
-            break
-        policies = np.array([trial.policy for trial in tracks])
-        loops = _loops(library, system, np.array(rows), policies)
-        then = _step_matrices(loops, system, step) @ x
-        sizes = np.einsum("gi,ij,gj->g", then, metric, then)
-        best = int(sizes.argmax())
-        n_switches += int(track.policy >= 0 and tracks[best].policy != track.policy)
-        row, track, x = rows[best], tracks[best], then[best]
-        growth = max(growth, float(np.sqrt(sizes[best] / first)))
-    return growth, float(np.sqrt((x @ metric @ x) / first)), n_switches
+    def _moves(self, loops: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+        """Return what a step makes of a state."""
+        moves = expm(step * loops) if self.system.is_continuous else loops
+        return np.asarray(moves, np.float64)

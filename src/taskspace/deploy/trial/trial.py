@@ -243,20 +243,15 @@ def try_library(
         scores[NETWORK] = (1, made)
     reference, against, note = _reference(system, contexts, scores)
     notes += [note] if note else []
-    judge = _Judge(library, system, contexts, reference)
     # The same contexts in every row: what one refuses is left out of all.
     refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
     compared: NDArray[np.bool_] = ~np.asarray(refused.any(0))
+    judge = _Judge(library, system, contexts, reference, compared, is_drawn)
     contenders = []
     for name, (size, repeats) in scores.items():
         number = policy if name == "library" else None
-        numbers = [
-            _contender(
-                name, size, s, reference, judge.within(s, number), compared, is_drawn
-            )
-            for s in repeats
-        ]
-        contenders.append(_middle(numbers))
+        judged = [judge.judge(name, size, score, number) for score in repeats]
+        contenders.append(_middle(judged))
     spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
     served = judge.within(scores["library"][1][0], policy)
     held, violations = None, 0
@@ -448,19 +443,59 @@ def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """Says where contenders are within ε by the question of a library.
+    """Judges contenders by what they lose, and by the question of a library.
 
     Args:
         library: whose question.
         system: the tasks.
         contexts: full context rows.
         reference: J that losses are against, of each context.
+        compared: contexts that no contender refuses.
+        is_drawn: contexts that were drawn, and that means are over.
     """
 
     library: PolicyLibrary
     system: System
     contexts: NDArray[np.float64]
     reference: NDArray[np.float64]
+    compared: NDArray[np.bool_]
+    is_drawn: NDArray[np.bool_]
+
+    def judge(
+        self,
+        name: str,
+        size: int,
+        score: NDArray[np.float64],
+        policy: NDArray[np.int64] | None,
+    ) -> Contender:
+        """Return how a contender did.
+
+        Args:
+            name: what it is.
+            size: how many policies it holds.
+            score: J of it at each context.
+            policy: see `within`.
+        """
+        within, refused = self.within(score, policy), np.isnan(score[self.is_drawn])
+        if within is not None:
+            within = within[self.compared & self.is_drawn]
+        drawn, reference = self.is_drawn[self.compared], self.reference[self.compared]
+        score = score[self.compared]
+        failed = np.isneginf(score)
+        loss = np.where(failed, np.inf, reference - score)
+        percent = np.where(failed, np.inf, 100 * _share(loss, reference))
+        return Contender(
+            name,
+            size,
+            _mean(score[drawn]),
+            _mean(loss[drawn]),
+            float(loss.max(initial=-np.inf)),
+            _mean(percent[drawn]),
+            float(percent.max(initial=-np.inf)),
+            _mean(failed[drawn]),
+            float(refused.mean()),
+            None if within is None else _mean(within),
+        )
 
     def within(
         self, score: NDArray[np.float64], policy: NDArray[np.int64] | None = None
@@ -515,36 +550,6 @@ class _Judge:
         return self.system.home_performance(self.library.policies[:, None], contexts)[
             :, 0
         ]
-
-
-def _contender(
-    name: str,
-    size: int,
-    score: NDArray[np.float64],
-    reference: NDArray[np.float64],
-    within: NDArray[np.bool_] | None,
-    compared: NDArray[np.bool_],
-    is_drawn: NDArray[np.bool_],
-) -> Contender:
-    refused = np.isnan(score[is_drawn])
-    if within is not None:
-        within = within[compared & is_drawn]
-    score, reference, drawn = score[compared], reference[compared], is_drawn[compared]
-    failed = np.isneginf(score)
-    loss = np.where(failed, np.inf, reference - score)
-    percent = np.where(failed, np.inf, 100 * _share(loss, reference))
-    return Contender(
-        name,
-        size,
-        _mean(score[drawn]),
-        _mean(loss[drawn]),
-        float(loss.max(initial=-np.inf)),
-        _mean(percent[drawn]),
-        float(percent.max(initial=-np.inf)),
-        _mean(failed[drawn]),
-        float(refused.mean()),
-        None if within is None else _mean(within),
-    )
 
 
 def _mean(values: NDArray[Any]) -> float:
