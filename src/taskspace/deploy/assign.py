@@ -3,15 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.regions import GridRegions, Regions
 from taskspace.errors import UnknownNameError
-
-Array = NDArray[np.float64]
 
 
 def assign(
@@ -20,7 +18,7 @@ def assign(
     epsilon: float,
     nodes: Regions,
     rule: str = "performance",
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Numbers, Mask]:
     """Policy of each target, by a rule among those that serve it.
 
     A target that no policy serves within ε gets the one of least loss, unless all
@@ -50,8 +48,8 @@ def assign(
 
 
 def _by_performance(
-    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
-) -> NDArray[np.int64]:
+    serves: Mask, performance: Array, loss: Array, nodes: Regions
+) -> Numbers:
     """Return the largest J; of equals the least loss, then the lowest number."""
     del nodes
     best = np.where(serves, performance, -np.inf)
@@ -60,8 +58,8 @@ def _by_performance(
 
 
 def _by_margin(
-    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
-) -> NDArray[np.int64]:
+    serves: Mask, performance: Array, loss: Array, nodes: Regions
+) -> Numbers:
     """Return the one whose nearest failed target is farthest; then of least loss."""
     del performance
     width = nodes.high - nodes.low
@@ -77,8 +75,8 @@ def _by_margin(
 
 
 def _by_connection(
-    serves: NDArray[np.bool_], performance: Array, loss: Array, nodes: Regions
-) -> NDArray[np.int64]:
+    serves: Mask, performance: Array, loss: Array, nodes: Regions
+) -> Numbers:
     """Few connected regions: two heuristics, the better of them."""
     graph = neighbours(nodes)
     covered = serves.any(0)
@@ -88,14 +86,12 @@ def _by_connection(
     return min(tries, key=lambda policy: _n_regions(policy, graph))
 
 
-def _largest_first(
-    serves: NDArray[np.bool_], loss: Array, graph: sparse.csr_array
-) -> NDArray[np.int64]:
+def _largest_first(serves: Mask, loss: Array, graph: sparse.csr_array) -> Numbers:
     """Again and again the largest connected stretch that one policy can take."""
     policy = np.full(serves.shape[1], -1)
     left = np.asarray(serves.any(0))
     # The largest stretch of each policy; only those that lost targets are redone.
-    stretches: dict[int, NDArray[np.int64]] = {}
+    stretches: dict[int, Numbers] = {}
     while left.any():
         for p in range(len(serves)):
             if p not in stretches or not left[stretches[p]].all():
@@ -107,9 +103,7 @@ def _largest_first(
     return policy
 
 
-def _absorb(
-    policy: NDArray[np.int64], serves: NDArray[np.bool_], graph: sparse.csr_array
-) -> NDArray[np.int64]:
+def _absorb(policy: Numbers, serves: Mask, graph: sparse.csr_array) -> Numbers:
     """Give small regions to a neighbour that serves all of them, until none is left."""
     policy = policy.copy()
     changed = True
@@ -132,9 +126,7 @@ def _absorb(
     return policy
 
 
-def _largest_component(
-    mask: NDArray[np.bool_], graph: sparse.csr_array
-) -> NDArray[np.int64]:
+def _largest_component(mask: Mask, graph: sparse.csr_array) -> Numbers:
     inside = np.flatnonzero(mask)
     if not len(inside):
         return inside
@@ -142,7 +134,7 @@ def _largest_component(
     return inside[label == np.bincount(label).argmax()]
 
 
-def _labels(policy: NDArray[np.int64], graph: sparse.csr_array) -> NDArray[np.int64]:
+def _labels(policy: Numbers, graph: sparse.csr_array) -> Numbers:
     """Return number of the connected region of each target; equal policies connect."""
     edges = sparse.coo_array(graph)
     same = policy[edges.row] == policy[edges.col]
@@ -153,7 +145,7 @@ def _labels(policy: NDArray[np.int64], graph: sparse.csr_array) -> NDArray[np.in
     return np.asarray(label)
 
 
-def _n_regions(policy: NDArray[np.int64], graph: sparse.csr_array) -> int:
+def _n_regions(policy: Numbers, graph: sparse.csr_array) -> int:
     label = _labels(policy, graph)
     return len(np.unique(label[policy >= 0]))
 
@@ -199,9 +191,7 @@ def neighbours(nodes: Regions) -> sparse.csr_array:
     return sparse.csr_array(graph + graph.T)
 
 
-ASSIGN_RULES: dict[
-    str, Callable[[NDArray[np.bool_], Array, Array, Regions], NDArray[np.int64]]
-] = {
+ASSIGN_RULES: dict[str, Callable[[Mask, Array, Array, Regions], Numbers]] = {
     "performance": _by_performance,
     "margin": _by_margin,
     "connected": _by_connection,

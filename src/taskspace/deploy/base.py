@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.records import (
     Entry,
     Guarantee,
@@ -211,12 +212,12 @@ class PolicyLibrary:
         return (1, 1) if isinstance(stack, TabularPolicy) else None
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Lower corner of the range."""
         return self.regions.low
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Upper corner of the range."""
         return self.regions.high
 
@@ -226,7 +227,7 @@ class PolicyLibrary:
         return Reach(self.low, self.high, np.array(self.log_axes, bool))
 
     @property
-    def measured_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def measured_range(self) -> tuple[Array, Array]:
         """Ends of the contexts that may be measured: the range, wider by the error."""
         error = None if self.question is None else self.question.error
         if error is None or not isinstance(self.regions, GridRegions | BoxRegions):
@@ -271,7 +272,7 @@ class PolicyLibrary:
             np.zeros(shape, bool),
         )
 
-    def _select(self, rows: NDArray[np.float64]) -> Selection:
+    def _select(self, rows: Array) -> Selection:
         """Select for many contexts, a stretch that fits the cache at a time."""
         parts = [
             self._select_stretch(rows[first : first + STRETCH])
@@ -281,7 +282,7 @@ class PolicyLibrary:
             return Selection(*parts[0])
         return Selection(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _select_stretch(self, rows: NDArray[np.float64]) -> tuple[NDArray, ...]:
+    def _select_stretch(self, rows: Array) -> tuple[NDArray, ...]:
         regions = self.regions
         finite, inside = np.ones((2, len(rows)), bool)
         for x, low, high in zip(rows.T, *self.measured_range, strict=True):
@@ -307,10 +308,10 @@ class PolicyLibrary:
             margin[refused] = np.nan
         return policy, status, margin, np.where(finite, region, -1)
 
-    def _is_within(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _is_within(self, rows: Array) -> Mask:
         return np.asarray(((rows >= self.low) & (rows <= self.high)).all(1))
 
-    def rows(self, context: Any) -> NDArray[np.float64]:
+    def rows(self, context: Any) -> Array:
         """Contexts as rows in the order of `names`.
 
         Args:
@@ -345,9 +346,7 @@ class PolicyLibrary:
             )
         return rows
 
-    def contexts(
-        self, system: System, rows: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def contexts(self, system: System, rows: Array) -> Array:
         """Return full context rows of a system, with the library's fixed values.
 
         Args:
@@ -511,12 +510,12 @@ class PolicyLibrary:
 
     # --- what it says of itself -------------------------------------------------
 
-    def statuses(self) -> NDArray[np.int64]:
+    def statuses(self) -> Numbers:
         """Return the `Status` at the node, or anywhere in the box, of each region."""
         status = np.where(self.regions.served, self.guarantee.status, Status.INSIDE)
         return np.where(self.regions.policy < 0, Status.REFUSED, status)
 
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Array:
         """Share of the regions that use each policy: of nodes, or of the volume."""
         weight = np.ones(self.regions.n_regions)
         corners = self.regions.arrays()

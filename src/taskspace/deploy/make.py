@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.statements.claims import claim_on
@@ -189,7 +190,7 @@ def _of_targets(
 
 def _members(
     study: Study, question: Question, source: int, cover: Cover | ArrayLike
-) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[list[int], Array, Array]:
     """Members of one source that may be used, their losses and their J."""
     table, rows = study.table, slice(source, source + 1)
     n_members = table.sizes.get("policy", 1)
@@ -232,7 +233,7 @@ def _members(
     return [best], own, away[best : best + 1]
 
 
-def _family(study: Study, source: int, measure: str) -> NDArray[np.float64] | None:
+def _family(study: Study, source: int, measure: str) -> Array | None:
     """Return a score of all members of a source at all targets, None without one."""
     if measure in study.table:
         return study.table[measure][source].values.astype(np.float64)
@@ -334,12 +335,7 @@ def _check_subject(study: Study, cover: ContinuumCover, question: Question) -> N
         )
 
 
-def _nearest_served(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    policy: NDArray[np.int64],
-    served: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+def _nearest_served(low: Array, high: Array, policy: Numbers, served: Mask) -> Numbers:
     """Boxes without a policy use that of the nearest certified box, unguaranteed."""
     if served.all():
         return policy
@@ -399,7 +395,7 @@ def _finish(
     )
 
 
-def _sources(cover: Cover | ArrayLike, n_sources: int) -> NDArray[np.int64]:
+def _sources(cover: Cover | ArrayLike, n_sources: int) -> Numbers:
     sources = np.asarray(cover.sources if isinstance(cover, Cover) else cover)
     if sources.ndim != 1 or sources.dtype.kind not in "iu":
         raise InvalidInputError(

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.certify import (
     OperationCertificate,
@@ -58,9 +58,7 @@ def certify_library_operation(
     )
 
 
-def used_boxes(
-    library: PolicyLibrary, hysteresis: float
-) -> tuple[Boxes, NDArray[np.int64]]:
+def used_boxes(library: PolicyLibrary, hysteresis: float) -> tuple[Boxes, Numbers]:
     """Return boxes of true contexts in which policies are used, and which policy.
 
     Args:

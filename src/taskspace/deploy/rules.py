@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace._util.betting import good_share_bound, share_bound
 from taskspace._util.files import plain, write_atomically
 from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
 
-Array = NDArray[np.float64]
-Choose = Callable[[Array, Array, Array], NDArray[np.int64]]
+Choose = Callable[[Array, Array, Array], Numbers]
 """From losses `(source, target)`, features of targets, and features of new targets:
 the place of the source of each new one."""
 
@@ -43,19 +43,19 @@ def _distances(features: Array, new: Array) -> Array:
     return (((new[:, None] - features[None]) / scale) ** 2).sum(axis=2)
 
 
-def _nearest(losses: Array, features: Array, new: Array) -> NDArray[np.int64]:
+def _nearest(losses: Array, features: Array, new: Array) -> Numbers:
     """Return the best source of the nearest target."""
     return losses.argmin(axis=0)[_distances(features, new).argmin(axis=1)]
 
 
-def _predicted(losses: Array, features: Array, new: Array) -> NDArray[np.int64]:
+def _predicted(losses: Array, features: Array, new: Array) -> Numbers:
     """Return the source of least mean loss at the nearest few targets."""
     order = np.argsort(_distances(features, new), axis=1, kind="stable")
     near = order[:, :N_NEAR]
     return losses[:, near].mean(axis=2).argmin(axis=0)
 
 
-def _tree(losses: Array, features: Array, new: Array) -> NDArray[np.int64]:
+def _tree(losses: Array, features: Array, new: Array) -> Numbers:
     """Return what a decision tree of small depth says."""
     chosen = np.empty(len(new), np.int64)
     stack = [(grow_tree(losses, features), np.arange(len(new)))]
@@ -138,7 +138,7 @@ class SourceRule:
     features: Array
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def choose(self, features: ArrayLike) -> NDArray[np.int64]:
+    def choose(self, features: ArrayLike) -> Numbers:
         """Return the number of the source for each new target.
 
         Args:

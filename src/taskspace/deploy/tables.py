@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions import BoxRegions, NamedRegions
@@ -71,7 +71,7 @@ def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
     return [*header, *head, *columns], rows
 
 
-def parameter_table(library: PolicyLibrary) -> tuple[list[str], NDArray[np.float64]]:
+def parameter_table(library: PolicyLibrary) -> tuple[list[str], Array]:
     """Return names and values of the gains or parameters, one row per policy.
 
     Args:

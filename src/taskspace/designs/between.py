@@ -10,9 +10,9 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace.designs.case import DesignCase
 from taskspace.spaces import Grid, Points
 from taskspace.trainers.minimax import GainRegion
@@ -37,7 +37,7 @@ class WorstBetween:
     """
 
     loss: float
-    points: NDArray[np.float64]
+    points: Array
     region: GainRegion | None
 
 
@@ -58,7 +58,7 @@ class Between:
         """The contexts of the finer grid with their plants."""
         return self.case.region_of(self.grid)
 
-    def worst(self, gains: NDArray[np.float64], limit: float) -> WorstBetween:
+    def worst(self, gains: Array, limit: float) -> WorstBetween:
         """Return where gains lose most, and contexts where they lose more than a limit.
 
         Args:
@@ -88,12 +88,8 @@ class Between:
         return WorstBetween(float(values.max()), above, region)
 
     def _closer(
-        self,
-        gains: NDArray[np.float64],
-        points: NDArray[np.float64],
-        values: NDArray[np.float64],
-        step: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, gains: Array, points: Array, values: Array, step: Array
+    ) -> tuple[Array, Array]:
         """Return the worst context around each of some, and its loss."""
         offsets = np.array(list(product(STEPS, repeat=len(step)))) * step
         around = np.clip(points[:, None] + offsets, self.grid.low, self.grid.high)
@@ -105,11 +101,11 @@ class Between:
         points = np.where(better[:, None], around[rows, best], points)
         return points, np.where(better, losses[rows, best], values)
 
-    def _at(self, points: NDArray[np.float64]) -> GainRegion:
+    def _at(self, points: Array) -> GainRegion:
         return self.case.region_of(Points(self.grid.names, points))
 
 
-def _local_maxima(losses: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
+def _local_maxima(losses: Array, limit: float) -> Numbers:
     """Return the nodes of a grid that lose at least a limit, and no neighbour more.
 
     Args:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.designs.tasks import Tasks
 from taskspace.systems.linear.kernels.lyapunov import gramian
 
@@ -45,10 +46,10 @@ class Bodies:
         t_y: $T_Y$, with $T_Y Y T_Y^\top \approx I$.
     """
 
-    centre: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    t_r: NDArray[np.float64]
-    t_y: NDArray[np.float64]
+    centre: Array
+    radius: Array
+    t_r: Array
+    t_y: Array
 
     def __len__(self) -> int:
         return len(self.centre)
@@ -59,12 +60,12 @@ class Bodies:
         )
 
     @cached_property
-    def metrics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def metrics(self) -> tuple[Array, Array]:
         """About R and Y of each context: the slopes of its norm, nothing proven."""
         R, Y = (np.linalg.inv(_t(x) @ x) for x in (self.t_r, self.t_y))
         return R, Y
 
-    def apart_from(self, which: int) -> NDArray[np.bool_]:
+    def apart_from(self, which: int) -> Mask:
         """Return the contexts whose bodies a plane separates from that of another.
 
         Args:
@@ -83,7 +84,7 @@ class Bodies:
         reach = self.support(plane) + self[one].support(plane)
         return distance - rounding.sum((1, 2)) > reach * (1 + 1e-12)
 
-    def support(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def support(self, directions: Array) -> Array:
         r"""Return bounds on $\langle W, K - \hat K \rangle$ over each body.
 
         Args:
@@ -96,7 +97,7 @@ class Bodies:
             reach = self.radius * norm * (1 + 1e-12)
         return np.where(np.isfinite(self.radius), reach, np.inf)
 
-    def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ranges(self) -> tuple[Array, Array]:
         """Return the least and the largest value of each entry over each body."""
         reach = np.empty_like(self.centre)
         for i, j in np.ndindex(*self.centre.shape[1:]):
@@ -110,23 +111,21 @@ class Bodies:
 class _Rested(NamedTuple):
     """Matrices, and how far each of their entries may be from the true one."""
 
-    value: NDArray[np.float64]
-    rest: NDArray[np.float64]
+    value: Array
+    rest: Array
 
     @property
     def transposed(self) -> "_Rested":
         """The transposed matrices."""
         return _Rested(_t(self.value), _t(self.rest))
 
-    def between(
-        self, left: NDArray[np.float64], right: NDArray[np.float64], gamma: float
-    ) -> "_Rested":
+    def between(self, left: Array, right: Array, gamma: float) -> "_Rested":
         """Return the products with two exact matrices; γ bounds their rounding."""
         rest = np.abs(left) @ (self.rest + gamma * np.abs(self.value)) @ np.abs(right)
         return _Rested(left @ self.value @ right, rest)
 
 
-def _exact(matrices: NDArray[np.float64]) -> _Rested:
+def _exact(matrices: Array) -> _Rested:
     return _Rested(matrices, np.zeros_like(matrices))
 
 
@@ -189,13 +188,8 @@ def _closed_loops(tasks: Tasks, gamma: float) -> tuple[_Rested, _Rested]:
 
 
 def _below_optimum(
-    tasks: Tasks,
-    loop: _Rested,
-    weight: _Rested,
-    P: NDArray[np.float64],
-    t_r: NDArray[np.float64],
-    gamma: float,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    tasks: Tasks, loop: _Rested, weight: _Rested, P: Array, t_r: Array, gamma: float
+) -> tuple[Array, Mask]:
     """Lower P by so much that E(K̂) − NᵀR⁻¹N/τ ⪰ 0 is proven; say where it is.
 
     Rows are compared in units of √P_ii, and by sums of their entries (Gershgorin).
@@ -232,11 +226,7 @@ def _below_optimum(
 
 
 def _residual(
-    loop: _Rested,
-    weight: _Rested,
-    P: NDArray[np.float64],
-    continuous: bool,
-    gamma: float,
+    loop: _Rested, weight: _Rested, P: Array, continuous: bool, gamma: float
 ) -> _Rested:
     """Return E = L(P) + W: P A + Aᵀ P + W, or Aᵀ P A − P + W."""
     size, P_size = np.abs(loop.value) + loop.rest, np.abs(P)
@@ -251,9 +241,7 @@ def _residual(
     return _Rested((E + _t(E)) / 2, weight.rest + cross + _t(cross) + rounding)
 
 
-def _inverse_factor(
-    matrices: _Rested,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+def _inverse_factor(matrices: _Rested) -> tuple[Array, Mask, Array]:
     """Return T with T M Tᵀ ≈ I, if any, and φ with T M Tᵀ ⪰ (1 − φ) I for all M."""
     n = matrices.value.shape[-1]
     fine = np.asarray(np.isfinite(matrices.value).all((1, 2)))
@@ -271,15 +259,15 @@ def _inverse_factor(
     return factors, fine & (phi < 0.5), np.where(fine, phi, 1.0)
 
 
-def _t(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+def _t(stack: Array) -> Array:
     return np.swapaxes(stack, -1, -2)
 
 
-def _frobenius(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+def _frobenius(stack: Array) -> Array:
     return np.sqrt((stack * stack).sum((-1, -2))) * (1 + 1e-12)
 
 
-def _norm(stack: _Rested) -> NDArray[np.float64]:
+def _norm(stack: _Rested) -> Array:
     """Return a bound on the largest singular value, rounded up.
 
     The backward error of the singular values is below the slack.

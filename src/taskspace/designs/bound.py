@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.cover import Cover, greedy_cover, local_cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.designs.bodies import Bodies, make_bodies
@@ -62,7 +63,7 @@ class GainBound:
     n_contexts: int
     n_boxes: int
     seconds: float
-    smaller: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    smaller: Array | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -166,11 +167,7 @@ class _Search:
     """
 
     def __init__(
-        self,
-        tasks: Tasks,
-        bodies: Bodies,
-        where: NDArray[np.int64],
-        windows: Windows | None,
+        self, tasks: Tasks, bodies: Bodies, where: Numbers, windows: Windows | None
     ):
         self.tasks, self.bodies, self.windows = tasks, bodies, windows
         self.where = np.ascontiguousarray(where)
@@ -182,7 +179,7 @@ class _Search:
         self.scale = np.median((high - low)[:, *at], axis=0)
         every = np.ones((1, len(tasks)), bool)
         self.boxes = GainBoxes(self.low[None], self.high[None], every, ~every)
-        self.smaller: NDArray[np.float64] | None = None
+        self.smaller: Array | None = None
 
     @property
     def n_entries(self) -> int:
@@ -217,7 +214,7 @@ class _Search:
         cover = greedy_cover(pack(self._eroded(self.boxes.serves)))
         return cover.size if cover.is_full else None
 
-    def _marked(self, enough: int | None, clock: Clock) -> NDArray[np.bool_]:
+    def _marked(self, enough: int | None, clock: Clock) -> Mask:
         """Return the boxes to cut: those of small covers, and those around them."""
         boxes, sets = self.boxes, self._eroded(self.boxes.may)
         marked = np.zeros(len(boxes), bool)
@@ -242,16 +239,16 @@ class _Search:
             sets[new] = self._eroded(boxes.serves[new])
         return marked
 
-    def _eroded(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _eroded(self, sets: Mask) -> Mask:
         """Return the measured contexts all of whose window is in each set."""
         return sets.copy() if self.windows is None else self.windows.erode(sets)
 
-    def _gains(self, entries: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _gains(self, entries: Array) -> Array:
         gains = np.zeros((len(entries), *self.bodies.centre.shape[1:]))
         gains[:, self.where[:, 0], self.where[:, 1]] = entries
         return gains
 
-    def _cut(self, marked: NDArray[np.bool_]) -> None:
+    def _cut(self, marked: Mask) -> None:
         """Replace boxes by their halves, with what those may serve."""
         halves = self.boxes[marked].halves(self.scale)
         halves.exclude(self.tasks, self.bodies, self.where)
@@ -260,8 +257,8 @@ class _Search:
 
 
 def _small_cover(
-    sets: NDArray[np.bool_], enough: int | None, clock: Clock, *, thorough: bool
-) -> NDArray[np.int64] | None:
+    sets: Mask, enough: int | None, clock: Clock, *, thorough: bool
+) -> Numbers | None:
     """Return a cover of fewer than `enough` sets, None where none is found."""
     packed = pack(sets)
     if not packed.coverable.all():
@@ -307,7 +304,7 @@ def _statement(
     value: int,
     argument: str,
     n_contexts: int,
-    mask: NDArray[np.bool_],
+    mask: Mask,
     question: Question,
     assumption: str,
 ) -> str:

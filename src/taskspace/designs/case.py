@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.cover import minimum_cover, smallest_epsilon
 from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
 from taskspace.designs.tasks import check_question, linear_system
@@ -45,8 +46,8 @@ class DesignCase:
     system: LinearSystem
     targets: Space
     question: Question
-    mask: NDArray[np.bool_]
-    known: NDArray[np.float64] | None = field(default=None, repr=False)
+    mask: Mask
+    known: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -97,7 +98,7 @@ class DesignCase:
         return self.region_of(self.nodes)
 
     @cached_property
-    def pool(self) -> NDArray[np.float64]:
+    def pool(self) -> Array:
         """The candidates: known gains, and the optimal ones of the nodes."""
         optimal, _ = self.system.optimal_gain(self.system.contexts(self.nodes))
         gains = [optimal] if self.known is None else [self.known, optimal]
@@ -153,7 +154,7 @@ class DesignCase:
 
     def start(
         self, k: int | None, seconds: float, seed: int
-    ) -> tuple[NDArray[np.float64], int | None]:
+    ) -> tuple[Array, int | None]:
         """Return the candidates' best selection, and how many the tolerance needs.
 
         Args:
@@ -174,7 +175,7 @@ class DesignCase:
             "contexts. Ask for more gains, or for a tolerance instead of a number."
         )
 
-    def _served(self, limit: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _served(self, limit: float) -> tuple[Array, Array]:
         """Return candidates that serve all nodes, some designed for one, and losses."""
         region, pool = self.region, self.pool
         losses = region.judged(pool)
@@ -196,9 +197,7 @@ class DesignCase:
             )
         return pool, losses
 
-    def study(
-        self, designed: NDArray[np.float64], candidates: NDArray[np.float64]
-    ) -> Study:
+    def study(self, designed: Array, candidates: Array) -> Study:
         """Return a study of the designed gains and of the candidates they replace.
 
         The source of a gain is the target at which it loses least.
@@ -217,6 +216,6 @@ class DesignCase:
         table = study.table.assign_coords(source_kind=("source", kinds))
         return study.with_table(table)
 
-    def _words(self, context: NDArray[np.float64]) -> str:
+    def _words(self, context: Array) -> str:
         pairs = zip(self.system.axes, context, strict=True)
         return ", ".join(f"{axis.name} = {x:g}" for axis, x in pairs)

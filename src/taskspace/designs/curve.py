@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace._util.words import round_to_side
 from taskspace.cover.base import Clock
 from taskspace.designs.bound import bound_all_gains, fewer_contexts
@@ -70,8 +71,8 @@ class DesignCurve:
 
     question: Question
     points: tuple[CurvePoint, ...]
-    gains: tuple[NDArray[np.float64], ...] = field(repr=False)
-    candidates: tuple[NDArray[np.float64], ...] = field(repr=False)
+    gains: tuple[Array, ...] = field(repr=False)
+    candidates: tuple[Array, ...] = field(repr=False)
     n_candidates: int
     seconds: float = field(repr=False)
     case: DesignCase = field(repr=False)

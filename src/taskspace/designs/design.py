@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
@@ -52,7 +53,7 @@ class Design:
         seconds: wall-clock time.
     """
 
-    gains: NDArray[np.float64]
+    gains: Array
     cover: Cover
     epsilon: float
     lower_bound_all: int
@@ -77,7 +78,7 @@ class Design:
         return float(self._least.max())
 
     @property
-    def _least(self) -> NDArray[np.float64]:
+    def _least(self) -> Array:
         return self.study.loss(self.question).values[: self.size].min(0)
 
     @property
@@ -278,7 +279,7 @@ class _Search:
         points = np.concatenate([self.nodes.points, *self.own.added])
         return Points(self.nodes.names, np.unique(points, axis=0))
 
-    def first(self, start: NDArray[np.float64]) -> RegionGains:
+    def first(self, start: Array) -> RegionGains:
         """Return the gains that the search finds in its share of the time."""
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         if self.k is not None:
@@ -292,12 +293,12 @@ class _Search:
             return RegionGains(start, float(losses.min(0).max()))
         return selection
 
-    def again(self, start: NDArray[np.float64]) -> RegionGains | None:
+    def again(self, start: Array) -> RegionGains | None:
         """Return the fewest gains from others that serve the contexts so far."""
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         return self._fewest(start)
 
-    def anew(self, gains: NDArray[np.float64]) -> RegionGains:
+    def anew(self, gains: Array) -> RegionGains:
         """Return the fewest gains from other choices of candidates."""
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         return self.own.fewest(gains, self.case.question.epsilon, anew=True)
@@ -310,7 +311,7 @@ class _Search:
         served = self.around.worst(selection.gains, epsilon).loss <= epsilon
         return (self.around.grid.size - self.case.targets.size) * served
 
-    def _fewest(self, start: NDArray[np.float64]) -> RegionGains | None:
+    def _fewest(self, start: Array) -> RegionGains | None:
         """Return the fewest gains, None if none serve between the targets as asked."""
         epsilon = self.case.question.epsilon
         if not self.whole or self.around is None:
@@ -338,12 +339,8 @@ class _Search:
 
 
 def _better(
-    region: GainRegion,
-    start: NDArray[np.float64],
-    kept: NDArray[np.float64],
-    epsilon: float,
-    k: int | None,
-) -> NDArray[np.float64]:
+    region: GainRegion, start: Array, kept: Array, epsilon: float, k: int | None
+) -> Array:
     """Return the better of two selections: fewer gains, or a smaller loss."""
     worst = [float(region.judged(gains).min(0).max()) for gains in (start, kept)]
     if k is not None:
@@ -369,7 +366,7 @@ class _Kept:
             "mask": case.mask.tolist(),
         }
         self.subject = json.loads(json.dumps(plain(subject)))
-        self.gains: NDArray[np.float64] | None = None
+        self.gains: Array | None = None
         if self.path is not None and self.path.exists():
             content = read_sealed(self.path)
             if content.get("subject") == self.subject:

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.rigor.costs import (
     UNKNOWN,
@@ -49,10 +50,10 @@ class GainBoxes:
         serves: contexts that the gain in the middle serves, in plain arithmetic.
     """
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    may: NDArray[np.bool_]
-    serves: NDArray[np.bool_]
+    low: Array
+    high: Array
+    may: Mask
+    serves: Mask
 
     def __len__(self) -> int:
         return len(self.low)
@@ -63,7 +64,7 @@ class GainBoxes:
         )
 
     @property
-    def middle(self) -> NDArray[np.float64]:
+    def middle(self) -> Array:
         """The middle of each box."""
         return self.low / 2 + self.high / 2
 
@@ -79,7 +80,7 @@ class GainBoxes:
             *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
         )
 
-    def halves(self, scale: NDArray[np.float64]) -> "GainBoxes":
+    def halves(self, scale: Array) -> "GainBoxes":
         """Return the two halves of each box, cut across its widest side.
 
         Args:
@@ -97,7 +98,7 @@ class GainBoxes:
             ]
         )
 
-    def exclude(self, tasks: Tasks, bodies: Bodies, where: NDArray[np.int64]) -> None:
+    def exclude(self, tasks: Tasks, bodies: Bodies, where: Numbers) -> None:
         """Take out of each box's set what no gain of the box serves, proven.
 
         Args:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.cover.base import Clock
 from taskspace.designs.between import Between
 from taskspace.progress import Progress, silent
@@ -43,17 +43,17 @@ class DesignSearch:
     """
 
     region: GainRegion
-    pool: NDArray[np.float64]
-    mask: NDArray[np.bool_]
+    pool: Array
+    mask: Mask
     clock: Clock
     seed: int = 0
     keep: Callable[[RegionGains], None] = lambda gains: None
     progress: Progress = silent
-    added: list[NDArray[np.float64]] = field(default_factory=list)
+    added: list[Array] = field(default_factory=list)
     """Contexts between the others that joined the region."""
 
     def fewest(
-        self, start: NDArray[np.float64], epsilon: float, *, anew: bool = False
+        self, start: Array, epsilon: float, *, anew: bool = False
     ) -> RegionGains:
         """Return the fewest gains found whose worst loss is at most `epsilon`.
 
@@ -76,9 +76,7 @@ class DesignSearch:
             self.keep(best)
         return self._polish(best)
 
-    def least(
-        self, start: NDArray[np.float64], n_restarts: int = MOST_RESTARTS
-    ) -> RegionGains:
+    def least(self, start: Array, n_restarts: int = MOST_RESTARTS) -> RegionGains:
         """Return as many gains as in `start` with the least worst loss found.
 
         Args:
@@ -97,7 +95,7 @@ class DesignSearch:
             self.progress("design", 0, len(start), f"worst loss {best.worst:.4g}")
         return best
 
-    def one_more(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    def one_more(self, gains: Array) -> Array:
         """Return the gains and the one of the pool that is best where they are worst.
 
         Args:
@@ -131,7 +129,7 @@ class DesignSearch:
         return best
 
     def whole(
-        self, start: NDArray[np.float64], epsilon: float, around: Between
+        self, start: Array, epsilon: float, around: Between
     ) -> RegionGains | None:
         """Return the fewest gains found that serve the contexts between, too.
 
@@ -162,7 +160,7 @@ class DesignSearch:
         return best
 
     def _exchange(
-        self, gains: NDArray[np.float64], epsilon: float, around: Between
+        self, gains: Array, epsilon: float, around: Between
     ) -> RegionGains | None:
         """Return as many gains that serve the contexts between, None if there are none.
 
@@ -186,9 +184,7 @@ class DesignSearch:
             gains = result.gains
         return None
 
-    def harden(
-        self, gains: NDArray[np.float64], epsilon: float, around: Between
-    ) -> None:
+    def harden(self, gains: Array, epsilon: float, around: Between) -> None:
         """Add contexts until one gain less loses far too much at the region.
 
         So the bound over all gains has to exclude nothing that is nearly enough.
@@ -211,7 +207,7 @@ class DesignSearch:
             fewer = self._descend(fewer.gains, is_warm=True)
 
     def _of_size(
-        self, n: int, starts: Iterator[NDArray[np.float64]], epsilon: float
+        self, n: int, starts: Iterator[Array], epsilon: float
     ) -> RegionGains | None:
         """Return n gains that serve, from the first start that leads to some."""
         best_worst = np.inf
@@ -225,7 +221,7 @@ class DesignSearch:
                 return result
         return None
 
-    def _without_one(self, gains: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    def _without_one(self, gains: Array) -> Iterator[Array]:
         """Yield the gains without one of them, first the one that is missed least."""
         losses = self.region.judged(gains)
         rest = [np.delete(losses, i, 0).min(0) for i in range(len(gains))]
@@ -233,9 +229,7 @@ class DesignSearch:
         for i in order:
             yield np.delete(gains, i, 0)
 
-    def _restarts(
-        self, n: int, n_restarts: int = MOST_RESTARTS
-    ) -> Iterator[NDArray[np.float64]]:
+    def _restarts(self, n: int, n_restarts: int = MOST_RESTARTS) -> Iterator[Array]:
         """Yield gains of the pool far from each other in what they lose, seeded."""
         if n_restarts == 0:
             return
@@ -255,11 +249,7 @@ class DesignSearch:
         return result if result.worst < best.worst else best
 
     def _descend(
-        self,
-        start: NDArray[np.float64],
-        stop_at: float = -np.inf,
-        *,
-        is_warm: bool = False,
+        self, start: Array, stop_at: float = -np.inf, *, is_warm: bool = False
     ) -> RegionGains:
         return design_gains(
             self.region,

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.rigor.costs import STABLE, box_costs, empty_matrices
 from taskspace.certificates.boxes.rigor.monomials import monomials
 from taskspace.certificates.boxes.rigor.ranges import most
@@ -51,15 +52,15 @@ class Tasks:
         assumption: what must hold for these to be the family's matrices.
     """
 
-    A: NDArray[np.float64]
-    B: NDArray[np.float64]
-    Q: NDArray[np.float64]
-    R: NDArray[np.float64]
-    rests: tuple[NDArray[np.float64], ...]
-    sigma: NDArray[np.float64]
+    A: Array
+    B: Array
+    Q: Array
+    R: Array
+    rests: tuple[Array, ...]
+    sigma: Array
     continuous: bool
-    optimal: NDArray[np.float64]
-    limit: NDArray[np.float64]
+    optimal: Array
+    limit: Array
     assumption: str = ""
 
     def __len__(self) -> int:
@@ -71,7 +72,7 @@ class Tasks:
         return replace(self, rests=tuple(rest[rows] for rest in self.rests), **parts)
 
     @property
-    def plants(self) -> tuple[NDArray[np.float64], ...]:
+    def plants(self) -> tuple[Array, ...]:
         """A, B, Q and R, and their rests, as compiled kernels take them."""
         arrays = (self.A, self.B, self.Q, self.R, *self.rests)
         return tuple(np.ascontiguousarray(array) for array in arrays)
@@ -132,9 +133,7 @@ def can_design(system: System, question: Question) -> bool:
     return True
 
 
-def make_tasks(
-    system: LinearSystem, contexts: NDArray[np.float64], question: Question
-) -> Tasks:
+def make_tasks(system: LinearSystem, contexts: Array, question: Question) -> Tasks:
     """Return the plants at some contexts and the limits of their costs.
 
     Args:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
@@ -263,7 +264,7 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
 
 def _vectors(
     library: PolicyLibrary, real: Real
-) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
+) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
     """Contexts in and out of the range, observations, and Python's actions."""
     rng = np.random.default_rng(0)
     width = library.high - library.low

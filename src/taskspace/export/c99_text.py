@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Numbers
 from taskspace.errors import InvalidInputError
 
 PER_LINE = 6
@@ -133,7 +134,7 @@ def integers(name: str, values: NDArray[Any]) -> str:
     return _table(_integer_type(flat), name, [str(x) for x in flat.tolist()], "")
 
 
-def _integer_type(values: NDArray[np.int64]) -> str:
+def _integer_type(values: Numbers) -> str:
     for bits in (8, 16, 32):
         if -(2 ** (bits - 1)) <= values.min() and values.max() < 2 ** (bits - 1):
             return f"int{bits}_t"

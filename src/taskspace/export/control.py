@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import OutsideError
 from taskspace.deploy.regions import NamedRegions
@@ -30,14 +30,14 @@ class GainSchedule:
     """
 
     library: PolicyLibrary
-    gains: NDArray[np.float64]
+    gains: Array
 
     @property
     def names(self) -> tuple[str, ...]:
         """The axes of a context."""
         return self.library.names
 
-    def gain(self, context: Mapping[str, float]) -> NDArray[np.float64]:
+    def gain(self, context: Mapping[str, float]) -> Array:
         """Return the gain of a context; one that the library refuses raises.
 
         Args:
@@ -45,7 +45,7 @@ class GainSchedule:
         """
         return self._at(np.array([context[name] for name in self.names]))
 
-    def _at(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _at(self, row: Array) -> Array:
         return self.gains[_selected(self.library, row)]
 
     def statefbk(
@@ -205,7 +205,7 @@ def library_controller(
     n_axes, (m, p) = len(library.names), stack.D.shape[-2:]
     n_set_points = stack.D_r.shape[-1]
 
-    def one(u: NDArray[np.float64]) -> LinearController:
+    def one(u: Array) -> LinearController:
         return stack[_selected(library, u[:n_axes])]
 
     def update(_t: float, x: Any, u: Any, _params: Any) -> Any:
@@ -226,7 +226,7 @@ def library_controller(
     )
 
 
-def _selected(library: PolicyLibrary, row: NDArray[np.float64]) -> int:
+def _selected(library: PolicyLibrary, row: Array) -> int:
     """Return the number of the policy for a context; refuse where there is none."""
     selection = library.select(row)
     if selection.policy < 0:

@@ -16,8 +16,9 @@ a context that does not move; so what runs here is called an estimate.
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
 from taskspace.errors import InvalidInputError, UnknownNameError
@@ -27,7 +28,6 @@ from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
 from taskspace.systems.linear import Pi, Pid
 
-Array = NDArray[np.float64]
 ANTI_WINDUP = ("conditional", "back-calculation")
 
 

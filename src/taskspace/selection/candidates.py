@@ -5,13 +5,11 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points, Reach, Space, log_axes_of
-
-Array = NDArray[np.float64]
 
 BOX = "box"
 """The option that lets a selector propose any point of the box."""
@@ -156,7 +154,7 @@ class Candidates:
         """
         return distances(self.unit, units)
 
-    def nearest(self, units: Array) -> NDArray[np.int64]:
+    def nearest(self, units: Array) -> Numbers:
         """Return the candidate nearest to each coordinate, the first among equals.
 
         Args:
@@ -171,7 +169,7 @@ class Candidates:
     def _tree(self) -> KDTree:
         return KDTree(self.unit)
 
-    def left(self, planned: Array) -> NDArray[np.bool_]:
+    def left(self, planned: Array) -> Mask:
         """Candidates that are not planned yet.
 
         Args:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.cover import coverage_curve
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError
@@ -22,7 +22,7 @@ from taskspace.performance.work import Rows, TrainedBlock, Work
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
 from taskspace.selection.result import Rival, Saved
-from taskspace.selection.selectors.base import Array, Candidates, Selector, known
+from taskspace.selection.selectors.base import Candidates, Selector, known
 from taskspace.selection.selectors.catalogue import SELECTORS
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
@@ -240,9 +240,7 @@ def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
     return ""
 
 
-def _served(
-    table: xr.Dataset, question: Question, rows: list[int]
-) -> NDArray[np.bool_]:
+def _served(table: xr.Dataset, question: Question, rows: list[int]) -> Mask:
     if not rows:
         return np.zeros((0, table.sizes["target"]), bool)
     losses = question.losses(table.isel(source=rows)).values

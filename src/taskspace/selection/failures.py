@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from taskspace._util.arrays import Array
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Array, Known
+from taskspace.selection.selectors.base import Known
 
 
 def bad_sources(

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace._util.files import (
     append_sealed,
     read_sealed_lines,
@@ -59,10 +59,10 @@ class Proposal(
     @classmethod
     def of(
         cls,
-        context: NDArray[np.float64],
+        context: Array,
         seed: int,
-        columns: NDArray[np.int64] | None = None,
-        members: NDArray[np.int64] | None = None,
+        columns: Numbers | None = None,
+        members: Numbers | None = None,
         **more: Any,
     ) -> "Proposal":
         """Return the proposal of a context.
@@ -80,18 +80,16 @@ class Proposal(
         return cls(tuple(context.tolist()), seed, columns=pairs, **more)
 
     @property
-    def targets(self) -> NDArray[np.int64] | None:
+    def targets(self) -> Numbers | None:
         """Numbers of the targets where it is evaluated, None for all."""
         return None if self.columns is None else _numbers(self.columns)
 
     @property
-    def members(self) -> NDArray[np.int64]:
+    def members(self) -> Numbers:
         """Numbers of the targets of its region."""
         return _numbers(self.region)
 
-    def key(
-        self, row: NDArray[np.float64], targets: NDArray[np.float64], how: str
-    ) -> Source:
+    def key(self, row: Array, targets: Array, how: str) -> Source:
         """Return the key of its training in a store.
 
         Args:
@@ -110,13 +108,13 @@ class Proposal(
         return Source(tuple(map(tuple, own.tolist())), self.seed, REGION, how=how)
 
 
-def _pairs(numbers: NDArray[np.int64]) -> Pairs:
+def _pairs(numbers: Numbers) -> Pairs:
     """Return ascending numbers as pairs `[first, stop)`."""
     parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return tuple((int(p[0]), int(p[-1]) + 1) for p in parts if len(p))
 
 
-def _numbers(pairs: Pairs) -> NDArray[np.int64]:
+def _numbers(pairs: Pairs) -> Numbers:
     """Return the numbers that pairs stand for."""
     parts = [np.arange(first, stop) for first, stop in pairs]
     return np.concatenate([np.empty(0, np.int64), *parts])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from taskspace._util.arrays import Array
 from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.base import REGION, TRAINED
@@ -18,7 +19,6 @@ from taskspace.selection.failures import contexts_to_retry
 from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import (
-    Array,
     Known,
     Offer,
     RegionPlan,

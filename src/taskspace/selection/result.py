@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Numbers
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.base import Cover
 from taskspace.errors import ContradictionError, InvalidInputError
@@ -199,8 +199,8 @@ class SelectResult:
     evaluations: int
     coverage: float | None
     covered_at_least: float
-    unserved: NDArray[np.int64]
-    without_reference: NDArray[np.int64]
+    unserved: Numbers
+    without_reference: Numbers
     cover: Cover
     study: Study | None
     history: list[dict[str, Any]]

@@ -4,8 +4,8 @@ from concurrent.futures import Executor
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger
@@ -46,7 +46,7 @@ def select(
     retries: int = 0,
     patience: int | None = None,
     evaluate_uncovered_only: bool = False,
-    reference: float | NDArray[np.float64] | None = None,
+    reference: float | Array | None = None,
     full_table: Study | xr.Dataset | None = None,
     executor: Executor | None = None,
     cover_time_limit: float = 30.0,
@@ -185,7 +185,7 @@ def new_selection_ledger(
     question: Question,
     *,
     seed: int,
-    reference: float | NDArray[np.float64] | None = None,
+    reference: float | Array | None = None,
 ) -> Ledger:
     """Return an empty ledger in memory for a selection from candidates.
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.errors import InvalidInputError
 
 
@@ -21,9 +22,9 @@ class Regions(ABC):
         margin: ε minus the loss known there; NaN where none is known.
     """
 
-    policy: NDArray[np.int64]
-    served: NDArray[np.bool_]
-    margin: NDArray[np.float64]
+    policy: Numbers
+    served: Mask
+    margin: Array
     kind: ClassVar[str]
     plural: ClassVar[str]
     """What the regions are called, for people."""
@@ -42,30 +43,28 @@ class Regions(ABC):
 
     @property
     @abstractmethod
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Lower corner of the range of contexts."""
 
     @property
     @abstractmethod
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Upper corner of the range of contexts."""
 
     @property
     @abstractmethod
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Array:
         """A context of each region, `(region, axis)`: its node or its middle."""
 
     @abstractmethod
-    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def locate(self, rows: Array) -> Numbers:
         """Region of each context.
 
         Args:
             rows: contexts within the range, `(context, axis)`.
         """
 
-    def knows(
-        self, rows: NDArray[np.float64], region: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def knows(self, rows: Array, region: Numbers) -> Mask:
         """Return whether what is known of a region speaks of these very contexts.
 
         Args:

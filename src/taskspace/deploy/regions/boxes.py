@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.regions.base import Regions, require
 from taskspace.errors import InvalidInputError
 
@@ -37,18 +38,16 @@ class BoxTree(NamedTuple):
         members: the given boxes that each region is made of.
     """
 
-    axis: NDArray[np.int64]
-    cut: NDArray[np.float64]
-    follow: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    label: NDArray[np.int64]
-    members: list[NDArray[np.int64]]
+    axis: Numbers
+    cut: Array
+    follow: Numbers
+    low: Array
+    high: Array
+    label: Numbers
+    members: list[Numbers]
 
 
-def build_tree(
-    low: NDArray[np.float64], high: NDArray[np.float64], label: NDArray[np.integer]
-) -> BoxTree:
+def build_tree(low: Array, high: Array, label: NDArray[np.integer]) -> BoxTree:
     """Return the tree of some boxes, each cut chosen to part the labels best.
 
     Args:
@@ -102,7 +101,7 @@ def build_tree(
         stack.append((inside[a[:, axis] < cut], bottom, below, -1))
     axes, cuts, follow = (np.array(x) for x in zip(*nodes, strict=True))
 
-    def corners(ranks: list[NDArray]) -> NDArray[np.float64]:
+    def corners(ranks: list[NDArray]) -> Array:
         table = np.array(ranks)
         return np.stack([e[r] for e, r in zip(edges, table.T, strict=True)], 1)
 
@@ -119,11 +118,7 @@ def build_tree(
 
 
 def _best_cut(
-    a: NDArray[np.int64],
-    b: NDArray[np.int64],
-    code: NDArray[np.int64],
-    bottom: NDArray[np.int64],
-    top: NDArray[np.int64],
+    a: Numbers, b: Numbers, code: Numbers, bottom: Numbers, top: Numbers
 ) -> tuple[int, int]:
     """Axis and edge that leave the least disorder of labels on the two sides."""
     _, code = np.unique(code, return_inverse=True)
@@ -147,13 +142,11 @@ def _best_cut(
     return best[1], best[2]
 
 
-def _counts(
-    code: NDArray[np.int64], rank: NDArray[np.int64], n_codes: int, n: int
-) -> NDArray[np.int64]:
+def _counts(code: Numbers, rank: Numbers, n_codes: int, n: int) -> Numbers:
     return np.bincount(code * n + rank, minlength=n_codes * n).reshape(n_codes, n)
 
 
-def _disorder(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _disorder(counts: Numbers) -> Array:
     """Entropy of the labels times the number of boxes, and one per box."""
     total = counts.sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -207,11 +200,11 @@ class BoxRegions(Regions):
         follow: the tree.
     """
 
-    box_low: NDArray[np.float64]
-    box_high: NDArray[np.float64]
-    axis: NDArray[np.int64]
-    cut: NDArray[np.float64]
-    follow: NDArray[np.int64]
+    box_low: Array
+    box_high: Array
+    axis: Numbers
+    cut: Array
+    follow: Numbers
     kind: ClassVar[str] = "boxes"
     plural: ClassVar[str] = "boxes"
     law: ClassVar[str] = (
@@ -240,12 +233,7 @@ class BoxRegions(Regions):
 
     @classmethod
     def merged(
-        cls,
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
-        policy: NDArray[np.int64],
-        served: NDArray[np.bool_],
-        margin: NDArray[np.float64],
+        cls, low: Array, high: Array, policy: Numbers, served: Mask, margin: Array
     ) -> Self:
         """Regions from many boxes: neighbours that agree melt into one.
 
@@ -271,17 +259,17 @@ class BoxRegions(Regions):
         )
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Lower corner of all boxes."""
         return self.box_low.min(0)
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Upper corner of all boxes."""
         return self.box_high.max(0)
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Array:
         """The middles of the boxes."""
         return self.box_low / 2 + self.box_high / 2
 
@@ -293,7 +281,7 @@ class BoxRegions(Regions):
             depth[i + 1] = depth[self.follow[i]] = depth[i] + 1
         return int(depth.max())
 
-    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def locate(self, rows: Array) -> Numbers:
         """Return number of the box.
 
         Args:

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.regions.base import Regions, require
 from taskspace.errors import InvalidInputError, UnknownNameError
 
@@ -23,7 +24,7 @@ class PointRegions(Regions):
         points: the nodes, `(region, axis)`.
     """
 
-    points: NDArray[np.float64]
+    points: Array
     kind: ClassVar[str] = "points"
     plural: ClassVar[str] = "points"
     law: ClassVar[str] = (
@@ -38,27 +39,27 @@ class PointRegions(Regions):
         require(good and np.isfinite(self.points).all(), "points must be finite rows")
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Smallest coordinates of the points."""
         return self.points.min(0)
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Largest coordinates of the points."""
         return self.points.max(0)
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Array:
         """The points."""
         return self.points
 
     @property
-    def scale(self) -> NDArray[np.float64]:
+    def scale(self) -> Array:
         """One over the width of each axis, 1 where it has none."""
         width = self.high - self.low
         return 1.0 / np.where(width > 0, width, 1.0)
 
-    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def locate(self, rows: Array) -> Numbers:
         """Return number of the nearest point.
 
         Args:
@@ -66,9 +67,7 @@ class PointRegions(Regions):
         """
         return _nearest(self.points, self.scale, np.ascontiguousarray(rows))
 
-    def knows(
-        self, rows: NDArray[np.float64], region: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def knows(self, rows: Array, region: Numbers) -> Mask:
         """Only the node itself is known.
 
         Args:
@@ -91,8 +90,8 @@ class GridRegions(Regions):
             one changes; on the border itself the lower one is used.
     """
 
-    values: tuple[NDArray[np.float64], ...]
-    borders: tuple[NDArray[np.float64], ...]
+    values: tuple[Array, ...]
+    borders: tuple[Array, ...]
     kind: ClassVar[str] = "grid"
     plural: ClassVar[str] = "nodes of a grid"
     law: ClassVar[str] = (
@@ -120,12 +119,12 @@ class GridRegions(Regions):
         return tuple(len(v) for v in self.values)
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Smallest value of each axis."""
         return np.array([v[0] for v in self.values])
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Largest value of each axis."""
         return np.array([v[-1] for v in self.values])
 
@@ -139,12 +138,12 @@ class GridRegions(Regions):
         )
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Array:
         """The nodes."""
         mesh = np.meshgrid(*self.values, indexing="ij")
         return np.stack([m.ravel() for m in mesh], 1)
 
-    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def locate(self, rows: Array) -> Numbers:
         """Return number of the nearest node, in C order.
 
         Args:
@@ -155,9 +154,7 @@ class GridRegions(Regions):
             number = number * (len(border) + 1) + border.searchsorted(x, side="left")
         return number
 
-    def knows(
-        self, rows: NDArray[np.float64], region: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def knows(self, rows: Array, region: Numbers) -> Mask:
         """Only the node itself is known.
 
         Args:
@@ -214,21 +211,21 @@ class NamedRegions(Regions):
     law: ClassVar[str] = "the target of this name"
 
     @property
-    def low(self) -> NDArray[np.float64]:
+    def low(self) -> Array:
         """Names have no range."""
         return np.empty(0)
 
     @property
-    def high(self) -> NDArray[np.float64]:
+    def high(self) -> Array:
         """Names have no range."""
         return np.empty(0)
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Array:
         """Names have no coordinates."""
         return np.empty((len(self.targets), 0))
 
-    def locate(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def locate(self, rows: Array) -> Numbers:
         """Contexts must be names here.
 
         Args:
@@ -239,7 +236,7 @@ class NamedRegions(Regions):
             f"name, e.g. {str(self.targets[0])!r}; but got numbers, shape {rows.shape}."
         )
 
-    def look_up(self, names: Sequence[str] | NDArray[Any]) -> NDArray[np.int64]:
+    def look_up(self, names: Sequence[str] | NDArray[Any]) -> Numbers:
         """Return number of each named target.
 
         Args:
@@ -253,7 +250,7 @@ class NamedRegions(Regions):
 
 
 def regions_of(
-    points: NDArray[np.float64],
+    points: Array,
     policy: ArrayLike,
     served: ArrayLike,
     margin: ArrayLike,
@@ -285,7 +282,7 @@ def regions_of(
     return PointRegions(*facts, np.ascontiguousarray(points, np.float64))
 
 
-def _borders(values: NDArray[np.float64], on_log: bool) -> NDArray[np.float64]:
+def _borders(values: Array, on_log: bool) -> Array:
     """Return a float between every two neighbours, the upper one never included."""
     below, above = values[:-1], values[1:]
     middle = below * np.sqrt(above / below) if on_log else below + (above - below) / 2

@@ -6,9 +6,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace.cover import smallest_epsilon
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.errors import InvalidInputError
@@ -42,7 +42,7 @@ class Designer:
 
     library: PolicyLibrary
     system: System
-    pool: tuple[NDArray[np.float64], Policy] | None
+    pool: tuple[Array, Policy] | None
 
     @classmethod
     def of(
@@ -64,7 +64,7 @@ class Designer:
             return cls(library, system, None)
         return None
 
-    def __call__(self, points: NDArray[np.float64]) -> Policy:
+    def __call__(self, points: Array) -> Policy:
         """Return the optimal gain of each context, or the nearest policy.
 
         Args:
@@ -88,9 +88,7 @@ class Designer:
         n = max(2, int(N_CANDIDATES ** (1 / d)))
         return self(uniform_design(self.library.reach, n**d))
 
-    def interpolated(
-        self, rows: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], int]:
+    def interpolated(self, rows: Array) -> tuple[Array, int]:
         """Gains between the corners of a grid of designs, multilinear.
 
         Args:
@@ -112,7 +110,7 @@ class Designer:
         return RegularGridInterpolator(axes, table)(share), len(mesh)
 
 
-def uniform_design(reach: Reach, size: int) -> NDArray[np.float64]:
+def uniform_design(reach: Reach, size: int) -> Array:
     """Return the middles of a grid of equal boxes, as many as `size` allows.
 
     Args:
@@ -136,9 +134,7 @@ def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
     return max(fitting, key=lambda c: (np.prod(c), -max(c), c))
 
 
-def nearest_design(
-    points: NDArray[np.float64], rows: NDArray[np.float64], reach: Reach
-) -> NDArray[np.int64]:
+def nearest_design(points: Array, rows: Array, reach: Reach) -> Numbers:
     """Return the design nearest to each context, axes in widths of the range.
 
     Args:
@@ -155,8 +151,8 @@ def best_few(
     system: System,
     designer: Designer | None,
     numbers: Sequence[int],
-    contexts: NDArray[np.float64],
-    reference: NDArray[np.float64],
+    contexts: Array,
+    reference: Array,
 ) -> dict[int, float]:
     """Worst loss in percent that the best 1, 2, 3, … policies leave.
 
@@ -190,11 +186,8 @@ def best_few(
 
 
 def scores_of(
-    system: System,
-    policies: Policy,
-    contexts: NDArray[np.float64],
-    measure: str = "performance",
-) -> NDArray[np.float64]:
+    system: System, policies: Policy, contexts: Array, measure: str = "performance"
+) -> Array:
     """Return a score of every policy at every context, `(policy, context)`.
 
     Args:
@@ -206,12 +199,7 @@ def scores_of(
     return system.scores(measure, policies[:, None], contexts)[:, 0]
 
 
-def _lost(
-    system: System,
-    policies: Policy,
-    contexts: NDArray[np.float64],
-    reference: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _lost(system: System, policies: Policy, contexts: Array, reference: Array) -> Array:
     """Loss over the size of the reference, `(policy, context)`, at least 0."""
     score = scores_of(system, policies, contexts)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -219,9 +207,7 @@ def _lost(
     return np.where(np.isneginf(score), np.inf, np.maximum(lost, 0.0))
 
 
-def best_rows(
-    lost: NDArray[np.float64], k: int, *, time_limit: float = SEARCH_SECONDS
-) -> NDArray[np.int64]:
+def best_rows(lost: Array, k: int, *, time_limit: float = SEARCH_SECONDS) -> Numbers:
     """Return at most `k` rows that leave the smallest worst loss that was found.
 
     Args:
@@ -307,9 +293,9 @@ def network_scores(
     networks: "Sequence[ConditionedNetwork]",
     library: PolicyLibrary,
     system: Any,
-    contexts: NDArray[np.float64],
-    seen: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    contexts: Array,
+    seen: Array,
+) -> Array:
     """J of every network at every context, `(network, context)`.
 
     Args:

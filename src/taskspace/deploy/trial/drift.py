@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.trial.contenders import Designer
 from taskspace.policies import LinearGain
@@ -25,7 +26,7 @@ MAX_STEPS = 20_000
 
 Way = Callable[..., NDArray[Any]]
 """Gains for measured contexts, or actions for these and for observations, by row."""
-Moving = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
+Moving = Callable[[int], tuple[Array, Array]]
 """The contexts of a step of all episodes, and what is measured of them."""
 
 
@@ -72,7 +73,7 @@ def drift_returns(
 
     blur = noise * rng.standard_normal((n_steps, *start.shape))
 
-    def at(step: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(step: int) -> tuple[Array, Array]:
         where = start + (end - start) * (step / max(1, n_steps - 1))
         folded = 1 - np.abs(1 - np.mod(where, 2))  # reflected at 0 and 1
         return reach.at(folded), reach.at(folded + blur[step])
@@ -145,7 +146,7 @@ def _linear(
     library: PolicyLibrary,
     system: LinearSystem,
     at: Moving,
-    states: NDArray[np.float64],
+    states: Array,
     n_steps: int,
     dt: float,
     way: Way,
@@ -182,11 +183,7 @@ def _linear(
 
 
 def _simulated(
-    library: PolicyLibrary,
-    system: SimulatedSystem,
-    at: Moving,
-    n_steps: int,
-    way: Way,
+    library: PolicyLibrary, system: SimulatedSystem, at: Moving, n_steps: int, way: Way
 ) -> float:
     """Mean return of episodes played side by side."""
     import jax

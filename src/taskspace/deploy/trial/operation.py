@@ -20,6 +20,7 @@ from scipy.linalg import (
     solve_discrete_lyapunov,
 )
 
+from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
@@ -58,9 +59,7 @@ class OperationTrial:
         return asdict(self)
 
 
-def measured_near(
-    library: PolicyLibrary, rows: NDArray[np.float64]
-) -> list[NDArray[np.float64]]:
+def measured_near(library: PolicyLibrary, rows: Array) -> list[Array]:
     """Return what may be measured of true contexts: the ends of the error, all of them.
 
     Args:
@@ -154,10 +153,10 @@ class _Adversary:
 
     library: PolicyLibrary
     system: LinearSystem
-    gains: NDArray[np.float64]
+    gains: Array
     proven: Mapping[str, Any]
 
-    def push(self, places: NDArray[np.float64]) -> list[float]:
+    def push(self, places: Array) -> list[float]:
         """Return cost over frozen cost: one context per policy, one axis at a time.
 
         Args:
@@ -173,9 +172,7 @@ class _Adversary:
             if rate
         ]
 
-    def _push(
-        self, policy: int, row: NDArray[np.float64], axis: int, rate: float
-    ) -> float:
+    def _push(self, policy: int, row: Array, axis: int, rate: float) -> float:
         """Move one axis at its rate, to and fro, where the cost to come grows most."""
         is_continuous = self.system.is_continuous
         p, loop, _ = self._frozen(row, policy)
@@ -201,12 +198,7 @@ class _Adversary:
             row = ends[int(np.argmax(to_come))]
         return float((cost + x @ self._frozen(row, policy)[0] @ x) / first)
 
-    def jump(
-        self,
-        places: NDArray[np.float64],
-        x: NDArray[np.float64],
-        metric: NDArray[np.float64],
-    ) -> tuple[float, float, int]:
+    def jump(self, places: Array, x: Array, metric: Array) -> tuple[float, float, int]:
         """Bang-bang: at every step the place and the measured context of most growth.
 
         Args:
@@ -238,9 +230,7 @@ class _Adversary:
             size = float(sizes[best])
         return growth, float(np.sqrt(size / first)), n_switches
 
-    def creep(
-        self, x: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[float, float, int]:
+    def creep(self, x: Array, rng: np.random.Generator) -> tuple[float, float, int]:
         """Drift at the largest rate, to and fro, each turn where the state grows most.
 
         Args:
@@ -282,12 +272,10 @@ class _Adversary:
             growth = max(growth, float(np.sqrt(sizes[best] / first)))
         return growth, float(np.sqrt((x @ metric @ x) / first)), n_switches
 
-    def _inside(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _inside(self, row: Array) -> Array:
         return np.clip(row, self.library.low, self.library.high)
 
-    def _frozen(
-        self, row: NDArray[np.float64], policy: int
-    ) -> tuple[NDArray[np.float64], ...]:
+    def _frozen(self, row: Array, policy: int) -> tuple[Array, ...]:
         """Return the cost to come of a context that stands still, loop and weight."""
         contexts, gain = (
             self.library.contexts(self.system, row[None]),
@@ -299,13 +287,11 @@ class _Adversary:
             return np.asarray(solve_continuous_lyapunov(loop.T, -weight)), loop, weight
         return np.asarray(solve_discrete_lyapunov(loop.T, weight)), loop, weight
 
-    def _loops(
-        self, rows: NDArray[np.float64], policy: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
+    def _loops(self, rows: Array, policy: NDArray[np.integer]) -> Array:
         a, b = self.system.matrices(self.library.contexts(self.system, rows))[:2]
         return np.asarray(a - b @ self.gains[policy])
 
-    def _moves(self, loops: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    def _moves(self, loops: Array, step: float) -> Array:
         """Return what a step makes of a state."""
         moves = expm(step * loops) if self.system.is_continuous else loops
         return np.asarray(moves, np.float64)

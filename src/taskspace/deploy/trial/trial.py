@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
 from taskspace.deploy.regions import NamedRegions
@@ -50,7 +51,7 @@ FEW = (1, 2, 3, 5)
 MAX_CORNERS = 256
 NETWORK = "network with context"
 
-Scores = dict[str, tuple[int, NDArray[np.float64]]]
+Scores = dict[str, tuple[int, Array]]
 """By contender: its number of policies, and J `(repeat, context)`."""
 
 
@@ -245,7 +246,7 @@ def try_library(
     notes += [note] if note else []
     # The same contexts in every row: what one refuses is left out of all.
     refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
-    compared: NDArray[np.bool_] = ~np.asarray(refused.any(0))
+    compared: Mask = ~np.asarray(refused.any(0))
     judge = _Judge(library, system, contexts, reference, compared, is_drawn)
     contenders = []
     for name, (size, repeats) in scores.items():
@@ -297,8 +298,8 @@ def try_library(
 
 
 def _reference(
-    system: System, contexts: NDArray[np.float64], scores: Scores
-) -> tuple[NDArray[np.float64], str, str]:
+    system: System, contexts: Array, scores: Scores
+) -> tuple[Array, str, str]:
     """Return the J that losses are against, what it is, and a note on it.
 
     Where the optimum is known everywhere, it joins the contenders.
@@ -319,9 +320,7 @@ def _reference(
     )
 
 
-def _try_errors(
-    judge: "_Judge", own: NDArray[np.float64], rows: NDArray[np.float64]
-) -> tuple[int, int]:
+def _try_errors(judge: "_Judge", own: Array, rows: Array) -> tuple[int, int]:
     """Return guaranteed measurements at the ends of the error, and broken ones."""
     library, n_measured, n_broken = judge.library, 0, 0
     if library.question is None or library.question.error is None:
@@ -379,7 +378,7 @@ def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) 
         raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
 
 
-def _landmarks(library: PolicyLibrary, n_nodes: int) -> NDArray[np.float64]:
+def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
     """Return contexts where a library may do worst: corners, nodes or boxes.
 
     Args:
@@ -405,8 +404,8 @@ def _others(
     library: PolicyLibrary,
     system: System,
     designer: Designer,
-    measured: NDArray[np.float64],
-    contexts: NDArray[np.float64],
+    measured: Array,
+    contexts: Array,
     rng: np.random.Generator,
 ) -> None:
     """Uniform and random libraries of the same size, and interpolated gains."""
@@ -429,12 +428,12 @@ def _others(
             scores["interpolated gains"] = (n, score[None])
 
 
-def _taken(scores: NDArray[np.float64], policy: NDArray[Any]) -> NDArray[np.float64]:
+def _taken(scores: Array, policy: NDArray[Any]) -> Array:
     taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
     return np.where(policy < 0, np.nan, taken)
 
 
-def _finite_mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _finite_mean(scores: Array) -> Array:
     """Mean J of each row, −inf where it fails anywhere; then by how often."""
     failed = np.isinf(scores).mean(1)
     mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
@@ -456,17 +455,13 @@ class _Judge:
 
     library: PolicyLibrary
     system: System
-    contexts: NDArray[np.float64]
-    reference: NDArray[np.float64]
-    compared: NDArray[np.bool_]
-    is_drawn: NDArray[np.bool_]
+    contexts: Array
+    reference: Array
+    compared: Mask
+    is_drawn: Mask
 
     def judge(
-        self,
-        name: str,
-        size: int,
-        score: NDArray[np.float64],
-        policy: NDArray[np.int64] | None,
+        self, name: str, size: int, score: Array, policy: Numbers | None
     ) -> Contender:
         """Return how a contender did.
 
@@ -497,9 +492,7 @@ class _Judge:
             None if within is None else _mean(within),
         )
 
-    def within(
-        self, score: NDArray[np.float64], policy: NDArray[np.int64] | None = None
-    ) -> NDArray[np.bool_] | None:
+    def within(self, score: Array, policy: Numbers | None = None) -> Mask | None:
         """Return where every demand is met, None where that is not to be had.
 
         Args:
@@ -514,11 +507,8 @@ class _Judge:
         return np.logical_and.reduce(decided) if len(decided) == len(met) else None
 
     def _meets(
-        self,
-        question: Question,
-        score: NDArray[np.float64],
-        policy: NDArray[np.int64] | None,
-    ) -> NDArray[np.bool_] | None:
+        self, question: Question, score: Array, policy: Numbers | None
+    ) -> Mask | None:
         """Return where one demand is met, None where that is not to be had."""
         rule, policies = question.rule, self.library.policies
         if rule.reference == "home":
@@ -539,7 +529,7 @@ class _Judge:
             return rule.loss(score, against) <= question.epsilon
 
     @cached_property
-    def _home_scores(self) -> NDArray[np.float64]:
+    def _home_scores(self) -> Array:
         """J of each policy of the library at its own source."""
         entries = self.library.entries
         names = list(entries[0].context)
@@ -556,9 +546,7 @@ def _mean(values: NDArray[Any]) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _share(
-    loss: NDArray[np.float64], reference: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _share(loss: Array, reference: Array) -> Array:
     """Loss over the size of the reference, 0 where both are zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(loss == 0, 0.0, loss / np.abs(reference))

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table
@@ -23,7 +24,7 @@ from taskspace.performance.store.base import TRAINED
 from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Array, Offer, Selector, distances
+from taskspace.selection.selectors.base import Offer, Selector, distances
 from taskspace.sets import PackedSets
 from taskspace.spaces import Points, Space
 from taskspace.trainers.base import Trained
@@ -139,7 +140,7 @@ class Interpolated(Selector):
         return self._screens[key]
 
     def _evaluate(
-        self, ledger: Ledger, question: Question, numbers: NDArray[np.int64]
+        self, ledger: Ledger, question: Question, numbers: Numbers
     ) -> _Screen:
         """Return blend for every candidate, and look what each serves."""
         task, space = ledger.task, self.candidates.space
@@ -191,7 +192,7 @@ def chebyshev_nodes(selector: Selector) -> Array:
 
 def made_policies(
     ledger: Ledger,
-    numbers: NDArray[np.int64],
+    numbers: Numbers,
     contexts: Array,
     units_of: Callable[[Array], Array],
 ) -> TrainedBlock:

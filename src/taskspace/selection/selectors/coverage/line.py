@@ -9,9 +9,8 @@ most, all alike, survives the largest errors of the prediction.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskspace.selection.selectors.base import Array
+from taskspace._util.arrays import Array, Mask
 
 FIRST = (3 - 5**0.5) / 2
 """Where to begin: at the golden section. From the middle both sides would need equally
@@ -35,7 +34,7 @@ class Reaches:
 
     @classmethod
     def of(
-        cls, sources: Array, targets: Array, ratio: Array, served: NDArray[np.bool_]
+        cls, sources: Array, targets: Array, ratio: Array, served: Mask
     ) -> "Reaches | None":
         """Return what some rows tell, None if nothing.
 
@@ -112,7 +111,7 @@ def plan_line(ratio: Array) -> list[int]:
     return [best[place] for place in np.argsort(-size, kind="stable")]
 
 
-def sweep(serves: NDArray[np.bool_]) -> list[int]:
+def sweep(serves: Mask) -> list[int]:
     """Return from the first target on, always the candidate that reaches farthest.
 
     The fewest, if every candidate serves one stretch of targets.

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Array, Known, Selector, distances
+from taskspace.selection.selectors.base import Known, Selector, distances
 from taskspace.selection.selectors.coverage.line import FIRST, Reaches, plan_line
 from taskspace.selection.selectors.coverage.transfer import fit_transfer
 from taskspace.selection.selectors.farthest import Farthest
@@ -33,7 +33,7 @@ MARGINS = 0.03, 0.25
 RARITIES = 0.0, 0.5, 1.0
 PICK_RARITY = 0.5
 
-Ratios = Callable[[Array, NDArray[np.int64]], Array]
+Ratios = Callable[[Array, Numbers], Array]
 """Predicted √loss over that of the tolerance, for coordinates of sources and numbers of
 targets; at most 1 is served."""
 
@@ -83,12 +83,7 @@ class Coverage(Selector):
         return self._plan(problem, model, left, n, np.empty((0, left.ndim)))
 
     def _plan(
-        self,
-        problem: "_Problem",
-        model: Ratios,
-        left: NDArray[np.bool_],
-        n: int,
-        before: Array,
+        self, problem: "_Problem", model: Ratios, left: Mask, n: int, before: Array
     ) -> Array:
         """Return members of planned covers, each knowing those before and under way."""
         seen = problem.seen
@@ -136,9 +131,7 @@ class Coverage(Selector):
         units[:, varies] = rng.random((MAX_CANDIDATES, int(varies.sum())))
         return units
 
-    def _pool(
-        self, left: NDArray[np.bool_], problem: "_Problem", open_: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
+    def _pool(self, left: Mask, problem: "_Problem", open_: Mask) -> Numbers:
         """Candidates to look at: those near uncovered targets, and some others."""
         numbers = np.flatnonzero(left)
         if len(numbers) <= MAX_CANDIDATES:
@@ -252,7 +245,7 @@ class _Problem:
         middle = float(np.median(positive)) if len(positive) else 0.0
         self.scale = middle**2 or least
 
-    def roots(self, units: Array, wanted: NDArray[np.int64]) -> Array:
+    def roots(self, units: Array, wanted: Numbers) -> Array:
         """√ of the excess that is tolerated, `(source, target)`; one row if all alike.
 
         Args:
@@ -272,7 +265,7 @@ def _over(roots: Array, tolerance: Array) -> Array:
     return np.divide(roots, tolerance, out=out, where=tolerance > 0, dtype=roots.dtype)
 
 
-def _members(serves: NDArray[np.bool_], n: int) -> list[int]:
+def _members(serves: Mask, n: int) -> list[int]:
     """Return members of covers, each planned without what those before serve."""
     chosen: list[int] = []
     for _ in range(n):
@@ -287,7 +280,7 @@ def _members(serves: NDArray[np.bool_], n: int) -> list[int]:
     return chosen
 
 
-def plan_cover(serves: NDArray[np.bool_]) -> NDArray[np.int64]:
+def plan_cover(serves: Mask) -> Numbers:
     """Plan a small cover: the best of greedy ones that favour rare targets.
 
     Deterministic and fast; nothing is claimed about its size.

@@ -11,9 +11,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskspace.selection.selectors.base import Array
+from taskspace._util.arrays import Array, Numbers
 
 # Degrees of g and A, by number of axes; while there are few rows, and then.
 FIRST_DEGREES = {1: (3, 2), 2: (3, 2), 3: (2, 1)}
@@ -36,8 +35,8 @@ class TransferModel:
         a: coefficients of the upper triangle of A, `(term, entry)`.
     """
 
-    powers_g: NDArray[np.int64]
-    powers_a: NDArray[np.int64]
+    powers_g: Numbers
+    powers_a: Numbers
     g: Array
     a: Array
 
@@ -107,7 +106,7 @@ def _degrees(sources: Array) -> tuple[int, int]:
     return DEGREES.get(n_axes, (1, 1))
 
 
-def _terms(units: Array, powers: NDArray[np.int64]) -> Array:
+def _terms(units: Array, powers: Numbers) -> Array:
     """Return monomials at some coordinates of the unit box."""
     centred = 2 * units - 1
     out = np.ones((len(units), len(powers)))
@@ -117,7 +116,7 @@ def _terms(units: Array, powers: NDArray[np.int64]) -> Array:
     return out
 
 
-def _powers(n_axes: int, degree: int, constant: bool) -> NDArray[np.int64]:
+def _powers(n_axes: int, degree: int, constant: bool) -> Numbers:
     every = itertools.product(range(degree + 1), repeat=n_axes)
     kept = [p for p in every if (0 if constant else 1) <= sum(p) <= degree]
     return np.array(sorted(kept, key=lambda p: (sum(p), p)), np.int64)
