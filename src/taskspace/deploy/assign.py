@@ -81,12 +81,12 @@ def _by_connection(
     graph = neighbours(nodes)
     covered = serves.any(0)
     start = np.where(covered, _by_performance(serves, performance, loss, nodes), -1)
-    tries = [_absorb(start, serves, graph), _largest_first(serves, loss, graph)]
-    tries[1] = _absorb(tries[1], serves, graph)
+    starts = start, _largest_first(serves, graph)
+    tries = [_absorb(policy, serves, graph) for policy in starts]
     return min(tries, key=lambda policy: _n_regions(policy, graph))
 
 
-def _largest_first(serves: Mask, loss: Array, graph: sparse.csr_array) -> Numbers:
+def _largest_first(serves: Mask, graph: sparse.csr_array) -> Numbers:
     """Again and again the largest connected stretch that one policy can take."""
     policy = np.full(serves.shape[1], -1)
     left = np.asarray(serves.any(0))
@@ -99,7 +99,6 @@ def _largest_first(serves: Mask, loss: Array, graph: sparse.csr_array) -> Number
         best = max(stretches, key=lambda p: (len(stretches[p]), -p))
         policy[stretches[best]] = best
         left[stretches[best]] = False
-    del loss
     return policy
 
 

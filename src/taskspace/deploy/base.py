@@ -263,14 +263,9 @@ class PolicyLibrary:
         many = self._select(rows.reshape(-1, len(self.names)))
         if rows.ndim == 1:
             return _first(many)
+        parts = many.policy, many.status, many.margin, many.region
         shape = rows.shape[:-1]
-        return Selection(
-            many.policy.reshape(shape),
-            many.status.reshape(shape),
-            many.margin.reshape(shape),
-            many.region.reshape(shape),
-            np.zeros(shape, bool),
-        )
+        return Selection(*(x.reshape(shape) for x in parts), np.zeros(shape, bool))
 
     def _select(self, rows: Array) -> Selection:
         """Select for many contexts, a stretch that fits the cache at a time."""
@@ -422,6 +417,28 @@ class PolicyLibrary:
                 parts[i] = action
         return np.stack(parts).reshape(*number.shape, *np.shape(parts[0]))
 
+    def require_coordinates(self, what: str, advice: str = "") -> None:
+        """Refuse targets that have names and no coordinates.
+
+        Args:
+            what: what needs contexts with coordinates, the subject of a sentence.
+            advice: what to do instead, a further sentence.
+        """
+        if isinstance(self.regions, NamedRegions):
+            raise InvalidInputError(
+                f"{what}, but the targets of this library have names only.{advice}"
+            )
+
+    def require_policies(self, what: str) -> Policy:
+        """Return the policies; refuse a library that holds only their names.
+
+        Args:
+            what: what needs policies, the subject of a sentence.
+        """
+        if self.policies is None:
+            raise InvalidInputError(f"{what}, but this library holds names only.")
+        return self.policies
+
     def check_actions(self) -> None:
         """Refuse to play other policies than those that were proven to serve."""
         stack = self.policies
@@ -443,12 +460,10 @@ class PolicyLibrary:
         what = ", ".join(
             f"{n} = {x:g}" for n, x in zip(self.names, row.tolist(), strict=True)
         )
-        limits = zip(self.names, self.low, self.high, strict=True)
-        span = ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in limits)
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         return (
             f"A context must be served by a policy, which {what}{more} is not: the "
-            f"library holds for {span}. A library with outside='clamp' uses the "
+            f"library holds for {self._span}. A library with outside='clamp' uses the "
             "nearest policy and says so."
         )
 
@@ -528,15 +543,17 @@ class PolicyLibrary:
         return each / weight.sum()
 
     def __repr__(self) -> str:
-        axes = ", ".join(
-            f"{n} in [{a:g}, {b:g}]"
-            for n, a, b in zip(self.names, self.low, self.high, strict=True)
-        )
+        axes = f", {self._span}" if self.names else ""
         return (
             f"PolicyLibrary({self.size} policies, {self.regions.n_regions} "
-            f"{self.regions.plural}{', ' if axes else ''}{axes}: "
-            f"{self.guarantee.statement})"
+            f"{self.regions.plural}{axes}: {self.guarantee.statement})"
         )
+
+    @property
+    def _span(self) -> str:
+        """The range for people."""
+        limits = zip(self.names, self.low, self.high, strict=True)
+        return ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in limits)
 
 
 def _first(many: Selection) -> Selection:

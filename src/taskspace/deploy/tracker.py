@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskspace.deploy.records import Selection, Status
-from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -43,11 +42,7 @@ class Tracker:
             raise InvalidInputError(
                 f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
             )
-        if isinstance(library.regions, NamedRegions):
-            raise InvalidInputError(
-                "Hysteresis needs contexts with coordinates, but the targets of this "
-                "library have names only."
-            )
+        library.require_coordinates("Hysteresis needs contexts with coordinates")
         self.library = library
         self.band = hysteresis * (library.high - library.low)
         self.dwell_time = library.dwell_time

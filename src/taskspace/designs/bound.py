@@ -10,6 +10,7 @@ Where gains have many entries, contexts are counted of which no two can have a g
 common, because their bodies do not meet.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -263,24 +264,18 @@ def _small_cover(
     packed = pack(sets)
     if not packed.coverable.all():
         return None
-    for method in (_greedy, _local, _minimum) if thorough else (_greedy, _local):
-        cover = method(packed, clock)
+    for cover in _covers(packed, clock, thorough):
         if enough is None or cover.size < enough:
             return cover.sources
     return None
 
 
-def _greedy(sets: TargetSets, clock: Clock) -> Cover:
-    del clock
-    return greedy_cover(sets)
-
-
-def _local(sets: TargetSets, clock: Clock) -> Cover:
-    return local_cover(sets, max_steps=LOCAL_STEPS, time_limit=clock.left)
-
-
-def _minimum(sets: TargetSets, clock: Clock) -> Cover:
-    return minimum_cover(sets, time_limit=clock.left)
+def _covers(sets: TargetSets, clock: Clock, thorough: bool) -> Iterator[Cover]:
+    """Yield covers, each by a method that takes longer and finds smaller ones."""
+    yield greedy_cover(sets)
+    yield local_cover(sets, max_steps=LOCAL_STEPS, time_limit=clock.left)
+    if thorough:
+        yield minimum_cover(sets, time_limit=clock.left)
 
 
 def _packing(bodies: Bodies) -> int:

@@ -46,11 +46,9 @@ class LibraryAgent:
         *,
         hysteresis: float | None = None,
     ):
-        if library.policies is None:
-            raise InvalidInputError(
-                "An agent needs policies, but this library holds names only."
-            )
+        policies = library.require_policies("An agent needs policies")
         self.library, self.context = library, context
+        self._observation_dims = 0 if policies.kind == "tabular" else 1
         self.tracker = None if hysteresis is None else library.tracker(hysteresis)
         self.selection: Any = None
 
@@ -85,7 +83,7 @@ class LibraryAgent:
                 "observations that are dicts with 'context' and 'observation'."
             )
         rows, seen = self.library.rows(context), np.asarray(seen)
-        single = seen.ndim == (0 if self.library.policies.kind == "tabular" else 1)  # type: ignore[union-attr]
+        single = seen.ndim == self._observation_dims
         batch = seen[None] if single else seen
         rows = np.broadcast_to(rows, (len(batch), rows.shape[-1]))
         if self.tracker is not None:

@@ -23,7 +23,6 @@ from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions import NamedRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import as_estimate, memoryless
 from taskspace.export.c99_parts import act_source, policy_tables, region_source
@@ -85,11 +84,10 @@ def c99_files(
         raise InvalidInputError(
             f"name must be a C identifier (letters, digits, _), but got {name!r}."
         )
-    if isinstance(library.regions, NamedRegions):
-        raise InvalidInputError(
-            "C code selects by contexts with coordinates, but the targets of this "
-            "library have names only. Its folder of JSON and CSV can be used instead."
-        )
+    library.require_coordinates(
+        "C code selects by contexts with coordinates",
+        " Its folder of JSON and CSV can be used instead.",
+    )
     if not 0 <= hysteresis < np.inf:
         raise InvalidInputError(
             f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."

@@ -168,11 +168,7 @@ def library_schedule(library: PolicyLibrary) -> GainSchedule:
             f"{'names' if policies is None else policies.kind}. For controllers with "
             "states use library_controller."
         )
-    if isinstance(library.regions, NamedRegions):
-        raise InvalidInputError(
-            "A gain schedule needs contexts with coordinates, but the targets of this "
-            "library have names only."
-        )
+    library.require_coordinates("A gain schedule needs contexts with coordinates")
     return GainSchedule(library, policies.gain)
 
 

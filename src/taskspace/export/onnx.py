@@ -18,7 +18,6 @@ from taskspace.deploy.records import Status
 from taskspace.deploy.regions import (
     BoxRegions,
     GridRegions,
-    NamedRegions,
     PointRegions,
 )
 from taskspace.errors import InvalidInputError, MissingExtraError
@@ -77,11 +76,7 @@ def library_model(library: PolicyLibrary) -> Any:
     Args:
         library: the library.
     """
-    if isinstance(library.regions, NamedRegions):
-        raise InvalidInputError(
-            "An ONNX graph selects by contexts with coordinates, but the targets of "
-            "this library have names only."
-        )
+    library.require_coordinates("An ONNX graph selects by contexts with coordinates")
     library.check_actions()
     graph = _Graph("library")
     d = len(library.names)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
-from taskspace.deploy.regions import NamedRegions
 from taskspace.deploy.trial.contenders import (
     Designer,
     best_few,
@@ -210,6 +209,7 @@ def try_library(
         >>> trial.contenders[0].failed, trial.applied
         (0.0, 0.0)
     """
+    policies = library.require_policies("A trial plays policies")
     _check(library, noise, drift, n_contexts)
     rng = np.random.default_rng(seed)
     reach = library.reach
@@ -224,8 +224,7 @@ def try_library(
     notes: list[str] = []
     chosen = library.select(measured)
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
-    assert library.policies is not None
-    own = scores_of(system, library.policies, contexts)
+    own = scores_of(system, policies, contexts)
     scores: Scores = {"library": (library.size, _taken(own, policy)[None])}
     scores["library, best choice"] = (library.size, own.max(0)[None])
     single = _finite_mean(own[:, is_drawn]).argmax()
@@ -290,7 +289,7 @@ def try_library(
         drifting=drifting,
         notes=tuple(notes),
         environment_steps=_steps(library, networks),
-        thing="gain" if isinstance(library.policies, LinearGain) else "policy",
+        thing="gain" if isinstance(policies, LinearGain) else "policy",
         n_measured=n_measured,
         n_broken=n_broken,
         operation=try_drift(library, system, seed=seed),
@@ -362,15 +361,7 @@ def _middle(repeats: list[Contender]) -> Contender:
 
 
 def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) -> None:
-    if library.policies is None:
-        raise InvalidInputError(
-            "A trial plays policies, but this library holds names only."
-        )
-    if isinstance(library.regions, NamedRegions):
-        raise InvalidInputError(
-            "A trial draws contexts from a range, but the targets of this library have "
-            "names only."
-        )
+    library.require_coordinates("A trial draws contexts from a range")
     for name, value in (("noise", noise), ("drift", drift)):
         if not 0 <= value < np.inf:
             raise InvalidInputError(f"{name} >= 0 must hold, but got {name}={value}.")
