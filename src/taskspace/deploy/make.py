@@ -115,29 +115,13 @@ def _of_targets(
     table = question.table_of(study)
     if table is not study.table:  # which may lack policies of sources not chosen here
         study = study.with_table(table)
-    sources = _sources(cover, table.sizes["source"])
-    members = [_members(study, question, int(s), cover) for s in sources]
-    entries, losses, scores = [], [], []
-    for source, (kept, loss, score) in zip(sources.tolist(), members, strict=True):
-        for i, member in enumerate(kept):
-            entries.append((source, member))
-            losses.append(loss[i])
-            scores.append(score[i])
-    loss, performance = np.array(losses), np.array(scores)
-    space = study.targets
-    n_targets = table.sizes["target"]
-    blank: Any = np.zeros(n_targets)
-    if space is None:
-        if rule != "performance":
-            raise InvalidInputError(
-                f"rule={rule!r} looks at the distance of targets, but these have no "
-                "contexts. Use rule='performance'."
-            )
-        nodes: Regions = NamedRegions(blank, blank, blank, _names(table, "target"))
-    else:
-        nodes = regions_of(
-            space.points, blank, blank, blank, log_axes=log_axes_of(space)
-        )
+    sources = _sources(cover, table.sizes["source"]).tolist()
+    families = [_members(study, question, source, cover) for source in sources]
+    members = [numbers for numbers, _, _ in families]
+    loss = np.concatenate([losses for _, losses, _ in families])
+    performance = np.concatenate([scores for _, _, scores in families])
+    entries = [(s, m) for s, ms in zip(sources, members, strict=True) for m in ms]
+    nodes = _target_regions(study, rule)
     policy, served = assign(loss, performance, question.epsilon, nodes, rule)
     margin = question.epsilon - loss[policy, np.arange(len(policy))]
     used = np.unique(policy[policy >= 0])
@@ -147,45 +131,54 @@ def _of_targets(
             "fail at every target."
         )
     # A member of a family that no target uses is left out; sources all stay.
-    if any(len(kept) > 1 for kept, _, _ in members):
+    if any(len(numbers) > 1 for numbers in members):
         entries = [entries[i] for i in used]
         number = np.full(len(loss), -1)
         number[used] = np.arange(len(used))
         policy = np.where(policy >= 0, number[policy], -1)
-    n, n_served = len(policy), int(served.sum())
+    guarantee = _guarantee_at_targets(study, question, margin, served)
+    margin = np.where(policy < 0, np.nan, margin)
+    regions = replace(nodes, policy=policy, served=served, margin=margin)
+    names = () if study.targets is None else tuple(study.targets.names)
+    return _finish(study, regions, entries, guarantee, rule, outside, names)
+
+
+def _target_regions(study: Study, rule: str) -> Regions:
+    """Return the regions of the targets, not yet assigned."""
+    space = study.targets
+    blank: Any = np.zeros(study.table.sizes["target"])
+    if space is not None:
+        on_log = log_axes_of(space)
+        return regions_of(space.points, blank, blank, blank, log_axes=on_log)
+    if rule != "performance":
+        raise InvalidInputError(
+            f"rule={rule!r} looks at the distance of targets, but these have no "
+            "contexts. Use rule='performance'."
+        )
+    return NamedRegions(blank, blank, blank, _names(study.table, "target"))
+
+
+def _guarantee_at_targets(
+    study: Study, question: Question, margin: Array, served: Mask
+) -> Guarantee:
+    """Return what is known of a library at the targets of its table."""
+    n, n_served = len(served), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
-    provenance = provenance_of(table)
-    basis = PROVENANCE_WORDS[provenance].basis
-    says = (
+    basis = PROVENANCE_WORDS[provenance_of(study.table)].basis
+    statement = (
         f"At {where} of the table {question.statement}, {basis}; between "
         f"targets nothing is known. {caution_sentence(study.system, question)}"
     )
-    kind = claim_on(table, question)
+    kind = claim_on(study.table, question)
     if question.error is not None:
         kind = "estimate"
-        says += (
+        statement += (
             " Of the contexts within the error only the targets were looked at, so "
             "this is an estimate; a certified cover speaks of all of them."
         )
-    guarantee = Guarantee(
-        question,
-        "nodes",
-        kind,
-        says.strip(),
-        {
-            "n_targets": n,
-            "n_served": n_served,
-            "least_margin": float(margin[served].min()) if n_served else None,
-        },
-    )
-    filled = {
-        "policy": policy,
-        "served": served,
-        "margin": np.where(policy < 0, np.nan, margin),
-    }
-    regions = replace(nodes, **filled)
-    names = () if space is None else tuple(space.names)
-    return _finish(study, regions, entries, guarantee, rule, outside, names)
+    least = float(margin[served].min()) if n_served else None
+    values = {"n_targets": n, "n_served": n_served, "least_margin": least}
+    return Guarantee(question, "nodes", kind, statement.strip(), values)
 
 
 def _members(
@@ -272,9 +265,9 @@ def _of_boxes(
     if not live.any():
         raise InvalidInputError("A box must have a width on at least one axis.")
     number = {int(s): i for i, s in enumerate(sources)}
-    given = np.asarray(cover.assignment, np.int64)
-    served = (np.asarray(cover.status) == 0) & (given >= 0)
-    policy = np.array([number.get(int(s), -1) for s in given], np.int64)
+    source = np.asarray(cover.assignment, np.int64)
+    served = (np.asarray(cover.status) == 0) & (source >= 0)
+    policy = np.array([number.get(int(s), -1) for s in source], np.int64)
     if not served.any():
         raise InvalidInputError(
             "No box of this cover is certified, so there is nothing to deploy with a "
@@ -417,6 +410,6 @@ def _names(table: xr.Dataset, dim: str) -> NDArray[np.str_]:
         return np.array([str(name) for name in table.coords[dim].values])
     kinds = [""] * table.sizes[dim]
     if f"{dim}_kind" in table.coords:  # where policies come from, if not all trained
-        found = table.coords[f"{dim}_kind"].values
-        kinds = ["" if kind == "trained" else f"{kind} " for kind in found]
+        words = table.coords[f"{dim}_kind"].values
+        kinds = ["" if word == "trained" else f"{word} " for word in words]
     return np.array([f"{kind}{dim} {i}" for i, kind in enumerate(kinds)])
