@@ -63,7 +63,7 @@ class Bodies:
     def metrics(self) -> tuple[Array, Array]:
         """About R and Y of each context: the slopes of its norm, nothing proven."""
         R, Y = (np.linalg.inv(_t(x) @ x) for x in (self.t_r, self.t_y))
-        return R, Y
+        return R.astype(np.float64), Y.astype(np.float64)
 
     def apart_from(self, which: int) -> Mask:
         """Return the contexts whose bodies a plane separates from that of another.
