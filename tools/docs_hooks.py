@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 MATHEMATICS = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
 )
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?=[^<]*</code>)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -66,7 +67,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Turn LaTeX into MathML, which browsers show without a script.
+    """Turn LaTeX into MathML, and keep the names of options in one piece.
 
     Args:
         html: the text of a page.
@@ -76,6 +77,7 @@ def on_page_content(html: str, **_: Any) -> str:
         latex = match[2].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
         return convert(latex, display="block" if match[1] == "div" else "inline")
 
+    html = OPTION.sub(r'<span class="option">\1</span>', html)
     return MATHEMATICS.sub(shown, html)
 
 
