@@ -12,11 +12,12 @@ no fewer than one training may take: `randomised` does not see the context,
     python benchmarks/bench_learned.py --out learned.jsonl --rows hard --seeds 0 1
 
 One line per selection is added to the file as soon as it has ended, and what the file
-has is not computed again. Means over seeds are interquartile, with bootstrap intervals.
+has is not computed again. Means over seeds have 95 % bootstrap intervals.
 
 - steps: environment steps until the end; of a selection that did not cover everything
   these are a lower bound, and the number of those that did is told.
-- kept: the smallest cover of what that selection trained, where it covered everything.
+- kept: the smallest cover of what that selection trained, where it covered everything,
+  and how many policies more than the fewest that is, at most.
 - fewest: the smallest cover of what *all* methods trained at the same seed.
 - experts: environment steps of one training per target, extrapolated from the trainings
   at points in the file that had the whole budget.
@@ -37,7 +38,7 @@ import taskspace as ts
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.selection import Budget
-from taskspace.selection.statistics import probability_of_improvement, summarise
+from taskspace.selection.statistics import probability_of_improvement
 from taskspace.sets import pack
 from taskspace.spaces import Points, Space
 from taskspace.systems.simulated import SimulatedSystem
@@ -211,52 +212,85 @@ def fewest(records: list[Record]) -> int:
     return find_cover(pack(rows), method="minimum", time_limit=10.0).size
 
 
+def resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return means of resampled seeds, dims `(resample, ...)`; seeds are rows."""
+    picks = np.random.default_rng(0).integers(len(values), size=(4000, len(values)))
+    return values[picks].mean(1)
+
+
+def with_interval(values: list[int]) -> str:
+    """Return a mean over seeds with its 95 % bootstrap interval."""
+    array = np.array(values, float)
+    low, high = np.quantile(resampled(array), [0.025, 0.975])
+    return f"{array.mean():,.0f} ({low:,.0f} to {high:,.0f})"
+
+
+def ratio(ours: dict[int, int], theirs: dict[int, int]) -> str:
+    """Return the ratio of mean steps over the same seeds, with its interval."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    pairs = np.array([[ours[seed], theirs[seed]] for seed in seeds], float)
+    means = resampled(pairs)
+    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
+    centre = pairs[:, 0].mean() / pairs[:, 1].mean()
+    return f"{centre:.2f} ({low:.2f} to {high:.2f})"
+
+
+def experts(row: Row, records: list[Record]) -> str:
+    """Return what one training per target would take."""
+    points = [
+        step
+        for r in records
+        if r.method not in ("noisy", "regions")  # theirs are cut short
+        for step, region in zip(np.diff(r.steps, prepend=0), r.regions, strict=True)
+        if not region
+    ]
+    each = np.mean(points) * row.space.size if points else np.nan
+    return f"Experts: {each:,.0f} steps ({len(points)} trainings at points)."
+
+
 def lines(records: list[Record]) -> Iterator[str]:
-    """Yield the report."""
-    for name in dict.fromkeys(record.row for record in records):
+    """Yield the report, in Markdown."""
+    for name in [name for name in ROWS if name in {r.row for r in records}]:
         row, own = ROWS[name], [r for r in records if r.row == name]
-        yield f"{name}: {row.space.size} targets, J >= {row.level:g}"
-        points = np.array(
-            [
-                step
-                for r in own
-                if r.method not in ("noisy", "regions")  # theirs are cut short
-                for step, region in zip(
-                    np.diff(r.steps, prepend=0), r.regions, strict=True
-                )
-                if not region
-            ]
-        )
-        if len(points):
-            each = points.mean() * row.space.size
-            yield f"  experts: {each:,.0f} steps ({len(points)} trainings at points)"
         by_seed = {
             s: fewest([r for r in own if r.seed == s]) for s in {r.seed for r in own}
         }
-        spent: dict[str, list[int]] = {}
+        yield f"\n**{name}**: {row.space.size} targets, J >= {row.level:g}. "
+        yield experts(row, own)
+        least = f"kept (fewest {np.mean(list(by_seed.values())):.1f})"
+        heads = "method | environment steps | trainings | covered all | covered, mean"
+        yield f"\n| {heads} | {least} |"
+        yield "|---|---|---|---|---|---|"
+        spent: dict[str, dict[int, int]] = {}
         for method in (*SELECTORS, *SINGLE):
-            mine = [r for r in own if r.method == method]
-            if not mine:
-                continue
-            whole = [r for r in mine if r.covered == 1.0]
-            spent[method] = [r.steps[-1] for r in mine]
-            text = f"steps {summarise(spent[method])}; covered all {len(whole)} of "
-            text += f"{len(mine)}, {np.mean([r.covered for r in mine]):.1%} on average"
-            text += f"; trainings {summarise([len(r.steps) for r in mine])}"
-            if whole and method != "conditioned":
-                sizes = [fewest([r]) for r in whole]
-                least = [by_seed[r.seed] for r in whole]
-                text += f"; kept {np.mean(sizes):.2f} (fewest {np.mean(least):.2f}, "
-                text += f"at most {max(np.subtract(sizes, least))} more)"
-            yield f"  {method:<11} {text}; {sum(r.seconds for r in mine):.0f} s"
-        first, *others = spent
-        for other in others:
-            chance = probability_of_improvement(spent[first], spent[other])
-            ratio = np.mean(spent[first]) / np.mean(spent[other])
-            yield (
-                f"  {first} against {other}: fewer steps with chance {chance:.2f}, "
-                f"mean ratio {ratio:.2f}"
+            several = sorted(
+                (r for r in own if r.method == method), key=lambda r: r.seed
             )
+            if not several:
+                continue
+            whole = [r for r in several if r.covered == 1.0]
+            spent[method] = {r.seed: r.steps[-1] for r in several}
+            cells = [
+                f"`{method}`",
+                with_interval([*spent[method].values()]),
+                f"{np.mean([len(r.steps) for r in several]):.1f}",
+                f"{len(whole)} of {len(several)}",
+                f"{np.mean([r.covered for r in several]):.1%}",
+            ]
+            if whole and method not in SINGLE:
+                more = [fewest([r]) - by_seed[r.seed] for r in whole]
+                sizes = [fewest([r]) for r in whole]
+                cells.append(f"{np.mean(sizes):.1f}, at most {max(more)} more")
+            yield f"| {' | '.join(cells)} |"
+        rivals = [m for m in SELECTORS[1:] if m in spent]
+        if "noisy" in spent and rivals:
+            best = min(rivals, key=lambda m: np.mean([*spent[m].values()]))
+            text = f"\nnoisy / {best}, the best: {ratio(spent['noisy'], spent[best])}"
+            for rival in (*rivals, *(m for m in SINGLE if m in spent)):
+                pair = [*spent["noisy"].values()], [*spent[rival].values()]
+                chance = probability_of_improvement(*pair)
+                text += f"; fewer steps than {rival} with chance {chance:.2f}"
+            yield text + "."
 
 
 def main() -> None:

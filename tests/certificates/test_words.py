@@ -107,6 +107,11 @@ def test_fresh_episodes_say_how_the_sources_were_selected():
         f"{fresh.sentence} Selected were 2 sources of a shortlist of 6, on 400 other "
         "episodes."
     )
+    part = replace(fresh, n_certified=3, n_undecided=1, n_reassigned=0, is_cut=True)
+    assert part.sentence.endswith(
+        "1 undecided. The time limit ended it: a longer one may decide more."
+    )
+    assert replace(part, is_cut=False).sentence.endswith("1 undecided.")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,15 @@ def check_on_fresh_episodes(
         current[waiting] = other[other >= 0]
         status[waiting] = UNDECIDED
     certificate, facts = _certificate(
-        question, confidence, status, current, assignment, played, sources, targets
+        question,
+        confidence,
+        status,
+        current,
+        assignment,
+        played,
+        sources,
+        targets,
+        is_cut=clock.left <= 0,
     )
     return FreshCheck(certificate, facts, status, current, played)
 
@@ -195,6 +203,8 @@ def _certificate(
     played: NDArray[np.int64],
     sources: Space,
     targets: Space,
+    *,
+    is_cut: bool,
 ) -> tuple[Certificate, FreshFacts]:
     counts = {name: int((status == code).sum()) for code, name in enumerate(STATUS)}
     moved = (status == CERTIFIED) & (current != before)
@@ -230,6 +240,7 @@ def _certificate(
         n_reassigned=values["n_reassigned"],
         n_added=values["n_added"],
         n_episodes=values["episodes"],
+        is_cut=is_cut and counts["undecided"] > n_untried,
     )
     kind = "confidence" if counts["certified"] or counts["refuted"] else "vacuous"
     scope = "every target of the grid"

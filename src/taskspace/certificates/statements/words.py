@@ -368,6 +368,7 @@ class FreshFacts:
         n_added: sources that were not selected before.
         n_episodes: how many were played.
         pilot: how the sources were selected, if on other episodes.
+        is_cut: the time limit ended it before all was decided.
     """
 
     question: Question
@@ -381,6 +382,7 @@ class FreshFacts:
     n_added: int
     n_episodes: int
     pilot: PilotFacts | None = None
+    is_cut: bool = False
 
     @property
     def sentence(self) -> str:
@@ -400,6 +402,8 @@ class FreshFacts:
                 f"{self.n_refuted:,} certainly not, {self.n_undecided:,} undecided"
                 f"{untried if self.n_untried else ''}.",
             ]
+            if self.is_cut:
+                parts.append("The time limit ended it: a longer one may decide more.")
         if self.n_reassigned:
             which = (
                 f"source, {self.n_added:,} added"

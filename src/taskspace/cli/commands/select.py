@@ -216,7 +216,10 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
         f"{result.stop_reason}."
     )
     _show_without_reference(result)
-    console.print(f"Asked: {result.question.statement}; against: {result.reference}.")
+    asked = result.question
+    compares = any(demand.rule.reference != "none" for demand in asked.demands)
+    against = f"; against: {result.reference}" if compares else ""
+    console.print(f"Asked: {asked.statement}{against}.")
     console.print(
         f"Spent: {result.environment_steps:,} environment steps, "
         f"{result.evaluations:,} evaluations of a policy at a target."
