@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskspace.cover.exact.reductions import components, whole_problem
+from taskspace.cover.exact.reductions import Core, components
 from taskspace.cover.verify import reprove
 from taskspace.sets import pack
 
@@ -31,7 +31,7 @@ def plain_components(matrix):
 def test_components_are_those_of_a_plain_search(seed, n_sources, n_targets):
     rng = np.random.default_rng(seed)
     matrix = rng.random((n_sources, n_targets)) < rng.choice([0.03, 0.1, 0.3])
-    core = whole_problem(pack(matrix), np.ones(n_sources)).core
+    core = Core.of(pack(matrix), np.ones(n_sources))
     found = {
         (frozenset(part.targets.tolist()), frozenset(part.sources.tolist()))
         for part in components(core)

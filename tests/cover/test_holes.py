@@ -14,7 +14,7 @@ from taskspace.cover import (
     minimum_cover,
     source_values,
 )
-from taskspace.cover.ask import smallest_tolerance
+from taskspace.cover.ask import CoverProblem
 from taskspace.cover.values import best_of
 from taskspace.errors import InvalidInputError
 from taskspace.sets import PackedSets
@@ -190,8 +190,8 @@ def test_targets_that_nothing_serves_are_left_out_only_if_asked():
     study = ts.study_from(scores)
     question = ts.Question("regret", epsilon=0.0)
     with pytest.raises(InvalidInputError, match="leave_out=True"):
-        smallest_tolerance(study, question, 1)
-    answer = smallest_tolerance(study, question, 1, leave_out=True)
+        CoverProblem(study, question).smallest_tolerance(1)
+    answer = CoverProblem(study, question).smallest_tolerance(1, leave_out=True)
     assert answer.left_out == (2,)
     assert answer.optimal
     assert answer.upper == pytest.approx(0.7)

@@ -15,7 +15,7 @@ from taskspace.cover import (
 )
 from taskspace.cover.base import Clock
 from taskspace.cover.exact import solver as exact
-from taskspace.cover.exact.reductions import components, reduce_problem
+from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.methods import local, minimum
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
@@ -81,7 +81,7 @@ def test_reductions_keep_the_optimum(kind):
         matrix = random_problem(seed)
         costs = random_costs(seed, len(matrix), kind)
         cost = np.ones(len(matrix)) if costs is None else costs
-        reduced = reduce_problem(pack(matrix), cost)
+        reduced = reduce_problem(Core.of(pack(matrix), cost))
         parts = components(reduced.core)
         left = sum(brute_force(part.sets.to_bool(), part.costs) for part in parts)
         total = cost[reduced.forced].sum() + left
@@ -98,7 +98,7 @@ def test_reductions_keep_the_optimum(kind):
 def test_components_are_solved_apart():
     block = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], bool)  # needs 2 of 3
     matrix = np.kron(np.eye(4, dtype=bool), block)
-    parts = components(reduce_problem(pack(matrix), np.ones(12)).core)
+    parts = components(reduce_problem(Core.of(pack(matrix), np.ones(12))).core)
     assert len(parts) == 4
     cover = minimum_cover(pack(matrix))
     assert (cover.size, cover.lower_bound, cover.optimal) == (8, 8, True)

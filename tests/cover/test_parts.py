@@ -17,8 +17,8 @@ from taskspace.cover import (
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.methods import part
-from taskspace.cover.verify.tree import TreeProof
+from taskspace.cover.location import branch
+from taskspace.cover.verify.proof import TreeProof
 from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
 from taskspace.sets import PackedSets
@@ -384,7 +384,7 @@ def test_files_with_odd_proofs_are_refused_in_words():
 
 
 def test_a_proof_too_large_to_keep_leaves_the_bound_unchecked(losses, monkeypatch):
-    monkeypatch.setattr(part, "MAX_KEPT_PRICES", 1)
+    monkeypatch.setattr(branch, "MAX_KEPT_PRICES", 1)
     sets = PackedSets.from_bool(losses <= 0.1)
     cover = minimum_cover(sets, share=0.8)
     assert cover.proof is None

@@ -163,7 +163,7 @@ def test_a_saved_cover_that_asks_for_two_sources_per_target_is_refused():
     [
         ("random", {"include": [0]}, "knows no include"),
         ("uniform", {"exclude": [0], "shape": (2, 2)}, "knows no exclude"),
-        ("greedy", {"include": [0, 1], "budget": 1}, "fit into the budget"),
+        ("greedy", {"include": [0, 1], "budget": 1}, "include must fit into it"),
         ("minimum", {"include": [0], "exclude": [0]}, "either in or out"),
         ("minimum", {"include": [4]}, "0 <= source < 4"),
         ("minimum", {"include": [0.5]}, "integers"),

@@ -1,8 +1,9 @@
 """The result of every cover method, and what the methods share."""
 
+import html
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,11 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.compiling import compiled_seconds
 from taskspace._util.files import plain
 from taskspace._util.records import read_record
-from taskspace.cover.costs import Costs, Exact, total_cost
-from taskspace.cover.restrictions import Restrictions, restrict
-from taskspace.cover.verify.proof import PriceProof
-from taskspace.cover.verify.tree import TreeProof
-from taskspace.cover.views import html_view, listed
+from taskspace.cover.verify.proof import PriceProof, TreeProof
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.sets import LossRow, TargetSets
@@ -27,6 +24,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 4
 READABLE_VERSIONS = (1, 2, 3, 4)
+N_SHOWN = 12
+"""Numbers or rows that a notebook shows of a cover, a curve or a profile."""
 
 
 def _none() -> NDArray[np.int64]:
@@ -112,11 +111,6 @@ class Cover:
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
     question: Question | None = None
-
-    @property
-    def restrictions(self) -> Restrictions:
-        """Which selections were to choose from."""
-        return restrict(self.n_sources, self.include, self.exclude)
 
     @property
     def is_full(self) -> bool:
@@ -289,61 +283,6 @@ class Clock:
         self._is_stopped = True
 
 
-def make_cover(
-    method: str,
-    sets: TargetSets,
-    sources: ArrayLike,
-    *,
-    costs: Costs,
-    lower_bound: Exact,
-    lower_bound_kind: str,
-    stop_reason: str,
-    clock: Clock,
-    prices: PriceProof | None = None,
-    restrictions: Restrictions | None = None,
-) -> Cover:
-    """Fill in everything about a cover that follows from its sources.
-
-    Args:
-        method: name of the method.
-        sets: the targets that each source serves.
-        sources: the selection.
-        costs: cost of each source.
-        lower_bound: in scaled cost, without rounding.
-        lower_bound_kind: where it comes from.
-        stop_reason: why the method stopped.
-        clock: since when it ran.
-        prices: what proves the bound, or a smaller one.
-        restrictions: which selections count, all where not given.
-    """
-    sources = np.asarray(sources, np.int64).reshape(-1)
-    limits = restrictions or restrict(sets.n_sources)
-    rest = limits.leave(sets)
-    assignment = assign(sets, sources)
-    n_served = int((assignment >= 0).sum())
-    cost = total_cost(costs.values, sources)
-    return Cover(
-        method=method,
-        sources=sources,
-        assignment=assignment,
-        coverage=n_served / sets.n_targets if sets.n_targets else 1.0,
-        uncoverable=rest.uncoverable,
-        size=len(sources),
-        cost=costs.in_unit(cost),
-        lower_bound=costs.in_unit(min(lower_bound, cost)),
-        lower_bound_kind=lower_bound_kind,
-        optimal=bool(lower_bound >= cost),
-        stop_reason=stop_reason,
-        seconds=clock.seconds,
-        n_sources=sets.n_sources,
-        n_targets=sets.n_targets,
-        prices=prices,
-        include=limits.include,
-        exclude=limits.exclude,
-        question=sets.question,
-    )
-
-
 def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:
     """Return for each target the selected source that serves it best, -1 if none does.
 
@@ -382,6 +321,30 @@ def assign_rows(
             least[better] = loss[better]
         assignment[better] = source
     return assignment
+
+
+def listed(things: Iterable[object], n_shown: int = N_SHOWN) -> str:
+    """Return the first few of some things, and how many more there are.
+
+    Args:
+        things: numbers or names.
+        n_shown: how many to show.
+    """
+    words = [str(thing) for thing in things]
+    rest = len(words) - n_shown
+    more = f", ... and {rest:,} more" if rest > 0 else ""
+    return ", ".join(words[:n_shown]) + more
+
+
+def html_view(text: str, frame: "pd.DataFrame") -> str:
+    """Lines of text above a table of which the middle may be left out.
+
+    Args:
+        text: shown as it is, line by line.
+        frame: the table.
+    """
+    lines = "<br>".join(html.escape(line) for line in text.splitlines())
+    return f"<p>{lines}</p>{frame.to_html(max_rows=N_SHOWN, index=False, na_rep='')}"
 
 
 def _question(values: Any) -> Question | None:

@@ -1,16 +1,19 @@
-"""Costs of sources, scaled so that no answer depends on their unit.
+"""Costs of sources and weights of targets, so that no answer depends on their unit.
 
 A method compares and adds costs; it must come to the same answer whether they are
 given in cents or in billions. So costs are scaled first: to small integers where they
 are multiples of one unit (as integers are, and decimal numbers to the precision of
 their floats), else by a power of two, which is exact. What is claimed about
-sums of costs is decided in integers and fractions, never in floats.
+sums of costs is decided in integers and fractions, never in floats. Weights of targets
+are taken as the exact numbers that their floats are, so that a weight of 1e16 beside a
+weight of 1 does no harm.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +25,7 @@ Exact = int | Fraction
 
 _MAX_WHOLE = 2**53  # up to here floats hold every integer
 _SMALL_SUM = 2**40
+_MAX_TOTAL = 2**1000  # of integer weights, so that sums of them are floats
 # Costs are taken for multiples of one unit if their ratios are, up to rounding,
 # fractions with such denominators; for costs at random that is one chance in 1000.
 _MAX_DENOMINATOR = 10**6
@@ -206,3 +210,49 @@ def round_down(exact: Exact) -> float:
     """
     nearest = float(exact)
     return nearest if nearest <= exact else math.nextafter(nearest, -math.inf)
+
+
+def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
+    """Weights of targets as the smallest integers in one unit, without rounding.
+
+    Args:
+        weights: finite numbers `>= 0`, one for each target; None means 1 for each.
+        n_targets: number of targets.
+
+    Returns:
+        int64 where all sums fit, else Python integers.
+    """
+    if weights is None:
+        return np.ones(n_targets, np.int64)
+    array = np.asarray(weights, np.float64)
+    valid = array.shape == (n_targets,)
+    if not valid or not (np.isfinite(array).all() and (array >= 0).all()):
+        raise InvalidInputError(
+            f"target_weights must be {n_targets} finite numbers >= 0, one for each "
+            f"target, but got shape {array.shape} and values {array}."
+        )
+    mantissas, exponents = np.frexp(array)
+    whole = np.ldexp(mantissas, 53).astype(np.int64).tolist()
+    positive = exponents[array > 0]
+    lowest = int(positive.min()) if positive.size else 0
+    units = [
+        n << (e - lowest) if n else 0
+        for n, e in zip(whole, exponents.tolist(), strict=True)
+    ]
+    common = math.gcd(*units) or 1
+    if sum(units) // common > _MAX_TOTAL:
+        raise InvalidInputError(
+            "The largest of target_weights must be at most 1e280 times the smallest "
+            f"above 0, but got {array.max():g} and {array[array > 0].min():g}."
+        )
+    return integer_array([n // common for n in units])
+
+
+def integer_array(values: list[int]) -> NDArray[Any]:
+    """Integers as int64 where all their sums fit, else as Python's own.
+
+    Args:
+        values: the integers.
+    """
+    small = sum(map(abs, values)) < 2**62
+    return np.array(values, np.int64 if small else object).reshape(-1)

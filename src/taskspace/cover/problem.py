@@ -1,14 +1,248 @@
-"""What a cover method is given: a study and a question, or tolerance sets alone."""
+"""A covering problem, whole and checked, as every method takes it.
 
+A restricted problem is a smaller problem: the sources that must be in are taken, those
+that must not be are left out, and the free ones serve what is still needed. A bound on
+what these cost, and the cost of those taken, bound every restricted selection.
+"""
+
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace.cover.base import Clock, Cover, assign
+from taskspace.cover.costs import Costs, Exact, exact_weights, scale_costs, total_cost
+from taskspace.cover.exact.reductions import Core
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
 
-__all__ = ["grid_shape", "losses_of", "sets_of"]
+__all__ = [
+    "Instance",
+    "check_budget",
+    "grid_shape",
+    "losses_of",
+    "restrict",
+    "sets_of",
+]
+
+Sources = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """What a method is asked: sets, costs, weights, how much, and by which sources.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        target_weights: weight of each target as stated, None where all are 1.
+        share: share of all target weight that is enough, None for all that can be
+            served.
+        budget: sources at most, None for any number.
+        include: sources that must be selected, ascending.
+        exclude: sources that must not be, ascending.
+    """
+
+    sets: TargetSets
+    costs: Costs
+    target_weights: ArrayLike | None
+    share: float | None
+    budget: int | None
+    include: Sources
+    exclude: Sources
+
+    @classmethod
+    def of(
+        cls,
+        problem: Study | TargetSets,
+        question: Question | None = None,
+        *,
+        costs: ArrayLike | None = None,
+        share: float | None = None,
+        target_weights: ArrayLike | None = None,
+        budget: int | None = None,
+        include: ArrayLike = (),
+        exclude: ArrayLike = (),
+    ) -> Self:
+        """Return a problem as it must be, or raise.
+
+        Args:
+            problem: a study, or the targets that each source serves.
+            question: what is asked of a study.
+            costs: cost of each source, `> 0`; all 1 where not given.
+            share: share of all target weight, from 0 to 1.
+            target_weights: weight of each target, `>= 0`; all 1 where not given.
+            budget: sources at most, `>= 0`.
+            include: sources that must be selected.
+            exclude: sources that must not be.
+        """
+        sets = sets_of(problem, question)
+        cost = scale_costs(costs, sets.n_sources)
+        if share is not None and not 0 <= share <= 1:
+            raise InvalidInputError(
+                f"0 <= share <= 1 must hold, but got share={share}."
+            )
+        limits = restrict(sets.n_sources, include, exclude)
+        if budget is not None:
+            check_budget(budget, limits[0], least=0)
+        return cls(sets, cost, target_weights, share, budget, *limits)
+
+    # --- sources ------------------------------------------------------------------
+
+    @cached_property
+    def free(self) -> Sources:
+        """Sources that may be selected and need not be."""
+        decided = np.concatenate([self.include, self.exclude])
+        return np.setdiff1d(np.arange(self.sets.n_sources), decided)
+
+    @cached_property
+    def free_sets(self) -> TargetSets:
+        """What the free sources serve, of all targets."""
+        is_whole = len(self.free) == self.sets.n_sources
+        return self.sets if is_whole else self.sets.subset(self.free)
+
+    @property
+    def free_costs(self) -> NDArray[np.float64]:
+        """Costs of the free sources, scaled."""
+        return self.costs.values[self.free]
+
+    @property
+    def spent(self) -> Exact:
+        """Scaled cost of the sources that must be in."""
+        return total_cost(self.costs.values, self.include)
+
+    def selection(self, free: Sources) -> Sources:
+        """Return a whole selection, ascending.
+
+        Args:
+            free: its free sources, by their places among these.
+        """
+        return np.sort(np.append(self.include, self.free[free]))
+
+    # --- targets ------------------------------------------------------------------
+
+    @cached_property
+    def taken(self) -> NDArray[np.bool_]:
+        """Targets that the sources serve that must be in."""
+        return self.sets.union(self.include)
+
+    @property
+    def needed(self) -> NDArray[np.bool_]:
+        """Targets that free sources can serve and still have to."""
+        return self.free_sets.coverable & ~self.taken
+
+    @property
+    def core(self) -> Core:
+        """What the free sources have to decide, under the numbers of this problem."""
+        targets = np.arange(self.sets.n_targets)
+        core = Core(self.free_sets.to_runs(), self.free_costs, self.free, targets)
+        return core.keep(targets=self.needed)
+
+    @cached_property
+    def weights(self) -> NDArray[Any]:
+        """Weights of all targets, integers in some unit."""
+        return exact_weights(self.target_weights, self.sets.n_targets)
+
+    @cached_property
+    def open_weights(self) -> NDArray[Any]:
+        """Weights of all targets, 0 where a source serves that must be in."""
+        return np.where(self.taken, 0, self.weights)
+
+    @cached_property
+    def total(self) -> int:
+        """Weight of all targets."""
+        return int(self.weights.sum())
+
+    @cached_property
+    def already(self) -> int:
+        """Weight that the sources serve that must be in."""
+        return self.total - int(self.open_weights.sum())
+
+    @cached_property
+    def servable(self) -> int:
+        """Weight that the free sources can serve beside these."""
+        return int(self.open_weights[self.free_sets.coverable].sum())
+
+    @property
+    def asked(self) -> int:
+        """Weight that the share asks for."""
+        share = 1.0 if self.share is None else self.share
+        if share == 1:
+            return self.total
+        # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
+        return math.ceil(Fraction(share) * (1 - Fraction(1, 2**50)) * self.total)
+
+    def served(self, free: Sources) -> int:
+        """Return the weight that free sources serve, by their places among these.
+
+        Args:
+            free: places of the sources.
+        """
+        return int(self.open_weights[self.free_sets.union(free)].sum())
+
+    def missed_share(self, served: int) -> float | None:
+        """Return the share that was asked for if less is served, else None.
+
+        Args:
+            served: weight of the targets that are served.
+        """
+        return self.share if served < self.asked else None
+
+    # --- the answer ---------------------------------------------------------------
+
+    def cover(
+        self,
+        method: str,
+        sources: ArrayLike,
+        *,
+        lower_bound: Exact,
+        lower_bound_kind: str,
+        stop_reason: str,
+        clock: Clock,
+        **claims: Any,
+    ) -> Cover:
+        """Return a cover, with everything that follows from its sources.
+
+        Args:
+            method: name of the method.
+            sources: the selection.
+            lower_bound: in scaled cost, without rounding.
+            lower_bound_kind: where it comes from.
+            stop_reason: why the method stopped.
+            clock: since when it ran.
+            claims: other fields of the cover.
+        """
+        sets, sources = self.sets, np.asarray(sources, np.int64).reshape(-1)
+        assignment = assign(sets, sources)
+        n_served = int((assignment >= 0).sum())
+        cost = total_cost(self.costs.values, sources)
+        fields = {
+            "method": method,
+            "sources": sources,
+            "assignment": assignment,
+            "coverage": n_served / sets.n_targets if sets.n_targets else 1.0,
+            "uncoverable": np.flatnonzero(~(self.free_sets.coverable | self.taken)),
+            "size": len(sources),
+            "cost": self.costs.in_unit(cost),
+            "lower_bound": self.costs.in_unit(min(lower_bound, cost)),
+            "lower_bound_kind": lower_bound_kind,
+            "optimal": bool(lower_bound >= cost),
+            "stop_reason": stop_reason,
+            "seconds": clock.seconds,
+            "n_sources": sets.n_sources,
+            "n_targets": sets.n_targets,
+            "include": self.include,
+            "exclude": self.exclude,
+            "question": sets.question,
+        }
+        return Cover(**(fields | claims))
 
 
 def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSets:
@@ -73,3 +307,52 @@ def grid_shape(
             "minimum or random."
         )
     return shape
+
+
+def restrict(
+    n_sources: int, include: ArrayLike, exclude: ArrayLike
+) -> tuple[Sources, Sources]:
+    """Return the sources that must be in and those that must not, ascending, checked.
+
+    Args:
+        n_sources: number of sources.
+        include: sources that must be selected.
+        exclude: sources that must not be.
+    """
+    checked = []
+    for name, sources in (("include", include), ("exclude", exclude)):
+        raw = np.asarray(sources)
+        if raw.size and (raw.ndim != 1 or raw.dtype.kind not in "iu"):
+            raise InvalidInputError(
+                f"{name} must be a list of sources, which are integers, but got an "
+                f"array of type {raw.dtype} and shape {raw.shape}."
+            )
+        array = np.unique(raw.astype(np.int64).reshape(-1))
+        if array.size and not (array[0] >= 0 and array[-1] < n_sources):
+            raise InvalidInputError(
+                f"0 <= source < {n_sources} must hold for every source of {name}, "
+                f"but got values from {array[0]} to {array[-1]}."
+            )
+        checked.append(array)
+    both = np.intersect1d(*checked)
+    if both.size:
+        raise InvalidInputError(
+            f"A source is either in or out, but source {both[0]} is in include and in "
+            "exclude."
+        )
+    return checked[0], checked[1]
+
+
+def check_budget(budget: int, include: Sources, *, least: int) -> None:
+    """Refuse a budget that is too small.
+
+    Args:
+        budget: number of sources.
+        include: sources that must be selected.
+        least: the smallest number that has a meaning.
+    """
+    if budget < max(least, len(include)):
+        raise InvalidInputError(
+            f"budget >= {least} must hold and include must fit into it, but got "
+            f"budget={budget} and {len(include)} sources that must be in."
+        )

@@ -48,9 +48,6 @@ from taskspace.cover import (
 )
 from taskspace.cover.ask import (
     CoverProblem,
-    cover_within,
-    mean_within,
-    smallest_tolerance,
 )
 from taskspace.cover.base import Clock
 from taskspace.cover.holes import unknown_cells
@@ -185,13 +182,14 @@ class Options:
         if self.share is not None or self.costs is not None:
             raise InvalidInputError("--objective mean knows no --share and no --costs.")
 
-    def limits(self, problem: CoverProblem) -> dict[str, Any]:
-        """Return the sources that must be in or out, by number."""
+    def restrict(self, problem: CoverProblem) -> CoverProblem:
+        """Return a problem with the sources that must be in or out."""
         names, n = problem.source_names, problem.n_sources
-        return {
-            "include": source_places(self.include, names, n),
-            "exclude": source_places(self.exclude, names, n),
-        }
+        return replace(
+            problem,
+            include=source_places(self.include, names, n),
+            exclude=source_places(self.exclude, names, n),
+        )
 
 
 @as_command
@@ -209,7 +207,7 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
         report("load", 1, 1)
         if options.largest_error:
             return _find_error(options, problem)
-        cover, least = _ask(options, problem, clock, report, options.limits(problem))
+        cover, least = _ask(options, problem, clock, report)
         more = _ask_more(options, problem, cover, least, clock, report)
     answer = problem.answer(cover)
     _write(options, reading, problem, answer, more)
@@ -267,7 +265,7 @@ def _read(
     if question is not None:
         study = reading.study(options.path)
         question.table_of(study)  # reads it
-    return read_problem(
+    problem = read_problem(
         options.path,
         study,
         question,
@@ -275,6 +273,7 @@ def _read(
         weights=options.weights,
         unicost=options.unicost,
     )
+    return options.restrict(problem)
 
 
 def _ask(
@@ -282,21 +281,18 @@ def _ask(
     problem: CoverProblem,
     clock: Clock,
     report: Progress,
-    limits: dict[str, Any],
 ) -> tuple[Cover, SmallestEpsilon | None]:
     """Return a cover, and the smallest tolerance of a budget if that is asked for."""
     seed = options.seed
     leave_out = options.unservable == "leave-out"
     if options.is_mean:
         assert options.budget is not None
-        cover = mean_within(
-            problem,
+        cover = problem.least_mean(
             options.budget,
             epsilon=options.epsilon,
             leave_out=leave_out,
             time_limit=clock.left,
             progress=search_progress(report, clock.left, "mean in [{:.4g}, {:.4g}]"),
-            **limits,
         )
         return cover, None
     if not options.seeks_epsilon:
@@ -307,29 +303,22 @@ def _ask(
             time_limit=clock.left,
             seed=seed,
             progress=search_progress(report, clock.left),
-            **limits,
         )
         return cover, None
-    assert problem.study is not None
-    assert problem.question is not None
     assert options.budget is not None
-    least = smallest_tolerance(
-        problem.study,
-        problem.question,
+    least = problem.smallest_tolerance(
         options.budget,
         leave_out=leave_out,
         time_limit=clock.left,
         seed=seed,
         progress=search_progress(report, clock.left, "ε in [{:.4g}, {:.4g}]"),
-        **limits,
     )
-    question = problem.question.at(least.upper)
-    return cover_within(least, problem.study, question, **limits), least
+    return problem.cover_within(least), least
 
 
 def _find_error(options: Options, problem: CoverProblem) -> Answer:
     """Return the largest error that some sources stand."""
-    included, question = options.limits(problem)["include"], problem.question
+    included, question = problem.include, problem.question
     if question is None or question.error is None or problem.study is None:
         raise InvalidInputError(
             "--largest-error multiplies an error, so it needs --error, e.g. --error "
@@ -460,7 +449,8 @@ def _ask_more(
             costs=problem.costs,
             time_limit=clock.left / 2,
             seed=options.seed,
-            **options.limits(problem),
+            include=problem.include,
+            exclude=problem.exclude,
         )
     if options.values:
         values = _ask_values(options, problem, cover, least, clock, report)
@@ -494,8 +484,8 @@ def _ask_values(
     proven = replace(options, method="minimum")
 
     def solve(include: list[int], exclude: list[int], seconds: float) -> Best:
-        limits = {"include": include, "exclude": exclude}
-        answer = _ask(proven, problem, Clock(seconds), silent, limits)
+        restricted = replace(problem, include=include, exclude=exclude)
+        answer = _ask(proven, restricted, Clock(seconds), silent)
         return best_of(*answer, problem.weights)
 
     return source_values(

@@ -37,7 +37,7 @@ from taskspace.cover import (
     budget_profile,
     complexity_profile,
 )
-from taskspace.cover.ask import smallest_tolerance
+from taskspace.cover.ask import CoverProblem
 from taskspace.cover.base import Clock
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.profile import Profile
@@ -119,9 +119,7 @@ def _ask(
     least, epsilons = None, options.epsilon
     if options.budget is not None:
         limit = clock.left / 2
-        least = smallest_tolerance(
-            study,
-            question,
+        least = CoverProblem(study, question).smallest_tolerance(
             options.budget,
             time_limit=limit,
             seed=options.seed,

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock
-from taskspace.cover.bounds.lp import cover_matrix
 from taskspace.cover.bounds.prices import (
     PriceBound,
     best_bound,
@@ -26,7 +25,7 @@ from taskspace.cover.bounds.prices import (
 )
 from taskspace.cover.bounds.primal_dual import PrimalDual
 from taskspace.cover.costs import scale_costs
-from taskspace.cover.exact.threads import interruptible
+from taskspace.cover.solvers import solve_lp
 from taskspace.errors import UnknownNameError
 from taskspace.sets import RunSets, TargetSets
 
@@ -178,42 +177,13 @@ def ascend(
     return _ascend(*sets.inverse.arrays, slack, units.copy(), order)
 
 
-def lp_prices(
-    sets: RunSets, costs: NDArray[np.float64], time_limit: float
-) -> NDArray[np.float64] | None:
-    """Dual prices of the covering LP by SciPy's interior point, None if out of time.
-
-    x has no upper bound: with `x <= 1` the row duals alone would not be feasible.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-        time_limit: seconds.
-    """
-    from scipy import optimize  # loads slowly, and few covers need it
-
-    result = interruptible(
-        lambda: optimize.linprog(
-            costs,
-            A_ub=-cover_matrix(sets),
-            b_ub=-np.ones(sets.n_targets),
-            bounds=(0, None),
-            method="highs-ipm",
-            options={"time_limit": max(0.01, time_limit)},
-        )
-    )
-    if result.status != 0:
-        return None
-    return -np.asarray(result.ineqlin.marginals)
-
-
 def _lp_bound(
     sets: RunSets, costs: NDArray[np.float64], clock: Clock
 ) -> PriceBound | None:
     if int(sets.sizes.sum()) > MAX_LP_PAIRS:
         return None
-    prices = lp_prices(sets, costs, clock.left)
-    return None if prices is None else polished_bound(sets, costs, prices, "lp")
+    solved = solve_lp(sets, costs, clock.left, "highs-ipm")
+    return None if solved is None else polished_bound(sets, costs, solved[1], "lp")
 
 
 def _primal_dual_bound(

@@ -1,8 +1,4 @@
-"""Bounds for covers of a part: what a share costs at least, what a budget can serve.
-
-Weights of targets are taken as the exact numbers that their floats are, so that a
-weight of 1e16 beside a weight of 1 does no harm.
-"""
+"""Bounds for covers of a part: what a share costs at least, what a budget can serve."""
 
 import math
 from collections.abc import Iterable
@@ -10,52 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from taskspace.cover.bounds.prices import run_loads
 from taskspace.cover.costs import Exact, has_whole_costs
-from taskspace.cover.verify.proof import integer_array
-from taskspace.errors import InvalidInputError
 from taskspace.sets import RunSets, TargetSets
 
-_MAX_TOTAL = 2**1000  # of integer weights, so that sums of them are floats
 _MAX_PREFIXES = 64  # of a selection that are tried for a bound on its coverage
-
-
-def exact_weights(weights: ArrayLike | None, n_targets: int) -> NDArray[Any]:
-    """Weights of targets as the smallest integers in one unit, without rounding.
-
-    Args:
-        weights: finite numbers `>= 0`, one for each target; None means 1 for each.
-        n_targets: number of targets.
-
-    Returns:
-        int64 where all sums fit, else Python integers.
-    """
-    if weights is None:
-        return np.ones(n_targets, np.int64)
-    array = np.asarray(weights, np.float64)
-    valid = array.shape == (n_targets,)
-    if not valid or not (np.isfinite(array).all() and (array >= 0).all()):
-        raise InvalidInputError(
-            f"target_weights must be {n_targets} finite numbers >= 0, one for each "
-            f"target, but got shape {array.shape} and values {array}."
-        )
-    mantissas, exponents = np.frexp(array)
-    whole = np.ldexp(mantissas, 53).astype(np.int64).tolist()
-    positive = exponents[array > 0]
-    lowest = int(positive.min()) if positive.size else 0
-    units = [
-        n << (e - lowest) if n else 0
-        for n, e in zip(whole, exponents.tolist(), strict=True)
-    ]
-    common = math.gcd(*units) or 1
-    if sum(units) // common > _MAX_TOTAL:
-        raise InvalidInputError(
-            "The largest of target_weights must be at most 1e280 times the smallest "
-            f"above 0, but got {array.max():g} and {array[array > 0].min():g}."
-        )
-    return integer_array([n // common for n in units])
 
 
 def exact_loads(runs: RunSets, weights: NDArray[Any]) -> NDArray[Any]:

@@ -9,6 +9,7 @@ a bound weaker, a cost too high would make it false.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.costs import Exact, has_whole_costs
+from taskspace.cover.costs import Costs, Exact, has_whole_costs, integer_array
+from taskspace.cover.verify.proof import PriceProof
 from taskspace.sets import RunSets, TargetSets
 
 # Above this many (source, target) pairs no loop over pairs is made for a finer unit.
@@ -182,6 +184,57 @@ def best_bound(bounds: list[PriceBound]) -> PriceBound:
         bounds: at least one.
     """
     return max(bounds, key=lambda bound: bound.value)
+
+
+def join_prices(
+    costs: Costs,
+    parts: Iterable[tuple[PriceBound, NDArray[np.int64]]],
+    forced: Sequence[tuple[int, float]] = (),
+) -> PriceProof:
+    """Return the prices of a problem from those of its parts.
+
+    Args:
+        costs: the costs of all sources.
+        parts: prices of parts that share no source, each with its targets, as the
+            whole problem numbers them.
+        forced: for each source that reductions took a target that only it could
+            serve, and its cost. No source serves two of these, or one of these and a
+            target of a part, unless a better source does too.
+
+    Returns:
+        Feasible prices for the whole problem.
+    """
+    pieces = [(_shortest(bound, costs.is_whole), targets) for bound, targets in parts]
+    shift = max([0, *(bound.shift for bound, _ in pieces)])
+    exact = [Fraction(cost) for _, cost in forced]
+    shift = max([shift, *(cost.denominator.bit_length() - 1 for cost in exact)])
+    targets, units = [], []
+    for bound, names in pieces:
+        priced = np.flatnonzero(bound.units)
+        targets += names[priced].tolist()
+        units += [n << (shift - bound.shift) for n in bound.units[priced].tolist()]
+    targets += [target for target, _ in forced]
+    units += [int(cost * 2**shift) for cost in exact]
+    order = np.argsort(np.array(targets, np.int64), kind="stable")
+    return PriceProof(
+        unit=costs.unit,
+        shift=shift,
+        is_whole=costs.is_whole,
+        targets=np.array(targets, np.int64)[order],
+        units=integer_array(units)[order],
+    )
+
+
+def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
+    """Return the same bound with as few digits as it needs, where it is rounded up."""
+    if not shorten:
+        return bound
+    for drop in range(bound.shift, 0, -1):
+        units = bound.units >> drop  # rounded down: as feasible as before
+        shift = bound.shift - drop
+        if -(-int(units.sum()) >> shift) >= bound.value:
+            return bound._replace(units=units, shift=shift)
+    return bound
 
 
 @numba.njit(cache=True, nogil=True)

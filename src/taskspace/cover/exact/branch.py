@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
 from taskspace.cover.bounds.dual import polished_bound
-from taskspace.cover.bounds.lp import cover_matrix
 from taskspace.cover.bounds.prices import PriceBound, cost_units, run_loads
-from taskspace.cover.exact.reductions import Core, reduce_problem, whole_problem
-from taskspace.cover.exact.threads import interruptible
+from taskspace.cover.exact.reductions import Core, reduce_problem
+from taskspace.cover.solvers import solve_lp
 from taskspace.sets import RunSets
 
 
@@ -59,7 +58,7 @@ def branch_and_bound(
         on_bound: called with each better lower bound; True stops the search.
         is_stopped: asked before each node.
     """
-    root = whole_problem(sets, costs).core
+    root = Core.of(sets, costs)
     best, best_cost = None, int(costs.sum()) + 1
     if start is not None and sets.union(start).all():
         best, best_cost = start, int(costs[start].sum())
@@ -75,16 +74,9 @@ def branch_and_bound(
                 break
         if not node.core.sets.coverable.all():
             continue
-        reduced = reduce_problem(node.core.sets, node.core.costs)
-        names = node.core.sources
-        taken = (*node.taken, *names[reduced.forced].tolist())
+        reduced = reduce_problem(node.core)
+        core, taken = reduced.core, (*node.taken, *reduced.forced.tolist())
         spent = int(costs[list(taken)].sum())
-        core = Core(
-            reduced.core.sets,
-            reduced.core.costs,
-            names[reduced.core.sources],
-            reduced.core.targets,
-        )
         if core.sets.n_targets == 0:
             if spent < best_cost:
                 best, best_cost = np.array(sorted(taken), np.int64), spent
@@ -101,14 +93,14 @@ def branch_and_bound(
             continue
         low = max(node.bound, spent + int(prices.value))
         useful = _useful(core, prices, best_cost - 1 - spent)
-        core, x = core.keep(useful, np.ones(core.sets.n_targets, bool)), x[useful]
+        core, x = core.keep(useful), x[useful]
         if not core.sets.coverable.all():
             continue
         at = int(np.argmin(np.abs(x - 0.5)))
         others = np.arange(len(x)) != at
         decided = [
             (core.keep(others, ~core.sets.row(at)), (*taken, int(core.sources[at]))),
-            (core.keep(others, np.ones(core.sets.n_targets, bool)), taken),
+            (core.keep(others), taken),
         ]
         for child, chosen in decided:
             n_nodes += 1
@@ -123,22 +115,12 @@ def _solve_lp(
     core: Core, clock: Clock
 ) -> tuple[NDArray[np.float64], PriceBound] | None:
     """Return a solution of the covering LP, and the bound that its prices prove."""
-    from scipy import optimize  # loads slowly, and few covers need it
-
-    result = interruptible(
-        lambda: optimize.linprog(
-            core.costs / core.costs.min(),
-            A_ub=-cover_matrix(core.sets),
-            b_ub=-np.ones(core.sets.n_targets),
-            bounds=(0, None),
-            method="highs-ds",
-            options={"time_limit": max(0.01, clock.left)},
-        )
-    )
-    if result.status != 0:
+    costs = core.costs / core.costs.min()
+    solved = solve_lp(core.sets, costs, clock.left, "highs-ds")
+    if solved is None:
         return None
-    prices = -np.asarray(result.ineqlin.marginals)
-    return result.x, polished_bound(core.sets, core.costs, prices, "lp")
+    x, prices = solved
+    return x, polished_bound(core.sets, core.costs, prices, "lp")
 
 
 def _round_up(core: Core, x: NDArray[np.float64]) -> NDArray[np.int64]:

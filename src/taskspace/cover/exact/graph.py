@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
-from taskspace.cover.bounds.lp import cover_matrix
+from taskspace.cover.solvers import cover_matrix
 from taskspace.sets import RunSets
 
 __all__ = ["GraphSearch", "is_graph_like"]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
+from taskspace.cover.costs import Exact, total_cost
 from taskspace.sets import RunSets, TargetSets
 
 # Comparing sets takes seconds beyond this many (source, target) pairs.
@@ -35,80 +36,114 @@ class Core:
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
 
-    def keep(self, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> "Core":
+    @classmethod
+    def of(cls, sets: TargetSets, costs: NDArray[np.float64]) -> "Core":
+        """Return a problem with all its sources and all its coverable targets.
+
+        Args:
+            sets: the targets that each source serves.
+            costs: cost of each source, scaled.
+        """
+        names = np.arange(sets.n_sources), np.arange(sets.n_targets)
+        return cls(sets.to_runs(), costs, *names).keep(targets=sets.coverable)
+
+    def keep(
+        self,
+        sources: NDArray[np.bool_] | None = None,
+        targets: NDArray[np.bool_] | None = None,
+    ) -> "Core":
         """Return the part of the core with only the marked sources and targets.
 
         Args:
-            sources: True for each source that stays.
-            targets: True for each target that stays.
+            sources: True for each source that stays; all where not given.
+            targets: True for each target that stays; all where not given.
         """
-        sets, kept = self.sets, np.flatnonzero(sources)
-        if len(kept) < sets.n_sources:
-            sets = sets.subset(kept)
-        if not targets.all():
-            sets = sets.keep_targets(targets)
-        return Core(sets, self.costs[kept], self.sources[kept], self.targets[targets])
+        core = self
+        if sources is not None and not sources.all():
+            rows = np.flatnonzero(sources)
+            names, costs = core.sources[rows], core.costs[rows]
+            core = Core(core.sets.subset(rows), costs, names, core.targets)
+        if targets is not None and not targets.all():
+            sets = core.sets.keep_targets(targets)
+            core = Core(sets, core.costs, core.sources, core.targets[targets])
+        return core
+
+    def places(self, names: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where sources stand in the core.
+
+        Args:
+            names: their numbers in the original problem.
+        """
+        return np.searchsorted(self.sources, names)
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A covering problem after reductions.
+    """A covering problem after reductions; all numbers are those of the original.
 
     Args:
         forced: sources that are in some minimum cover, in the order they were found.
         witnesses: for each of them a target that only it could serve.
+        costs: the cost of each of them.
         core: what is left to decide.
     """
 
     forced: NDArray[np.int64]
     witnesses: NDArray[np.int64]
+    costs: NDArray[np.float64]
     core: Core
 
+    @property
+    def spent(self) -> Exact:
+        """Cost of the forced sources, without rounding."""
+        return total_cost(self.costs, np.arange(len(self.costs)))
 
-def reduce_problem(
-    sets: TargetSets, costs: NDArray[np.float64], clock: Clock | None = None
-) -> Reduced:
+    @property
+    def prices(self) -> list[tuple[int, float]]:
+        """A target that only it could serve, and the cost, of each forced source."""
+        return list(zip(self.witnesses.tolist(), self.costs.tolist(), strict=True))
+
+    def selection(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a selection of the original problem, the forced sources first.
+
+        Args:
+            places: its other sources, by their places in the core.
+        """
+        return np.append(self.forced, self.core.sources[places])
+
+
+def reduce_problem(core: Core, clock: Clock | None = None) -> Reduced:
     """Reduce a covering problem; the optimum stays the same.
 
     Args:
-        sets: the targets that each source serves; uncoverable ones are dropped.
-        costs: cost of each source.
+        core: the problem; every target has a source.
         clock: stop reducing when its time is up.
 
     Returns:
         Forced sources and the remaining core.
     """
     clock = clock or Clock()
-    core = whole_problem(sets, costs).core
-    core = core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool))
-    forced: list[int] = []
-    witnesses: list[int] = []
+    core = core.keep(core.sets.sizes > 0)
+    forced: list[tuple[int, int, float]] = []
     while True:
         before = core.sets.n_sources, core.sets.n_targets
-        core, sources, alone = _take_forced(core)
-        forced += sources
-        witnesses += alone
+        core, taken = _take_forced(core)
+        forced += taken
         small = int(core.sets.sizes.sum()) <= MAX_PAIRS
         if small and clock.left > 0:
             core = _drop_dominated_sources(core)
         if small and clock.left > 0:
             core = _drop_dominated_targets(core)
         if (core.sets.n_sources, core.sets.n_targets) == before:
-            names = np.array(forced, np.int64), np.array(witnesses, np.int64)
-            return Reduced(*names, core)
-
-
-def whole_problem(sets: TargetSets, costs: NDArray[np.float64]) -> Reduced:
-    """Return a covering problem with all its sources and all its coverable targets.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-    """
-    names = np.arange(sets.n_sources), np.arange(sets.n_targets)
-    core = Core(sets.to_runs(), costs, *names)
-    core = core.keep(np.ones(sets.n_sources, bool), sets.coverable)
-    return Reduced(np.zeros(0, np.int64), np.zeros(0, np.int64), core)
+            sources, witnesses, costs = (
+                zip(*forced, strict=True) if forced else ((),) * 3
+            )
+            return Reduced(
+                np.array(sources, np.int64),
+                np.array(witnesses, np.int64),
+                np.array(costs, np.float64),
+                core,
+            )
 
 
 def components(core: Core) -> list[Core]:
@@ -126,21 +161,22 @@ def components(core: Core) -> list[Core]:
     return [core.keep(of_source == part, of_target == part) for part in parts]
 
 
-def _take_forced(core: Core) -> tuple[Core, list[int], list[int]]:
+def _take_forced(core: Core) -> tuple[Core, list[tuple[int, int, float]]]:
+    """Take the sources that alone serve a target: each, such a target, its cost."""
     inverse = core.sets.inverse
     alone = np.flatnonzero(inverse.sizes == 1)
     owners = inverse.starts[inverse.offsets[alone]]
     forced, first = np.unique(owners, return_index=True)
     if not len(forced):
-        return core, [], []
-    left = ~core.sets.union(forced)
-    names = core.sources[forced].tolist()
+        return core, []
     witnesses = core.targets[alone[first]].tolist()
-    kept = np.ones(core.sets.n_sources, bool)
-    kept[forced] = False
-    core = core.keep(kept, left)
-    core = core.keep(core.sets.sizes > 0, np.ones(core.sets.n_targets, bool))
-    return core, names, witnesses
+    names, costs = core.sources[forced].tolist(), core.costs[forced].tolist()
+    is_free = np.ones(core.sets.n_sources, bool)
+    is_free[forced] = False
+    rest = core.keep(is_free, ~core.sets.union(forced))
+    return rest.keep(rest.sets.sizes > 0), list(
+        zip(names, witnesses, costs, strict=True)
+    )
 
 
 def _drop_dominated_sources(core: Core) -> Core:
@@ -148,7 +184,7 @@ def _drop_dominated_sources(core: Core) -> Core:
     words = sets.to_packed().words
     sizes = sets.sizes, inverse.sizes
     dropped = _find_contained(sets.arrays, inverse.arrays, words, sizes, core.costs)
-    return core.keep(~dropped, np.ones(sets.n_targets, bool))
+    return core.keep(~dropped)
 
 
 def _drop_dominated_targets(core: Core) -> Core:
@@ -156,7 +192,7 @@ def _drop_dominated_targets(core: Core) -> Core:
     words = inverse.to_packed().words
     sizes = inverse.sizes, sets.sizes
     dropped = _find_containing(inverse.arrays, sets.arrays, words, sizes)
-    return core.keep(np.ones(sets.n_sources, bool), ~dropped)
+    return core.keep(targets=~dropped)
 
 
 # --- compiled kernels -------------------------------------------------------------

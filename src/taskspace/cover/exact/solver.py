@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
-from taskspace.cover.bounds.lp import cover_matrix
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.exact.branch import branch_and_bound
-from taskspace.cover.exact.threads import interruptible
+from taskspace.cover.solvers import StopSignal, has_cp_sat, run_cp_sat
 from taskspace.sets import RunSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
@@ -39,20 +38,6 @@ class ExactResult(NamedTuple):
 
     sources: NDArray[np.int64] | None
     lower_bound: Exact
-
-
-class StopSignal:
-    """Lets one thread stop a solver that runs in another."""
-
-    def __init__(self):
-        self.action: Callable[[], object] | None = None
-        self.is_set = False
-
-    def __call__(self) -> None:
-        """Stop the solver if it is running, and keep others from starting."""
-        self.is_set = True
-        if self.action is not None:
-            self.action()
 
 
 class _Question(NamedTuple):
@@ -87,15 +72,6 @@ class _Found(NamedTuple):
     sources: NDArray[np.int64] | None
     bound: int
     is_closed: bool
-
-
-def has_cp_sat() -> bool:
-    """Whether OR-tools is installed."""
-    try:
-        import ortools.sat.python.cp_model  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def solve_exact(
@@ -226,7 +202,7 @@ def _branch(question: _Question) -> _Found:
 def _cp_sat(question: _Question) -> _Found:
     from ortools.sat.python import cp_model
 
-    sets, stop = question.sets, question.stop
+    sets = question.sets
     model: Any = cp_model.CpModel()
     chosen = [model.new_bool_var("") for _ in range(sets.n_sources)]
     inverse = sets.inverse
@@ -243,72 +219,18 @@ def _cp_sat(question: _Question) -> _Found:
         model.add_bool_or([~chosen[s] for s in selection.tolist()])
     costs = question.units.tolist()
     model.minimize(cp_model.LinearExpr.weighted_sum(chosen, costs))
-
-    def whole(bound: float) -> int:
-        # An integer below 2**50 in a float; 1e-6 only guards against noise in it.
-        return math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
-
-    if question.start is not None:
-        in_start = np.zeros(sets.n_sources, bool)
-        in_start[question.start] = True
-        for x, value in zip(chosen, in_start.tolist(), strict=True):
-            model.add_hint(x, value)
-    solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = question.clock.left
-    # One worker does best on few cores; it needs level 2 to use the LP relaxation.
-    solver.parameters.num_workers = 1
-    solver.parameters.catch_sigint_signal = False  # Ctrl-C is not for the solver
-    solver.parameters.linearization_level = 2 if question.linear else 0
-    solver.parameters.relative_gap_limit = 0.0
-    solver.parameters.absolute_gap_limit = 0.0
-    solver.parameters.random_seed = question.seed % 2**31
-    stop.action = solver.stop_search
-
-    def look(bound: float) -> None:
-        if question.on_bound(whole(bound)) or stop.is_set:
-            solver.stop_search()
-
-    solver.best_bound_callback = look
-    status = interruptible(lambda: solver.solve(model), solver.stop_search)
-    stop.action = None
-    if status == cp_model.INFEASIBLE:  # all covers are forbidden
-        return _Found(None, int(question.units.sum()) + 1, True)
-    bound = whole(solver.best_objective_bound)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return _Found(None, bound, False)
-    picked = np.flatnonzero([solver.boolean_value(x) for x in chosen])
-    return _Found(picked, bound, status == cp_model.OPTIMAL)
-
-
-def search_milp(
-    sets: RunSets, costs: NDArray[np.float64], time_limit: float
-) -> NDArray[np.int64] | None:
-    """Find a good cover by SciPy's HiGHS, None where it finds none in time.
-
-    HiGHS works in floats, with an absolute gap of 1e-6 among its tolerances, so what
-    it calls optimal is taken for a good cover and for no more.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source.
-        time_limit: seconds.
-    """
-    if sets.n_targets == 0:
-        return np.zeros(0, np.int64)
-    from scipy import optimize  # loads slowly, and few covers need it
-
-    matrix = cover_matrix(sets)
-    result = interruptible(
-        lambda: optimize.milp(
-            costs / costs.min(),
-            integrality=np.ones(sets.n_sources),
-            bounds=optimize.Bounds(0, 1),
-            constraints=optimize.LinearConstraint(matrix, lb=1.0),
-            options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
-        )
+    answer = run_cp_sat(
+        model,
+        chosen,
+        start=question.start,
+        seconds=question.clock.left,
+        seed=question.seed,
+        linear=question.linear,
+        on_bound=question.on_bound,
+        stop=question.stop,
     )
-    if result.x is None:
-        return None
-    picked = np.flatnonzero(result.x > 0.5)
-    served = matrix[:, picked].sum(axis=1)
-    return picked if (served >= 1).all() else None
+    if answer.values is not None:
+        return _Found(np.flatnonzero(answer.values), answer.bound, answer.is_closed)
+    # Closed without a solution: all covers are forbidden.
+    bound = sum(costs) + 1 if answer.is_closed else answer.bound
+    return _Found(None, bound, answer.is_closed)

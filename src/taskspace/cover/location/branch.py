@@ -20,10 +20,12 @@ from taskspace.cover.base import Clock
 from taskspace.cover.costs import Exact
 from taskspace.cover.location.prices import FREE, IN, OUT, raise_prices
 from taskspace.cover.location.problem import Location
-from taskspace.cover.verify.tree import TreeNode, TreeProof
+from taskspace.cover.verify.proof import TreeNode, TreeProof
 
 __all__ = ["Branching"]
 
+MAX_KEPT_PRICES = 2_000_000
+"""Prices of a tree that are kept with a cover; a larger proof is not."""
 _ROOT_STEPS, _NODE_STEPS = 400, 120
 _ROOT_ROUNDS = 12
 _LEAST_PART = 0.02  # of the gap that a round must close for another one
@@ -227,8 +229,10 @@ class Branching:
 
     def proof(
         self, unit: Fraction, names: NDArray[np.int64] | None = None
-    ) -> TreeProof:
-        """Return the tree with the prices of its nodes, children after their parent.
+    ) -> TreeProof | None:
+        """Return the tree with the prices of its nodes, None if it is too large.
+
+        Children come after their parent.
 
         Args:
             unit: what a cost of 1 in the problem is worth to the user.
@@ -249,6 +253,9 @@ class Branching:
                 walk(child, node.units)
 
         walk(self.root, None)
+        n_prices = sum(0 if node.units is None else len(node.units) for node in nodes)
+        if n_prices > MAX_KEPT_PRICES:
+            return None
         return TreeProof(unit, problem.shift, problem.is_whole, tuple(nodes))
 
 

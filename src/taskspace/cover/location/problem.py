@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.cover.solvers import cover_matrix
 from taskspace.sets import TargetSets
 
 __all__ = [
@@ -170,8 +171,6 @@ def finest_shift(total: float) -> int:
 
 def _serving(sets: TargetSets) -> Lists:
     """For each target the sources that serve it, at no loss."""
-    from taskspace.cover.bounds.lp import cover_matrix
-
     matrix = cover_matrix(sets.to_runs())
     return Lists(
         matrix.indptr.astype(np.int64),

@@ -6,11 +6,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Cover, make_cover
-from taskspace.cover.bounds.prices import size_bound
-from taskspace.cover.costs import scale_costs
-from taskspace.cover.problem import grid_shape, sets_of
-from taskspace.cover.verify.proof import PricedPart, join_prices
+from taskspace.cover.base import Clock, Cover
+from taskspace.cover.bounds.prices import join_prices, size_bound
+from taskspace.cover.problem import Instance, grid_shape, sets_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -149,20 +147,17 @@ def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int6
 def _baseline(
     method: str, sets: TargetSets, sources: NDArray[np.int64], clock: Clock
 ) -> Cover:
-    costs = scale_costs(None, sets.n_sources)
-    bound = size_bound(sets, costs.values)
-    part = PricedPart(bound, np.arange(sets.n_targets))
-    uncoverable = not sets.coverable.all()
-    return make_cover(
+    instance = Instance.of(sets)
+    bound = size_bound(sets, instance.costs.values)
+    is_full = sets.coverable.all()
+    return instance.cover(
         method,
-        sets,
         sources,
-        costs=costs,
         lower_bound=bound.value,
         lower_bound_kind="size",
-        stop_reason="uncoverable targets remain" if uncoverable else "covered",
+        stop_reason="covered" if is_full else "uncoverable targets remain",
         clock=clock,
-        prices=join_prices(costs, [part]),
+        prices=join_prices(instance.costs, [(bound, np.arange(sets.n_targets))]),
     )
 
 

@@ -1,10 +1,10 @@
 """Cover methods as data: a new one is a file beside these and an entry here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from taskspace.cover.base import Cover
 from taskspace.cover.methods.baselines import random_cover, uniform_cover
@@ -13,7 +13,6 @@ from taskspace.cover.methods.local import local_cover
 from taskspace.cover.methods.minimum import minimum_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
@@ -48,6 +47,7 @@ _SEARCH = (*_ANY, "time_limit", "seed", "progress")
 _PART = ("share", "target_weights", "budget")
 _GREEDY = (*_ANY, *_PART)
 _MINIMUM = (*_SEARCH, *_PART)
+_USUAL = {"time_limit": 60.0, "seed": 0}
 
 METHODS: dict[str, CoverMethod] = {
     method.name: method
@@ -67,16 +67,7 @@ def find_cover(
     question: Question | None = None,
     *,
     method: str,
-    shape: Sequence[int] | None = None,
-    costs: ArrayLike | None = None,
-    share: float | None = None,
-    target_weights: ArrayLike | None = None,
-    budget: int | None = None,
-    include: ArrayLike = (),
-    exclude: ArrayLike = (),
-    time_limit: float = 60.0,
-    seed: int = 0,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Cover:
     """Find a cover by a method's name.
 
@@ -84,41 +75,27 @@ def find_cover(
         problem: a study, or the targets that each source serves.
         question: what is asked of a study.
         method: one of `METHODS`.
-        shape: points on each axis of the source grid, for `uniform`; a study knows it.
-        costs: cost of each source, for `greedy`, `local` and `minimum`.
-        share: share of the targets that is enough, for `greedy` and `minimum`.
-        target_weights: weight of each target, likewise.
-        budget: sources to take at most, likewise.
-        include: sources that must be in, for `greedy`, `local` and `minimum`.
-        exclude: sources that must not be in, likewise.
-        time_limit: seconds for `local` and `minimum`.
-        seed: for `local`, `minimum` and `random`.
-        progress: called now and then by `local` and `minimum`.
+        options: what the function of the method takes; 60 seconds and seed 0 where
+            left out. Demands that it does not know (`costs`, `share`,
+            `target_weights`, `budget`, `include`, `exclude`) are refused unless they
+            are None or empty; `shape`, `time_limit`, `seed` and `progress` are passed
+            on to methods that take them.
     """
     if method not in METHODS:
         raise UnknownNameError("cover method", method, METHODS)
     chosen = METHODS[method]
-    asked = {
+    stated = {
         name: value
-        for name, value in (
-            ("costs", costs),
-            ("share", share),
-            ("target_weights", target_weights),
-            ("budget", budget),
-            ("include", include if np.size(include) else None),
-            ("exclude", exclude if np.size(exclude) else None),
-        )
-        if value is not None
+        for name, value in (_USUAL | options).items()
+        if value is not None and np.size(value)
     }
-    for name in asked:
-        if name not in chosen.takes:
+    for name in stated:
+        if name in (*_ANY, *_PART) and name not in chosen.takes:
             able = ", ".join(m.name for m in METHODS.values() if name in m.takes)
             raise InvalidInputError(f"method={method!r} knows no {name}. Use {able}.")
-    always = {
-        "shape": shape,
-        "time_limit": time_limit,
-        "seed": seed,
-        "progress": progress,
+    passed = {
+        name: value
+        for name, value in stated.items()
+        if name in chosen.takes or name not in ("shape", *_SEARCH)
     }
-    options = {name: value for name, value in always.items() if name in chosen.takes}
-    return chosen.find(problem, question, **options, **asked)
+    return chosen.find(problem, question, **passed)

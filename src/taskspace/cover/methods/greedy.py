@@ -6,7 +6,6 @@ second look.
 """
 
 import heapq
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -15,15 +14,12 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover, make_cover
+from taskspace.cover.base import Clock, Cover
 from taskspace.cover.bounds.dual import quick_bound
-from taskspace.cover.bounds.partial import coverage_limit, exact_weights, knapsack_bound
-from taskspace.cover.bounds.prices import greedy_dual_bound
-from taskspace.cover.costs import round_down, scale_costs, total_cost
-from taskspace.cover.problem import sets_of
-from taskspace.cover.restrictions import restrict
-from taskspace.cover.verify.proof import PricedPart, join_prices
-from taskspace.errors import InvalidInputError
+from taskspace.cover.bounds.partial import coverage_limit, knapsack_bound
+from taskspace.cover.bounds.prices import greedy_dual_bound, join_prices
+from taskspace.cover.costs import round_down
+from taskspace.cover.problem import Instance
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.sets import PackedSets, TargetSets
@@ -65,81 +61,78 @@ def greedy_cover(
         The cover; its sources in the order of selection are the coverage curve. See
         `Cover` for what `lower_bound` and `optimal` mean with a share or a budget.
     """
-    clock = Clock()
-    sets = sets_of(problem, question)
-    cost = scale_costs(costs, sets.n_sources)
-    weights = exact_weights(target_weights, sets.n_targets)
-    if share is not None and not 0 <= share <= 1:
-        raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
-    if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget >= 0 must hold, but got budget={budget}.")
-    limits = restrict(sets.n_sources, include, exclude)
-    n_taken = len(limits.include)
-    if budget is not None and budget < n_taken:
-        raise InvalidInputError(
-            f"include must fit into the budget, but got budget={budget} and {n_taken} "
-            "sources that must be in."
-        )
-    claims: dict[str, Any] = {"costs": cost, "clock": clock, "restrictions": limits}
-    rest = limits.leave(sets)
-    spent = total_cost(cost.values, limits.include)
-    costs_left = cost.values[rest.sources]
-    # What must be in serves already, and what no allowed source serves stays unserved.
-    taken = sets.union(limits.include)
-    already = int(weights[taken].sum())
-    unserved = np.where(taken, 0, weights) if n_taken else weights
-    limit = sets.n_sources if budget is None else min(budget, sets.n_sources) - n_taken
-    order = greedy_order(
-        rest.sets,
-        costs_left,
-        unserved,
-        share=1.0 if share is None else share,
-        budget=limit,
-        already=already,
+    instance = Instance.of(
+        problem,
+        question,
+        costs=costs,
+        share=share,
+        target_weights=target_weights,
+        budget=budget,
+        include=include,
+        exclude=exclude,
     )
+    return cover_greedily(instance)
+
+
+def cover_greedily(instance: Instance) -> Cover:
+    """Return greedy's cover, with the best bound that takes no longer.
+
+    Args:
+        instance: what is asked.
+    """
+    clock = Clock()
+    sets, costs, weights = (
+        instance.free_sets,
+        instance.free_costs,
+        instance.open_weights,
+    )
+    room = sets.n_sources
+    if instance.budget is not None:
+        room = min(instance.budget, instance.sets.n_sources) - len(instance.include)
+    order = _order(instance, room)
     if order.stop_reason in ("share reached", "budget spent"):
-        bound = spent + knapsack_bound(rest.sets, costs_left, unserved, order.goal)
-        claims |= {"lower_bound": bound, "lower_bound_kind": "knapsack"}
+        bound, kind = knapsack_bound(sets, costs, weights, order.goal), "knapsack"
+        prices = None
     else:
         # A target without weight need not be served, and has no price.
-        asked = (
-            rest.sets
-            if (unserved > 0).all()
-            else rest.sets.to_runs().keep_targets(unserved > 0)
-        )
-        if int(asked.sizes.sum()) <= _MAX_QUICK_PAIRS:
-            prices = quick_bound(asked, costs_left)
+        counts = weights > 0
+        wanted = sets if counts.all() else sets.to_runs().keep_targets(counts)
+        if int(wanted.sizes.sum()) <= _MAX_QUICK_PAIRS:
+            priced = quick_bound(wanted, costs)
         else:
-            prices = greedy_dual_bound(asked, costs_left, order.sources)
-        part = PricedPart(prices, np.flatnonzero(unserved > 0))
-        claims |= {"lower_bound": spent + prices.value}
-        claims |= {"lower_bound_kind": prices.kind, "prices": join_prices(cost, [part])}
-    chosen = np.concatenate([limits.include, rest.sources[order.sources]])
-    cover = make_cover("greedy", sets, chosen, stop_reason=order.stop_reason, **claims)
-    served, total = order.served + already, int(weights.sum())
-    cover = replace(cover, missed_share=missed_share(share, served, total))
-    if order.stop_reason != "budget spent":
-        return cover
-    most = coverage_limit(rest.sets, unserved, order.sources, limit) + already
-    is_best = served >= most
-    return replace(
-        cover,
-        optimal=is_best,
-        # Rounded up, unless it is the coverage itself.
-        coverage_bound=cover.coverage
-        if target_weights is None and is_best
-        else -round_down(-Fraction(most, total)),
+            priced = greedy_dual_bound(wanted, costs, order.sources)
+        bound, kind = priced.value, priced.kind
+        prices = join_prices(instance.costs, [(priced, np.flatnonzero(counts))])
+    served, total = order.served + instance.already, instance.total
+    claims: dict[str, Any] = {}
+    if order.stop_reason == "budget spent":
+        most = coverage_limit(sets, weights, order.sources, room) + instance.already
+        claims["optimal"] = served >= most
+        claims["coverage_bound"] = -round_down(-Fraction(most, total))
+    cover = instance.cover(
+        "greedy",
+        np.append(instance.include, instance.free[order.sources]),
+        lower_bound=instance.spent + bound,
+        lower_bound_kind=kind,
+        stop_reason=order.stop_reason,
+        clock=clock,
+        prices=prices,
+        missed_share=instance.missed_share(served),
+        **claims,
     )
+    if claims.get("optimal") and instance.target_weights is None:
+        return replace(cover, coverage_bound=cover.coverage)  # not rounded up
+    return cover
 
 
-class GreedyOrder(NamedTuple):
+class _Order(NamedTuple):
     """Sources in the order in which greedy takes them, and how far that got.
 
     Args:
-        sources: in the order of selection.
-        served: the weight of targets that they serve, of the weights given.
+        sources: in the order of selection, by their places among the free ones.
+        served: the weight of targets that they serve.
         goal: the weight that decides what "as much" is: where a share was reached,
-            what it asks of these weights; else what was served.
+            what it asks of them; else what was served.
         stop_reason: why greedy stopped.
     """
 
@@ -149,63 +142,23 @@ class GreedyOrder(NamedTuple):
     stop_reason: str
 
 
-def greedy_order(
-    sets: TargetSets,
-    costs: NDArray[np.float64],
-    weights: NDArray[Any],
-    *,
-    share: float,
-    budget: int,
-    already: int = 0,
-) -> GreedyOrder:
-    """Return the selection that `greedy_cover` makes, without the cover around it.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-        weights: weight of each target, integers.
-        share: as in `greedy_cover`.
-        budget: sources to take at most.
-        already: weight of other targets, which are served.
-    """
-    servable = int(weights[sets.coverable].sum())
-    asked = needed_weight(share, int(weights.sum()) + already)
-    needed = servable if share == 1 else max(0, asked - already)
-    is_plain = (weights == 1).all() and (costs == 1).all()
-    take = _unicost_order if is_plain else _weighted_order
-    sources, served = take(sets, costs, weights, needed, budget)
-    if share < 1 and served >= needed:
-        return GreedyOrder(sources, served, needed, "share reached")
-    if served < min(needed, servable):
-        return GreedyOrder(sources, served, served, "budget spent")
-    unserved = not sets.coverable.all() and (weights[~sets.coverable] > 0).any()
-    reason = "uncoverable targets remain" if unserved else "covered"
-    return GreedyOrder(sources, served, served, reason)
-
-
-def needed_weight(share: float, total: int) -> int:
-    """Return the weight that a share asks for.
-
-    Args:
-        share: of all target weight.
-        total: all target weight, an integer.
-    """
-    if share == 1:
-        return total
-    # Relative to the share's own rounding: 0.3 of 10 targets are 3 of them, not 4.
-    return math.ceil(Fraction(share) * (1 - Fraction(1, 2**50)) * total)
-
-
-def missed_share(share: float | None, served: int, total: int) -> float | None:
-    """Return the share that was asked for if less is served, else None.
-
-    Args:
-        share: of all target weight; None where no share was asked for.
-        served: weight of the targets that are served.
-        total: all target weight.
-    """
-    is_missed = share is not None and served < needed_weight(share, total)
-    return share if is_missed else None
+def _order(instance: Instance, room: int) -> _Order:
+    """Return the free sources that greedy takes, so many at most."""
+    sets, weights, servable = (
+        instance.free_sets,
+        instance.open_weights,
+        instance.servable,
+    )
+    share = 1.0 if instance.share is None else instance.share
+    asked = servable if share == 1 else max(0, instance.asked - instance.already)
+    sources, served = _take(sets, instance.free_costs, weights, asked, room)
+    if share < 1 and served >= asked:
+        return _Order(sources, served, asked, "share reached")
+    if served < min(asked, servable):
+        return _Order(sources, served, served, "budget spent")
+    is_short = (weights[~sets.coverable] > 0).any()
+    reason = "uncoverable targets remain" if is_short else "covered"
+    return _Order(sources, served, served, reason)
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -215,18 +168,20 @@ def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.i
         sets: the targets that each source serves.
         costs: cost of each source, scaled.
     """
-    weights = np.ones(sets.n_targets, np.int64)
-    n = sets.n_sources
-    return greedy_order(sets, costs, weights, share=1.0, budget=n).sources
+    weights, n_coverable = np.ones(sets.n_targets, np.int64), int(sets.coverable.sum())
+    return _take(sets, costs, weights, n_coverable, sets.n_sources)[0]
 
 
-def _unicost_order(
+def _take(
     sets: TargetSets,
     costs: NDArray[np.float64],
     weights: NDArray[Any],
     needed: int,
     budget: int,
 ) -> tuple[NDArray[np.int64], int]:
+    """Return sources by gain per cost until enough is served, and what is served."""
+    if not ((weights == 1).all() and (costs == 1).all()):
+        return _take_weighted(sets, costs, weights, needed, budget)
     uncovered = _all_ones(sets.n_targets)
     if isinstance(sets, PackedSets):
         order = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
@@ -243,7 +198,7 @@ def _all_ones(n_bits: int) -> NDArray[np.uint64]:
     return words
 
 
-def _weighted_order(
+def _take_weighted(
     sets: TargetSets,
     costs: NDArray[np.float64],
     weights: NDArray[Any],

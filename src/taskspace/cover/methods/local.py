@@ -14,21 +14,16 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import (
-    Clock,
-    Cover,
-    make_cover,
-)
+from taskspace.cover.base import Clock, Cover
 from taskspace.cover.bounds.dual import quick_bound
-from taskspace.cover.costs import scale_costs, total_cost
-from taskspace.cover.exact.reductions import reduce_problem, whole_problem
-from taskspace.cover.methods.greedy import greedy_cover, greedy_sources
-from taskspace.cover.problem import sets_of
-from taskspace.cover.restrictions import Restrictions, restrict
-from taskspace.cover.verify.proof import PricedPart, join_prices
+from taskspace.cover.bounds.prices import join_prices
+from taskspace.cover.costs import total_cost
+from taskspace.cover.exact.reductions import Reduced, reduce_problem
+from taskspace.cover.methods.greedy import cover_greedily, greedy_sources
+from taskspace.cover.problem import Instance
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
@@ -72,63 +67,46 @@ def local_cover(
     """
     if time_limit is None and max_steps is None:
         time_limit = DEFAULT_SECONDS
-    clock = Clock(time_limit)
-    sets = sets_of(problem, question)
-    limits = restrict(sets.n_sources, include, exclude)
-    if limits and start is not None:
+    clock, report = Clock(time_limit), progress or silent
+    instance = Instance.of(
+        problem, question, costs=costs, include=include, exclude=exclude
+    )
+    if start is not None and len(instance.free) < instance.sets.n_sources:
         raise InvalidInputError(
             "A start goes with no include and no exclude: leave it out."
         )
-    if is_too_large(sets):
-        return greedy_instead(sets, costs, "local", limits)
-    cost = scale_costs(costs, sets.n_sources)
-    rest = limits.leave(sets)
-    free = cost.values[rest.sources]
-    asked, names = rest.sets, np.arange(sets.n_targets)
-    if limits:
-        names = np.flatnonzero(rest.needed)
-        asked = rest.sets.to_runs().keep_targets(rest.needed)
+    if is_too_large(instance.sets):
+        return greedy_instead(instance, "local")
+    cost, whole = instance.costs, instance.core
     if start is None:
-        reduced = reduce_problem(asked, free, Clock(0.2 * clock.left))
+        reduced = reduce_problem(whole, Clock(0.2 * clock.left))
     else:  # reductions might drop a source of the start
-        reduced = whole_problem(asked, free)
-    core = reduced.core
-    forced_cost = total_cost(free, reduced.forced)
-    forced_cost += total_cost(cost.values, limits.include)
+        none = np.zeros(0, np.int64)
+        reduced = Reduced(none, none, np.zeros(0), whole)
+    core, spent = reduced.core, instance.spent + reduced.spent
     bound = quick_bound(core.sets, core.costs)
-    lower = bound.value + forced_cost
     search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
 
-    def report() -> None:
-        if progress is not None:
-            best = cost.in_unit(forced_cost + total_cost(core.costs, search.best))
-            low = cost.in_unit(lower)
-            progress("search", low, best, "local search")
+    def on_chunk() -> None:
+        best = cost.in_unit(spent + total_cost(core.costs, search.best))
+        report("search", cost.in_unit(spent + bound.value), best, "local search")
 
     reason = search.run(
-        clock, max_steps=max_steps, target=float(bound.value), on_chunk=report
+        clock, max_steps=max_steps, target=float(bound.value), on_chunk=on_chunk
     )
-    chosen = np.sort(np.append(reduced.forced, core.sources[search.best]))
+    chosen = np.sort(reduced.selection(search.best))
     if start is None:
-        greedy = greedy_sources(asked, free)
-        if total_cost(free, greedy) < total_cost(free, chosen):
+        greedy = whole.sources[greedy_sources(whole.sets, whole.costs)]
+        if total_cost(cost.values, greedy) < total_cost(cost.values, chosen):
             chosen = greedy
-    witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
-    cover = make_cover(
+    cover = instance.cover(
         "local",
-        sets,
-        np.concatenate([limits.include, rest.sources[chosen]]),
-        costs=cost,
-        lower_bound=lower,
+        np.append(instance.include, chosen),
+        lower_bound=spent + bound.value,
         lower_bound_kind=bound.kind,
         stop_reason=reason,
         clock=clock,
-        prices=join_prices(
-            cost,
-            [PricedPart(bound, names[core.targets])],
-            [(target, float(free[source])) for target, source in witnesses],
-        ),
-        restrictions=limits,
+        prices=join_prices(cost, [(bound, core.targets)], reduced.prices),
     )
     return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
 
@@ -142,22 +120,15 @@ def is_too_large(sets: TargetSets) -> bool:
     return int(sets.sizes.sum()) > MAX_PAIRS
 
 
-def greedy_instead(
-    sets: TargetSets, costs: ArrayLike | None, method: str, limits: Restrictions
-) -> Cover:
+def greedy_instead(instance: Instance, method: str) -> Cover:
     """Greedy's cover for data that are too large to search.
 
     Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, as given.
+        instance: what is asked.
         method: name of the method that asked.
-        limits: which selections count.
     """
     reason = "too large to search: this is greedy's cover"
-    cover = greedy_cover(
-        sets, costs=costs, include=limits.include, exclude=limits.exclude
-    )
-    return replace(cover, method=method, stop_reason=reason)
+    return replace(cover_greedily(instance), method=method, stop_reason=reason)
 
 
 class _Graph(NamedTuple):

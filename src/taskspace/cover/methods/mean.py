@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover, make_cover
-from taskspace.cover.costs import Exact, round_down, scale_costs
+from taskspace.cover.base import Clock, Cover
+from taskspace.cover.costs import Exact, exact_weights, round_down
 from taskspace.cover.location.branch import Branching
 from taskspace.cover.location.problem import exact_sum
 from taskspace.cover.location.problem import least_mean as mean_problem
 from taskspace.cover.location.search import begin_greedily, swapped
 from taskspace.cover.methods.minimum import minimum_cover
-from taskspace.cover.methods.part import kept_proof, most_wanted, weights_of
-from taskspace.cover.restrictions import Restrictions, restrict
+from taskspace.cover.methods.part import most_wanted
+from taskspace.cover.problem import Instance, check_budget, restrict
 from taskspace.cover.verify.verify import verify_cover
 from taskspace.criteria import Criterion, criterion_named
 from taskspace.errors import InvalidInputError
-from taskspace.progress import Progress
+from taskspace.progress import Progress, silent
 from taskspace.questions import tolerance_sets
 
 __all__ = ["least_mean"]
@@ -63,63 +63,51 @@ def least_mean(
     """
     clock = Clock(time_limit)
     matrix = np.asarray(losses, np.float64)
+    if matrix.ndim != 2 or np.isnan(matrix).any() or (matrix == -np.inf).any():
+        raise InvalidInputError(
+            "A mean needs a loss matrix (source, target) of numbers above −inf, but "
+            f"got shape {matrix.shape} with NaN or −inf in it."
+        )
     limits = restrict(len(matrix), include, exclude)
-    weights = weights_of(target_weights, matrix.shape[1])
-    _check(matrix, budget, limits)
+    check_budget(budget, limits[0], least=1)
+    exact_weights(target_weights, matrix.shape[1])  # refuses what are no weights
+    weights = np.ones(matrix.shape[1])
+    if target_weights is not None:
+        weights = np.asarray(target_weights, np.float64)
     allowed = matrix
     if epsilon is not None:
         _rule(losses).check_epsilon(epsilon)
         allowed = np.where(matrix <= epsilon, matrix, np.inf)
     if leave_out:
-        able = np.delete(allowed, limits.exclude, axis=0)
+        able = np.delete(allowed, limits[1], axis=0)
         weights = np.where(np.isfinite(able).any(axis=0), weights, 0.0)
     if not weights.any():
         raise InvalidInputError("Some target must have a weight above 0 and a source.")
-    search = _Search(allowed, weights, budget, limits)
+    search = _Search(allowed, weights, budget, *limits)
     _begin(search, clock, epsilon)
-    search.run(clock, progress)
+    search.run(clock, progress or silent)
     chosen = search.selection
     worst = float(allowed[np.ix_(chosen, weights > 0)].min(axis=0).max())
     if not _rule(losses).allows_negative_epsilon:
         worst = max(0.0, worst)
     sets = tolerance_sets(losses if hasattr(losses, "attrs") else matrix, worst)
     total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
-    cover = make_cover(
+    cover = Instance.of(sets, include=include, exclude=exclude).cover(
         "minimum",
-        sets,
         chosen,
-        costs=scale_costs(None, len(matrix)),
         lower_bound=0,
         lower_bound_kind="tree",
         stop_reason="proven optimal" if search.is_optimal else "time limit",
         clock=clock,
-        restrictions=limits,
-    )
-    cover = replace(
-        cover,
         budget=budget,
         mean_loss=round_down(search.cost / total),
-        lower_bound=round_down(search.lower / total),
         optimal=search.is_optimal,
-        proof=kept_proof(search.branching.proof(Fraction(1), search.free)),
+        proof=search.branching.proof(Fraction(1), search.free),
     )
+    cover = replace(cover, lower_bound=round_down(search.lower / total))
     if matrix.size <= _MAX_VERIFIED:
         verify_cover(cover, sets, target_weights=target_weights, raise_on_failure=True)
     return cover
-
-
-def _check(matrix: NDArray[np.float64], budget: int, limits: Restrictions) -> None:
-    if matrix.ndim != 2 or np.isnan(matrix).any() or (matrix == -np.inf).any():
-        raise InvalidInputError(
-            "A mean needs a loss matrix (source, target) of numbers above −inf, but "
-            f"got shape {matrix.shape} with NaN or −inf in it."
-        )
-    n_in = len(limits.include)
-    if budget < 1 or budget < n_in:
-        raise InvalidInputError(
-            "budget >= 1 must hold and include must fit into it, but got "
-            f"budget={budget} and {n_in} sources that must be in."
-        )
 
 
 def _rule(losses: Any) -> Criterion:
@@ -135,13 +123,15 @@ class _Search:
         matrix: NDArray[np.float64],
         weights: NDArray[np.float64],
         budget: int,
-        limits: Restrictions,
+        include: NDArray[np.int64],
+        exclude: NDArray[np.int64],
     ):
-        self.matrix, self.weights, self.limits = matrix, weights, limits
-        fixed = np.concatenate([limits.include, limits.exclude])
-        self.free = np.setdiff1d(np.arange(len(matrix)), fixed)
-        caps = matrix[limits.include].min(axis=0, initial=np.inf)
-        self.room = budget - len(limits.include)
+        self.matrix, self.weights = matrix, weights
+        self.include, self.exclude = include, exclude
+        decided = np.concatenate([include, exclude])
+        self.free = np.setdiff1d(np.arange(len(matrix)), decided)
+        caps = matrix[include].min(axis=0, initial=np.inf)
+        self.room = budget - len(include)
         part = matrix if len(self.free) == len(matrix) else matrix[self.free]
         self.problem = mean_problem(part, weights, max(1, self.room), caps)
         self.problem = replace(self.problem, budget=min(self.room, len(self.free)))
@@ -149,7 +139,7 @@ class _Search:
 
     def cost_of(self, sources: NDArray[np.int64]) -> Exact | None:
         """Weighted loss of free sources with those that must be in, unrounded."""
-        rows = np.append(self.limits.include, self.free[sources])
+        rows = np.append(self.include, self.free[sources])
         best = self.matrix[rows].min(axis=0, initial=np.inf)
         best = np.where(self.weights > 0, best, 0.0)
         if np.isinf(best).any():
@@ -171,7 +161,7 @@ class _Search:
         """All sources of the best selection."""
         assert self.branching.best is not None
         chosen = self.free[self.branching.best]
-        return np.sort(np.append(self.limits.include, chosen)).astype(np.int64)
+        return np.sort(np.append(self.include, chosen)).astype(np.int64)
 
     @property
     def cost(self) -> Fraction:
@@ -189,14 +179,13 @@ class _Search:
         """Whether bound and selection meet."""
         return self.lower >= self.cost
 
-    def run(self, clock: Clock, progress: Progress | None) -> None:
+    def run(self, clock: Clock, report: Progress) -> None:
         """Branch until solved or out of time."""
         total = float(self.weights.sum())
 
         def tell() -> None:
-            if progress is not None:
-                low, high = float(self.lower) / total, float(self.cost) / total
-                progress("search", low, high, "mean loss")
+            low, high = float(self.lower) / total, float(self.cost) / total
+            report("search", low, high, "mean loss")
 
         self.branching.run(clock, tell)
 
@@ -213,14 +202,15 @@ def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:
         return
     counts = search.weights > 0
     sets = tolerance_sets(search.matrix[:, counts], np.finfo(float).max)
-    limits: dict[str, Any] = {
-        "include": search.limits.include,
-        "exclude": search.limits.exclude,
-    }
-    cover = minimum_cover(sets, time_limit=0.5 * clock.left, **limits)
-    most = search.room + len(search.limits.include)
+    cover = minimum_cover(
+        sets,
+        time_limit=0.5 * clock.left,
+        include=search.include,
+        exclude=search.exclude,
+    )
+    most = search.room + len(search.include)
     if cover.is_full and cover.size <= most:
-        fewest = np.setdiff1d(cover.sources, search.limits.include)
+        fewest = np.setdiff1d(cover.sources, search.include)
         offer(np.searchsorted(search.free, fewest))
         return
     within = "" if epsilon is None else f" within ε = {epsilon:g}"

@@ -7,46 +7,36 @@ work is counted in steps, not in seconds, so that a proven result repeats.
 """
 
 import math
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import (
-    Clock,
-    Cover,
-    make_cover,
-)
+from taskspace.cover.base import Clock, Cover
 from taskspace.cover.bounds.dual import polished_bound, quick_bound
-from taskspace.cover.bounds.prices import PriceBound, cost_units, run_loads
-from taskspace.cover.bounds.primal_dual import PrimalDual
-from taskspace.cover.costs import (
-    Costs,
-    Exact,
-    has_whole_costs,
-    scale_costs,
-    total_cost,
+from taskspace.cover.bounds.prices import (
+    PriceBound,
+    cost_units,
+    join_prices,
+    run_loads,
 )
+from taskspace.cover.bounds.primal_dual import PrimalDual
+from taskspace.cover.costs import Exact, has_whole_costs, total_cost
 from taskspace.cover.exact.graph import GraphSearch, is_graph_like
 from taskspace.cover.exact.reductions import Core, components, reduce_problem
-from taskspace.cover.exact.solver import (
-    MAX_EXACT_PAIRS,
-    StopSignal,
-    has_cp_sat,
-    search_milp,
-    solve_exact,
-)
-from taskspace.cover.exact.threads import Beside
+from taskspace.cover.exact.solver import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.methods.part import part_cover
-from taskspace.cover.problem import sets_of
-from taskspace.cover.restrictions import Rest, restrict
-from taskspace.cover.verify.proof import PricedPart, PriceProof, join_prices
+from taskspace.cover.problem import Instance
+from taskspace.cover.solvers import StopSignal, has_cp_sat, search_milp
 from taskspace.cover.verify.verify import verify_cover
+from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
@@ -95,116 +85,78 @@ def minimum_cover(
     Returns:
         The best cover found and the best lower bound proven; verified.
     """
-    clock = Clock(time_limit)
-    sets = sets_of(problem, question)
-    limits = restrict(sets.n_sources, include, exclude)
-    if share is not None or budget is not None or target_weights is not None:
-        cover = part_cover(
-            sets,
-            share,
-            budget,
-            costs=costs,
-            target_weights=target_weights,
-            limits=limits,
-            clock=clock,
-            seed=seed,
-            progress=progress,
+    clock, report = Clock(time_limit), progress or silent
+    if budget is not None and (share is not None or costs is not None):
+        raise InvalidInputError(
+            "A budget counts sources, and asks for as many targets as they serve: give "
+            "either budget, or costs and share."
         )
-        verify_cover(
-            cover,
-            sets,
-            costs,
-            target_weights=target_weights,
-            raise_on_failure=True,
-            refute_bound=False,
-            effort=0,
-        )
-        return cover
-    if is_too_large(sets):
-        return greedy_instead(sets, costs, "minimum", limits)
-    cost = scale_costs(costs, sets.n_sources)
-    rest = limits.leave(sets)
-    spent = total_cost(cost.values, limits.include)
-    result = _search(rest, cost, clock, seed, progress, spent)
-    cover = make_cover(
-        "minimum",
-        sets,
-        np.sort(np.concatenate([limits.include, result.sources])),
-        costs=cost,
-        lower_bound=spent + result.lower,
-        lower_bound_kind=result.kind,
-        stop_reason="time limit",
-        clock=clock,
-        prices=result.prices,
-        restrictions=limits,
+    instance = Instance.of(
+        problem,
+        question,
+        costs=costs,
+        share=share,
+        target_weights=target_weights,
+        budget=budget,
+        include=include,
+        exclude=exclude,
     )
-    if cover.optimal:
-        cover = replace(cover, stop_reason="proven optimal")
+    sets = instance.sets
+    is_part = any(asked is not None for asked in (share, budget, target_weights))
+    if is_part:
+        cover = part_cover(instance, clock, seed, report)
+    elif is_too_large(sets):
+        return greedy_instead(instance, "minimum")
+    else:
+        cover = _full_cover(instance, clock, seed, report)
     # To look for cheaper covers again would take longer than the search on large data.
     small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
     verify_cover(
-        cover, sets, costs, raise_on_failure=True, refute_bound=small, effort=0
+        cover,
+        sets,
+        costs,
+        target_weights=target_weights,
+        raise_on_failure=True,
+        refute_bound=small and not is_part,
+        effort=0,
     )
     return cover
 
 
-class _Found(NamedTuple):
-    """Sources that serve what was left, a bound on their scaled cost, its proof."""
-
-    sources: NDArray[np.int64]
-    lower: Exact
-    kind: str
-    prices: PriceProof
-
-
-def _search(
-    rest: Rest,
-    cost: Costs,
-    clock: Clock,
-    seed: int,
-    progress: Progress | None,
-    spent_before: Exact,
-) -> _Found:
-    """Search and bounds in turns, component by component, of what is left."""
-    free = cost.values[rest.sources]
-    asked, names = rest.sets, np.arange(rest.sets.n_targets)
-    if not np.array_equal(rest.needed, rest.sets.coverable):
-        names = np.flatnonzero(rest.needed)
-        asked = rest.sets.to_runs().keep_targets(rest.needed)
-    reduced = reduce_problem(asked, free, Clock(0.3 * clock.left))
+def _full_cover(instance: Instance, clock: Clock, seed: int, report: Progress) -> Cover:
+    """Search and bounds in turns, component by component, of what is free."""
+    cost = instance.costs
+    reduced = reduce_problem(instance.core, Clock(0.3 * clock.left))
     parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
-    chosen = reduced.forced.tolist()
-    bound, kinds = total_cost(free, reduced.forced), []
     searches = [CoreSearch(part, seed) for part in parts]
+    bound = spent = instance.spent + reduced.spent
+    chosen, kinds = reduced.forced.tolist(), []
     for k, search in enumerate(searches):
-        low_before = spent_before + bound
-        low_before += sum(later.lower for later in searches[k + 1 :])
-        spent = spent_before + total_cost(free, chosen)
-        spent += sum(later.best_cost for later in searches[k + 1 :])
+        low_before = bound + sum(later.lower for later in searches[k + 1 :])
+        best_before = spent + sum(later.best_cost for later in searches[k + 1 :])
 
-        def report(
-            phase: str, search=search, spent=spent, low_before=low_before
-        ) -> None:
-            if progress is not None:
-                best = cost.in_unit(spent + search.best_cost)
-                low = cost.in_unit(low_before + search.lower)
-                progress("search", low, best, phase)
+        def tell(phase: str, search=search, low=low_before, best=best_before) -> None:
+            ends = (
+                cost.in_unit(low + search.lower),
+                cost.in_unit(best + search.best_cost),
+            )
+            report("search", *ends, phase)
 
-        search.solve(Clock(clock.left / (len(parts) - k)), report)
-        chosen += parts[k].sources[search.best].tolist()
-        bound += search.lower
+        search.solve(Clock(clock.left / (len(parts) - k)), tell)
+        chosen += search.core.sources[search.best].tolist()
+        bound, spent = bound + search.lower, spent + search.best_cost
         kinds.append((search.kind == "exact", search.lower, search.kind))
-    witnesses = zip(names[reduced.witnesses].tolist(), reduced.forced, strict=True)
-    prices = join_prices(
-        cost,
-        [
-            PricedPart(s.prices, names[p.targets])
-            for s, p in zip(searches, parts, strict=True)
-        ],
-        [(target, float(free[source])) for target, source in witnesses],
+    priced = [(search.prices, search.core.targets) for search in searches]
+    cover = instance.cover(
+        "minimum",
+        np.sort(np.append(instance.include, chosen)),
+        lower_bound=bound,
+        lower_bound_kind=max(kinds)[2] if kinds else "reductions",
+        stop_reason="time limit",
+        clock=clock,
+        prices=join_prices(cost, priced, reduced.prices),
     )
-    kind = max(kinds)[2] if kinds else "reductions"
-    return _Found(rest.sources[np.array(chosen, np.int64)], bound, kind, prices)
+    return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
 
 
 class CoreSearch:
@@ -342,7 +294,7 @@ class CoreSearch:
             self._solve_promising(Clock(0.5 * clock.left), report)
             useful = self.useful_sources()
         report("exact solver")
-        rest = self.core.keep(useful, np.ones(self.core.sets.n_targets, bool))
+        rest = self.core.keep(useful)
         if rest.sets.coverable.all():
             _ExactPhase(self, rest, clock, report).run()
         else:
@@ -356,19 +308,18 @@ class CoreSearch:
         n_kept = min(len(costs), _PROMISING * sets.n_targets)
         kept = reduced_cost <= np.partition(reduced_cost, n_kept - 1)[n_kept - 1]
         kept[self.best] = True
-        part = self.core.keep(kept, np.ones(sets.n_targets, bool))
-        names = np.flatnonzero(kept)
-        start = np.searchsorted(names, self.best)
+        part = self.core.keep(kept)
+        start = part.places(self.core.sources[self.best])
         local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
         local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))
-        self.offer(names[local.best])
+        self.offer(self.core.places(part.sources[local.best]))
         if self.is_solved:
             return
         report("promising sources")
-        problem = reduce_problem(part.sets, part.costs)
-        sources = search_milp(problem.core.sets, problem.core.costs, clock.left)
+        reduced = reduce_problem(part)
+        sources = search_milp(reduced.core.sets, reduced.core.costs, clock.left)
         if sources is not None:
-            self.offer(names[np.append(problem.forced, problem.core.sources[sources])])
+            self.offer(self.core.places(reduced.selection(sources)))
 
     def claim(self, bound: Exact) -> None:
         """Take a bound of an exact search if it is the best.
@@ -381,7 +332,7 @@ class CoreSearch:
 
     def _search_beside(self, clock: Clock, report) -> None:
         """Local search in a second thread while this one raises the bound."""
-        with Beside(self.local.run, Clock(clock.left)) as search:
+        with _Beside(self.local.run, Clock(clock.left)) as search:
             while clock.left > 0 and not self.is_solved and not self._is_lp_done():
                 report("lower bounds")
                 self._raise_bound(clock, _FIRST_ITERATIONS)
@@ -394,11 +345,11 @@ class _ExactPhase:
     """Exact searches of what no cover better than the best so far can do without."""
 
     def __init__(self, core: CoreSearch, rest: Core, clock: Clock, report):
-        self.core, self.rest, self.clock, self.report = core, rest, clock, report
+        self.core, self.clock, self.report = core, clock, report
         self.incumbent = core.best_cost
-        self.problem = reduce_problem(rest.sets, rest.costs, Clock(0.1 * clock.left))
-        self.forced = total_cost(rest.costs, self.problem.forced)
-        self.sets, self.costs = self.problem.core.sets, self.problem.core.costs
+        self.reduced = reduce_problem(rest, Clock(0.1 * clock.left))
+        self.forced = self.reduced.spent
+        self.sets, self.costs = self.reduced.core.sets, self.reduced.core.costs
         self.stop, self.stop_other = StopSignal(), StopSignal()
 
     def run(self) -> None:
@@ -410,12 +361,12 @@ class _ExactPhase:
             graph, before = GraphSearch(self.sets), core.lower
             self._deepen(graph, Clock(clock.left), _GRAPH_NODES)
             if not core.is_solved and core.lower > before:
-                with Beside(self._search, Clock(clock.left)):
+                with _Beside(self._search, Clock(clock.left)):
                     self._deepen(graph, clock)
             if core.is_solved or clock.left <= 0:
                 return
             other, delay = (lambda own: self._deepen(graph, own)), 0.0
-        with Beside(other, Clock(clock.left), delay, self.stop_other):
+        with _Beside(other, Clock(clock.left), delay, self.stop_other):
             limit = max(0.0, clock.left - 0.05)
             self._solve(limit, on_bound=self._on_bound, stop=self.stop)
 
@@ -427,10 +378,8 @@ class _ExactPhase:
     def _offer(self, sources: NDArray[np.int64] | None) -> None:
         """Take a cover of the reduced problem, if it is one."""
         if sources is not None and self.sets.union(sources).all():
-            problem = self.problem
-            picked = np.append(problem.forced, problem.core.sources[sources])
-            names = self.rest.sources[picked]
-            self.core.offer(np.searchsorted(self.core.core.sources, names))
+            names = self.reduced.selection(sources)
+            self.core.offer(self.core.core.places(names))
 
     def _solve(self, seconds: float, **options: Any) -> None:
         answer = solve_exact(
@@ -461,3 +410,48 @@ class _ExactPhase:
 
         lower = max(0, int(self.core.lower - self.forced))
         graph.deepen(lower, upper, own, on_bound, max_nodes)
+
+
+class _Beside:
+    """Work in a thread of its own, begun after a while, ended with the block.
+
+    Args:
+        work: called with the clock, which ends it.
+        clock: whose time limit counts.
+        delay: seconds before it begins.
+        stop: asks the work to end, where the clock does not.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Clock], object],
+        clock: Clock,
+        delay: float = 0.0,
+        stop: Callable[[], object] = lambda: None,
+    ):
+        self._clock, self._stop = clock, stop
+        self._end = threading.Event()
+
+        def run() -> None:
+            if not self._end.wait(min(delay, clock.left)):
+                work(clock)
+
+        self._thread = threading.Thread(target=run, daemon=True)
+
+    def __enter__(self) -> "_Beside":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._clock.stop()
+        self._stop()
+        self._thread.join()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the work to be done.
+
+        Args:
+            seconds: at most so long.
+        """
+        self._thread.join(seconds)

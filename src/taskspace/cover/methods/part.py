@@ -6,245 +6,138 @@ these leave open.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Cover, make_cover
-from taskspace.cover.bounds.partial import exact_weights, knapsack_bound
-from taskspace.cover.costs import Costs, Exact, round_down, scale_costs, total_cost
+from taskspace.cover.base import Clock, Cover
+from taskspace.cover.bounds.partial import knapsack_bound
+from taskspace.cover.costs import Exact, round_down, total_cost
 from taskspace.cover.location.branch import Branching
-from taskspace.cover.location.cp_sat import can_solve, solve_location
 from taskspace.cover.location.problem import (
+    Location,
     maximum_coverage,
     partial_cover,
 )
 from taskspace.cover.location.search import begin_greedily, completed, swapped
-from taskspace.cover.methods.greedy import missed_share, needed_weight
-from taskspace.cover.restrictions import Rest, Restrictions
-from taskspace.cover.verify.tree import TreeProof
-from taskspace.errors import InvalidInputError
+from taskspace.cover.problem import Instance
+from taskspace.cover.solvers import has_cp_sat, run_cp_sat
 from taskspace.progress import Progress
-from taskspace.sets import TargetSets
 
-__all__ = ["kept_proof", "most_wanted", "part_cover", "weights_of"]
+__all__ = ["most_wanted", "part_cover"]
 
-MAX_KEPT_PRICES = 2_000_000
-"""Prices of a tree that are kept with a cover; a larger proof is not."""
 _OWN_PART = 0.6  # of the time, before CP-SAT takes over
+_MAX_SUM, _MAX_PAIRS = 2**50, 1_500_000  # for CP-SAT, whose bounds are floats
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A problem after restrictions: weights of what is still to be served.
-
-    Args:
-        sets: the targets that each source serves.
-        limits: sources that must be in or out.
-        target_weights: weight of each target, as given.
-        clock: whose time limit counts.
-        seed: of the random choices.
-        progress: called now and then with where the search stands.
-    """
-
-    sets: TargetSets
-    limits: Restrictions
-    target_weights: ArrayLike | None
-    clock: Clock
-    seed: int
-    progress: Progress | None
-
-    @cached_property
-    def rest(self) -> Rest:
-        """What is left to decide."""
-        return self.limits.leave(self.sets)
-
-    @cached_property
-    def weights(self) -> NDArray[Any]:
-        """Weights of all targets, integers."""
-        return exact_weights(self.target_weights, self.sets.n_targets)
-
-    @cached_property
-    def left(self) -> NDArray[Any]:
-        """Weights of what no source serves that must be in."""
-        return np.where(self.sets.union(self.limits.include), 0, self.weights)
-
-    @property
-    def total(self) -> int:
-        """Weight of all targets."""
-        return int(self.weights.sum())
-
-    @property
-    def already(self) -> int:
-        """Weight that sources serve that must be in."""
-        return self.total - int(self.left.sum())
-
-    @cached_property
-    def servable(self) -> int:
-        """Weight that free sources can serve."""
-        return int(self.left[self.rest.sets.coverable].sum())
-
-    def served(self, sources: NDArray[np.int64]) -> int:
-        """Weight that free sources serve, by their places among these."""
-        return int(self.left[self.rest.sets.union(sources)].sum())
-
-    def selection(self, sources: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the whole selection, of free sources by their places."""
-        return np.sort(np.append(self.limits.include, self.rest.sources[sources]))
-
-
-def part_cover(
-    sets: TargetSets,
-    share: float | None,
-    budget: int | None,
-    *,
-    costs: ArrayLike | None,
-    target_weights: ArrayLike | None,
-    limits: Restrictions,
-    clock: Clock,
-    seed: int,
-    progress: Progress | None,
-) -> Cover:
+def part_cover(instance: Instance, clock: Clock, seed: int, report: Progress) -> Cover:
     """Return the cheapest cover of a share, or the best of a budget.
 
     Args:
-        sets: the targets that each source serves.
-        share: of all target weight; everything that can be served if left out.
-        budget: sources at most; not with costs or a share.
-        costs: cost of each source, `> 0`; all 1 where not given.
-        target_weights: weight of each target, `>= 0`; all 1 where not given.
-        limits: sources that must be in or out.
+        instance: what is asked; a budget goes with no costs and no share.
         clock: whose time limit counts.
         seed: of the random choices.
-        progress: called now and then with where the search stands.
+        report: called now and then with where the search stands.
     """
-    if share is not None and not 0 <= share <= 1:
-        raise InvalidInputError(f"0 <= share <= 1 must hold, but got share={share}.")
-    part = _Part(sets, limits, target_weights, clock, seed, progress)
-    if budget is None:
-        return _share_cover(part, share, scale_costs(costs, sets.n_sources))
-    if share is not None or costs is not None:
-        raise InvalidInputError(
-            "A budget counts sources, and asks for as many targets as they serve: give "
-            "either budget, or costs and share."
-        )
-    return _budget_cover(part, budget)
+    solve = _share_cover if instance.budget is None else _budget_cover
+    return solve(instance, clock, seed, report)
 
 
-def _share_cover(part: _Part, share: float | None, cost: Costs) -> Cover:
+def _share_cover(
+    instance: Instance, clock: Clock, seed: int, report: Progress
+) -> Cover:
     """Return the cheapest sources that serve a share of the target weight."""
-    goal = 1.0 if share is None else share
-    asked = needed_weight(goal, part.total) - part.already
-    needed = min(max(0, asked), part.servable)
-    free = cost.values[part.rest.sources]
-    spent = total_cost(cost.values, part.limits.include)
-    problem = partial_cover(part.rest.sets, free, part.left, needed)
+    needed = min(max(0, instance.asked - instance.already), instance.servable)
+    costs, spent, cost = instance.free_costs, instance.spent, instance.costs
+    problem = partial_cover(instance.free_sets, costs, instance.open_weights, needed)
 
     def cost_of(sources: NDArray[np.int64]) -> Exact | None:
-        return total_cost(free, sources) if part.served(sources) >= needed else None
+        return (
+            total_cost(costs, sources) if instance.served(sources) >= needed else None
+        )
 
     enough = float(needed) * (1 - 1e-12)
     search = Branching(problem, cost_of, lambda x: completed(problem, x, enough))
     search.offer(np.arange(problem.n_sources))
     search.offer(completed(problem, np.ones(problem.n_sources), enough))
-    if (free == 1).all():
-        _fewer(search, part, needed, Clock(0.3 * part.clock.left))
-    lower, kind = _solve(search, part, lambda n: cost.in_unit(spent + n))
+    if (costs == 1).all():
+        _fewer(search, instance, needed, Clock(0.3 * clock.left))
+    lower, kind = _solve(search, clock, seed, report, lambda n: cost.in_unit(spent + n))
     assert search.best is not None
-    cover = make_cover(
+    cover = instance.cover(
         "minimum",
-        part.sets,
-        part.selection(search.best),
-        costs=cost,
+        instance.selection(search.best),
         lower_bound=spent + lower,
         lower_bound_kind=kind,
         stop_reason="time limit",
-        clock=part.clock,
-        restrictions=part.limits,
+        clock=clock,
+        share=1.0 if instance.share is None else float(instance.share),
+        missed_share=instance.missed_share(
+            instance.served(search.best) + instance.already
+        ),
+        proof=search.proof(cost.unit),
     )
-    served = part.served(search.best) + part.already
-    return replace(
-        cover,
-        share=float(goal),
-        missed_share=missed_share(share, served, part.total),
-        proof=kept_proof(search.proof(cost.unit)),
-        stop_reason="proven optimal" if cover.optimal else "time limit",
-    )
+    return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
 
 
-def _budget_cover(part: _Part, budget: int) -> Cover:
+def _budget_cover(
+    instance: Instance, clock: Clock, seed: int, report: Progress
+) -> Cover:
     """Return the sources of a budget that serve the most target weight."""
-    room = budget - len(part.limits.include)
-    if budget < 0 or room < 0:
-        raise InvalidInputError(
-            "budget >= 0 must hold and include must fit into it, but got "
-            f"budget={budget} and {len(part.limits.include)} sources that must be in."
-        )
-    problem = maximum_coverage(part.rest.sets, part.left, room)
-    servable = part.servable
+    assert instance.budget is not None
+    room = instance.budget - len(instance.include)
+    sets, weights = instance.free_sets, instance.open_weights
+    problem = maximum_coverage(sets, weights, room)
+    servable, total = instance.servable, instance.total
 
     def cost_of(sources: NDArray[np.int64]) -> Exact | None:
-        return servable - part.served(sources)
+        return servable - instance.served(sources)
 
     search = Branching(problem, cost_of, lambda x: most_wanted(x, problem.budget))
     none = np.zeros(0, np.int64)
     search.offer(none)
-    search.offer(swapped(problem, begin_greedily(problem, none), part.clock))
-    total = part.total or 1
+    search.offer(swapped(problem, begin_greedily(problem, none), clock))
 
-    def as_share(unserved: Exact) -> float:
-        return float(Fraction(servable + part.already - unserved, total))
+    def as_share(unserved: Exact) -> Fraction:
+        if not total:
+            return Fraction(1)
+        return Fraction(servable + instance.already - unserved, total)
 
-    lower, kind = _solve(search, part, as_share)
+    lower, kind = _solve(search, clock, seed, report, lambda n: float(as_share(n)))
     assert search.best is not None
     assert search.best_cost is not None
     is_best = lower >= search.best_cost
-    most = Fraction(1)
-    if part.total:
-        most = (servable + part.already - Fraction(lower)) / part.total
-    cover = make_cover(
+    # How many sources serve as much as these, at least.
+    ones, served = np.ones(sets.n_sources), instance.served(search.best)
+    fewest = len(instance.include) + knapsack_bound(sets, ones, weights, served)
+    cover = instance.cover(
         "minimum",
-        part.sets,
-        part.selection(_needed_only(search.best, part)),
-        costs=scale_costs(None, part.sets.n_sources),
-        lower_bound=_least_size(part, search.best),
+        instance.selection(_needed_only(search.best, instance)),
+        lower_bound=fewest,
         lower_bound_kind=kind,
         stop_reason="proven optimal" if is_best else "time limit",
-        clock=part.clock,
-        restrictions=part.limits,
-    )
-    return replace(
-        cover,
+        clock=clock,
         optimal=is_best,
-        budget=budget,
-        coverage_bound=cover.coverage
-        if part.target_weights is None and is_best
-        else abs(round_down(-most)),
-        proof=kept_proof(search.proof(Fraction(1, total))),
+        budget=instance.budget,
+        coverage_bound=abs(round_down(-as_share(lower))),
+        proof=search.proof(Fraction(1, total or 1)),
     )
+    if is_best and instance.target_weights is None:
+        return replace(cover, coverage_bound=cover.coverage)  # not rounded up
+    return cover
 
 
-def _least_size(part: _Part, sources: NDArray[np.int64]) -> Exact:
-    """Return a bound on how many sources serve as much as these."""
-    ones = np.ones(part.rest.sets.n_sources)
-    needed = part.served(sources)
-    bound = knapsack_bound(part.rest.sets, ones, part.left, needed)
-    return len(part.limits.include) + bound
-
-
-def _needed_only(sources: NDArray[np.int64], part: _Part) -> NDArray[np.int64]:
+def _needed_only(sources: NDArray[np.int64], instance: Instance) -> NDArray[np.int64]:
     """Return the sources without which less is served, one after the other."""
-    kept = sources.tolist()
-    served = part.served(sources)
-    for source in sorted(kept, reverse=True):
-        fewer = [s for s in kept if s != source]
-        if part.served(np.array(fewer, np.int64)) == served:
-            kept = fewer
-    return np.array(kept, np.int64)
+    needed, served = sources.tolist(), instance.served(sources)
+    for source in sorted(needed, reverse=True):
+        fewer = [s for s in needed if s != source]
+        if instance.served(np.array(fewer, np.int64)) == served:
+            needed = fewer
+    return np.array(needed, np.int64)
 
 
 def most_wanted(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
@@ -257,34 +150,37 @@ def most_wanted(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
     return np.argsort(-wanted, kind="stable")[:budget]
 
 
-def _fewer(search: Branching, part: _Part, needed: int, clock: Clock) -> None:
+def _fewer(search: Branching, instance: Instance, needed: int, clock: Clock) -> None:
     """Look for one source fewer, as long as swaps find enough weight."""
     while clock.left > 0 and search.best is not None and len(search.best) > 1:
         k = len(search.best) - 1
-        smaller = maximum_coverage(part.rest.sets, part.left, k)
+        smaller = maximum_coverage(instance.free_sets, instance.open_weights, k)
         fewer = swapped(smaller, begin_greedily(smaller, search.best[:0]), clock)
-        if part.served(fewer) < needed:
+        if instance.served(fewer) < needed:
             return
         search.offer(fewer)
 
 
 def _solve(
-    search: Branching, part: _Part, value: Callable[[Exact], float]
+    search: Branching,
+    clock: Clock,
+    seed: int,
+    report: Progress,
+    value: Callable[[Exact], float],
 ) -> tuple[Exact, str]:
     """Search until solved or out of time; the best bound and where it comes from."""
 
     def tell() -> None:
-        if part.progress is not None and search.best_cost is not None:
+        if search.best_cost is not None:
             low, high = sorted((value(search.lower), value(search.best_cost)))
-            part.progress("search", low, high, "branching")
+            report("search", low, high, "branching")
 
-    beyond = can_solve(search.problem)
-    clock = part.clock
+    beyond = _can_solve(search.problem)
     search.run(Clock(clock.left * (_OWN_PART if beyond else 1.0)), tell)
     if search.is_solved or not beyond or clock.left <= 0:
         return search.lower, "tree"
     assert search.best is not None
-    sources, bound = solve_location(search.problem, search.best, clock.left, part.seed)
+    sources, bound = _solve_by_cp_sat(search.problem, search.best, clock.left, seed)
     if sources is not None:
         search.offer(sources)
     if bound > search.lower:
@@ -293,22 +189,35 @@ def _solve(
     return search.lower, "tree"
 
 
-def kept_proof(proof: TreeProof) -> TreeProof | None:
-    """Return a proof, None if it is too large to be kept with a cover.
+def _can_solve(problem: Location) -> bool:
+    """Return whether CP-SAT is there and the problem is one in moderate integers."""
+    sums = [problem.costs.sum(), problem.float_weights.sum()]
+    if problem.weights is None:
+        sums.append(problem.caps.sum())
+    fits = problem.is_whole and max(sums) < _MAX_SUM
+    return fits and len(problem.lists.members) <= _MAX_PAIRS and has_cp_sat()
 
-    Args:
-        proof: the tree of a search.
-    """
-    n_kept = sum(0 if node.units is None else len(node.units) for node in proof.nodes)
-    return proof if n_kept <= MAX_KEPT_PRICES else None
 
+def _solve_by_cp_sat(
+    problem: Location, start: NDArray[np.int64], seconds: float, seed: int
+) -> tuple[NDArray[np.int64] | None, int]:
+    """Return the best selection found, None for none, and a lower bound of all."""
+    from ortools.sat.python import cp_model
 
-def weights_of(weights: ArrayLike | None, n_targets: int) -> NDArray[np.float64]:
-    """Return weights of targets as floats, checked; 1 for each where none are given.
-
-    Args:
-        weights: finite numbers `>= 0`, one for each target.
-        n_targets: number of targets.
-    """
-    exact_weights(weights, n_targets)  # refuses what are no weights
-    return np.ones(n_targets) if weights is None else np.asarray(weights, np.float64)
+    model: Any = cp_model.CpModel()
+    x = [model.new_bool_var("") for _ in range(problem.n_sources)]
+    left_out = [model.new_bool_var("") for _ in range(problem.n_targets)]
+    offsets, members, _ = problem.lists.arrays
+    for t, skipped in enumerate(left_out):
+        able = [x[s] for s in members[offsets[t] : offsets[t + 1]].tolist()]
+        model.add_bool_or([*able, skipped])
+    total = cp_model.LinearExpr.weighted_sum
+    if problem.weights is not None:
+        model.add(total(left_out, problem.weights.tolist()) <= problem.slack)
+        model.minimize(total(x, problem.costs.astype(np.int64).tolist()))
+    else:
+        model.add(sum(x) <= problem.budget)
+        model.minimize(total(left_out, problem.caps.astype(np.int64).tolist()))
+    answer = run_cp_sat(model, x, start=start, seconds=seconds, seed=seed)
+    sources = None if answer.values is None else np.flatnonzero(answer.values)
+    return sources, answer.bound

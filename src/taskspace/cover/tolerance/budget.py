@@ -8,13 +8,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover
-from taskspace.cover.problem import losses_of
-from taskspace.cover.restrictions import restrict
+from taskspace.cover.base import Clock, Cover, listed
+from taskspace.cover.problem import check_budget, losses_of, restrict
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
-from taskspace.cover.views import listed
-from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -142,22 +139,17 @@ def smallest_epsilon(
     clock = Clock(time_limit)
     losses = MatrixLosses(losses_of(problem, question))
     matrix = np.asarray(losses.matrix, np.float64)
-    limits = restrict(len(matrix), include, exclude)
-    n_wanted = len(limits.include)
-    if budget < 1 or budget < n_wanted:
-        raise InvalidInputError(
-            "budget >= 1 must hold and include must fit into it, but got "
-            f"budget={budget} and {n_wanted} sources that must be in."
-        )
-    usable = np.setdiff1d(np.arange(len(matrix)), limits.exclude)
+    wanted, unwanted = restrict(len(matrix), include, exclude)
+    check_budget(budget, wanted, least=1)
+    usable = np.setdiff1d(np.arange(len(matrix)), unwanted)
     values = np.unique(matrix[usable])
-    if budget == n_wanted:
-        usable = limits.include
+    if budget == len(wanted):
+        usable = wanted
     # No tolerance below this one serves every target, whatever the budget.
     least = matrix[usable].min(0, initial=np.inf).max(initial=-np.inf)
     values = values[(values >= least) & (values < np.inf)]  # −inf may be one
     search = ToleranceSearch(
-        losses, values, include=limits.include, exclude=limits.exclude, seed=seed
+        losses, values, include=wanted, exclude=unwanted, seed=seed
     )
     covers: dict[int, Cover] = {}
     while True:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace.cover.base import html_view
 from taskspace.cover.methods.baselines import random_order, served_counts, uniform_grids
 from taskspace.cover.methods.greedy import greedy_sources
 from taskspace.cover.problem import grid_shape, sets_of
-from taskspace.cover.views import html_view
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import Study
 from taskspace.questions import Question

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock
+from taskspace.cover.base import Clock, html_view
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import Losses, losses_of
-from taskspace.cover.views import html_view
 from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study

@@ -1,9 +1,11 @@
-"""The prices behind a lower bound, kept with a cover so that it can be proven again.
+"""The proofs that are kept with a cover, so that its bound can be proven again.
 
-See `prices` for why prices prove a bound, and `verify` for the one pass that does.
+Prices, or a tree of decisions with prices at its nodes. See `prices` and `location`
+for why prices prove a bound, and `verify` for what goes through them again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
@@ -11,9 +13,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.bounds.prices import PriceBound
-from taskspace.cover.costs import Costs
+from taskspace.cover.costs import integer_array
 from taskspace.errors import InvalidInputError
+
+__all__ = ["PriceProof", "TreeNode", "TreeProof"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,88 +59,109 @@ class PriceProof:
         Args:
             values: plain JSON values.
         """
-        try:
+        with _reading(
+            "Prices of a saved cover must be a unit, a shift, targets and as many "
+            "integers, but reading them failed"
+        ):
             proof = cls(
-                Fraction(values["unit"]),
-                int(values["shift"]),
-                bool(values["whole"]),
+                *_scale(values),
                 np.array(values["targets"], np.int64).reshape(-1),
                 integer_array([int(n) for n in values["units"]]),
             )
-            if len(proof.targets) != len(proof.units) or not abs(proof.shift) < 10_000:
+            if len(proof.targets) != len(proof.units):
                 raise ValueError("targets and units differ in length")
-        except (
-            KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
-        ) as error:  # fmt: skip
-            raise InvalidInputError(
-                "prices of a saved cover must be a unit, a shift, targets and as many "
-                f"integers, but reading them failed: {error!r}."
-            ) from error
-        return proof
+            return proof
 
 
-class PricedPart(NamedTuple):
-    """Prices of one part of a problem, and which targets of the whole it has."""
-
-    bound: PriceBound
-    targets: NDArray[np.int64]
-
-
-def join_prices(
-    costs: Costs,
-    parts: Iterable[PricedPart],
-    forced: Sequence[tuple[int, float]] = (),
-) -> PriceProof:
-    """Return the prices of a problem from those of its parts.
+class TreeNode(NamedTuple):
+    """Prices of a node, None where those of the node above serve, and its decision.
 
     Args:
-        costs: the costs of all sources.
-        parts: parts that share no source, each with its prices.
-        forced: for each source that reductions took a target that only it could
-            serve, and its cost. No source serves two of these, or one of these and a
-            target of a part, unless a better source does too.
-
-    Returns:
-        Feasible prices for the whole problem.
+        units: price of each target, in units of `2**-shift`.
+        rate: what a unit of unserved weight costs, where a share was asked for.
+        source: the source that the next two nodes decide, in and out; −1 for a leaf.
     """
-    pieces = [(_shortest(p.bound, costs.is_whole), p.targets) for p in parts]
-    shift = max([0, *(bound.shift for bound, _ in pieces)])
-    exact = [Fraction(cost) for _, cost in forced]
-    shift = max([shift, *(cost.denominator.bit_length() - 1 for cost in exact)])
-    targets, units = [], []
-    for bound, names in pieces:
-        priced = np.flatnonzero(bound.units)
-        targets += names[priced].tolist()
-        units += [n << (shift - bound.shift) for n in bound.units[priced].tolist()]
-    targets += [target for target, _ in forced]
-    units += [int(cost * 2**shift) for cost in exact]
-    order = np.argsort(np.array(targets, np.int64), kind="stable")
-    return PriceProof(
-        unit=costs.unit,
-        shift=shift,
-        is_whole=costs.is_whole,
-        targets=np.array(targets, np.int64)[order],
-        units=integer_array(units)[order],
-    )
+
+    units: NDArray[np.int64] | None
+    rate: Fraction | None
+    source: int
 
 
-def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
-    """Return the same bound with as few digits as it needs, where it is rounded up."""
-    if not shorten:
-        return bound
-    for drop in range(bound.shift, 0, -1):
-        units = bound.units >> drop  # rounded down: as feasible as before
-        shift = bound.shift - drop
-        if -(-int(units.sum()) >> shift) >= bound.value:
-            return bound._replace(units=units, shift=shift)
-    return bound
-
-
-def integer_array(values: list[int]) -> NDArray[Any]:
-    """Integers as int64 where all their sums fit, else as Python's own.
+@dataclass(frozen=True, eq=False)
+class TreeProof:
+    """Nodes of a tree, each before its children, the one with the source in first.
 
     Args:
-        values: the integers.
+        unit: what an integer cost is worth.
+        shift: binary digits of a price after the point.
+        is_whole: whether every selection costs a multiple of `unit`.
+        nodes: the nodes.
     """
-    small = sum(map(abs, values)) < 2**62
-    return np.array(values, np.int64 if small else object).reshape(-1)
+
+    unit: Fraction
+    shift: int
+    is_whole: bool
+    nodes: tuple[TreeNode, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values; fractions as text."""
+        return {
+            "unit": str(self.unit),
+            "shift": self.shift,
+            "whole": self.is_whole,
+            "nodes": [
+                {"source": node.source}
+                | ({} if node.units is None else {"units": node.units.tolist()})
+                | ({} if node.rate is None else {"rate": str(node.rate)})
+                for node in self.nodes
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Return the proof that `to_dict` wrote.
+
+        Args:
+            values: plain JSON values.
+        """
+        with _reading(
+            "The proof of a saved cover must be a unit, a shift and nodes with integer "
+            "prices, but reading it failed"
+        ):
+            nodes = tuple(
+                TreeNode(
+                    None if "units" not in node else _integers(node["units"]),
+                    None if "rate" not in node else Fraction(node["rate"]),
+                    int(node["source"]),
+                )
+                for node in values["nodes"]
+            )
+            proof = cls(*_scale(values), nodes)
+            if proof.unit <= 0:
+                raise ValueError("its unit is not positive")
+            return proof
+
+
+def _integers(values: list[Any]) -> NDArray[np.int64]:
+    if not all(type(n) is int for n in values):
+        raise ValueError("a price is no integer")
+    return np.array(values, np.int64).reshape(-1)
+
+
+@contextmanager
+def _reading(sentence: str) -> Iterator[None]:
+    """End a sentence with the reason, where reading fails."""
+    try:
+        yield
+    except (
+        KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
+    ) as error:  # fmt: skip
+        raise InvalidInputError(f"{sentence}: {error!r}.") from error
+
+
+def _scale(values: Any) -> tuple[Fraction, int, bool]:
+    """Return the unit, the shift and whether costs are whole."""
+    shift = int(values["shift"])
+    if not abs(shift) < 10_000:
+        raise ValueError("the shift is out of range")
+    return Fraction(values["unit"]), shift, bool(values["whole"])

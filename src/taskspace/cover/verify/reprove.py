@@ -114,6 +114,18 @@ class Problem:
         """Weight of all targets."""
         return int(self.weights.sum())
 
+    def asked_weight(self, share: float) -> int:
+        """Return the weight that a share asks for.
+
+        Args:
+            share: of all target weight.
+        """
+        if share == 1:
+            return self.total_weight
+        # Relative to the share's own rounding, as every method counts it.
+        exact = Fraction(share) * (1 - Fraction(1, 2**50)) * self.total_weight
+        return math.ceil(exact)
+
     def loads(self, values: NDArray[Any]) -> NDArray[Any]:
         """For each source the sum of integers over its targets.
 

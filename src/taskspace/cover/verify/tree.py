@@ -8,101 +8,17 @@ integers and in fractions, with nothing shared with the search that found it.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
+from taskspace.cover.verify.proof import TreeNode, TreeProof
 
-__all__ = ["Selecting", "TreeNode", "TreeProof", "tree_fault"]
+__all__ = ["Selecting", "tree_fault"]
 
 Ints = NDArray[np.int64]
 _MOST = 2**61  # sums of prices stay below this
-
-
-class TreeNode(NamedTuple):
-    """Prices of a node, None where those of the node above serve, and its decision.
-
-    Args:
-        units: price of each target, in units of `2**-shift`.
-        rate: what a unit of unserved weight costs, where a share was asked for.
-        source: the source that the next two nodes decide, in and out; −1 for a leaf.
-    """
-
-    units: Ints | None
-    rate: Fraction | None
-    source: int
-
-
-@dataclass(frozen=True, eq=False)
-class TreeProof:
-    """Nodes of a tree, each before its children, the one with the source in first.
-
-    Args:
-        unit: what an integer cost is worth.
-        shift: binary digits of a price after the point.
-        is_whole: whether every selection costs a multiple of `unit`.
-        nodes: the nodes.
-    """
-
-    unit: Fraction
-    shift: int
-    is_whole: bool
-    nodes: tuple[TreeNode, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values; fractions as text."""
-        return {
-            "unit": str(self.unit),
-            "shift": self.shift,
-            "whole": self.is_whole,
-            "nodes": [
-                {"source": node.source}
-                | ({} if node.units is None else {"units": node.units.tolist()})
-                | ({} if node.rate is None else {"rate": str(node.rate)})
-                for node in self.nodes
-            ],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Any) -> Self:
-        """Return the proof that `to_dict` wrote.
-
-        Args:
-            values: plain JSON values.
-        """
-        try:
-            nodes = tuple(
-                TreeNode(
-                    None if "units" not in node else _integers(node["units"]),
-                    None if "rate" not in node else Fraction(node["rate"]),
-                    int(node["source"]),
-                )
-                for node in values["nodes"]
-            )
-            proof = cls(
-                Fraction(values["unit"]),
-                int(values["shift"]),
-                bool(values["whole"]),
-                nodes,
-            )
-            if not abs(proof.shift) < 10_000 or proof.unit <= 0:
-                raise ValueError("its unit or its shift is out of range")
-        except (
-            KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
-        ) as error:  # fmt: skip
-            raise InvalidInputError(
-                "The proof of a saved cover must be a unit, a shift and nodes with "
-                f"integer prices, but reading it failed: {error!r}."
-            ) from error
-        return proof
-
-
-def _integers(values: list[Any]) -> Ints:
-    if not all(type(n) is int for n in values):
-        raise ValueError("a price is no integer")
-    return np.array(values, np.int64).reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,22 +5,17 @@ cannot hide here. Costs are the exact numbers that their floats are.
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
 from taskspace.cover.problem import sets_of
-from taskspace.cover.verify.mean import mean_failures
-from taskspace.cover.verify.parts import (
-    asked_weight,
-    coverage_claim,
-    share_claim,
-    share_failures,
-)
+from taskspace.cover.verify.claims import coverage_claim, mean_claim, share_claim
+from taskspace.cover.verify.proof import TreeProof
 from taskspace.cover.verify.reprove import (
     Problem,
     coverage_limit,
@@ -28,7 +23,7 @@ from taskspace.cover.verify.reprove import (
     price_bound,
     search_below,
 )
-from taskspace.cover.verify.tree import tree_fault
+from taskspace.cover.verify.tree import Selecting, tree_fault
 from taskspace.errors import InvalidInputError, require
 from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
@@ -120,40 +115,26 @@ def verify_cover(
     """
     require(cover, Cover, "a cover, e.g. of ts.minimum_cover")
     sets = sets_of(problem, cover.question if isinstance(problem, Study) else None)
-    data = Problem.of(sets, costs, target_weights)
-    failures = _shape_failures(cover, sets)
-    proven: list[str] = []
-    open_: list[str] = []
-    if cover.mean_loss is not None and not failures:
-        failures = _serving_failures(cover, sets)
-        failures += mean_failures(cover, sets, target_weights, proven, open_)
-        return _verified(cover, failures, proven, open_, raise_on_failure)
-    if not failures:
-        failures = _serving_failures(cover, sets)
-        failures += _cost_failures(cover, data)
-        failures += share_failures(cover, data)
-    if not failures:
-        asked = _Asked.of(cover, data)
-        failures = _budget_failures(cover, asked, proven, open_)
-        failures += _price_failures(cover, asked, proven, open_)
-        if refute_bound and not failures:
-            failures = _cheaper_failures(cover, asked)
-        if effort and not failures and open_:
-            failures = _search_failures(cover, asked, effort, proven, open_)
-    return _verified(cover, failures, proven, open_, raise_on_failure)
-
-
-def _verified(
-    cover: Cover,
-    failures: list[str],
-    proven: list[str],
-    open_: list[str],
-    raise_on_failure: bool,
-) -> Verification:
-    if failures and raise_on_failure:
-        raise CoverRefutedError(tuple(failures))
+    check = _Check(cover, Problem.of(sets, costs, target_weights))
+    if check.shape():
+        check.serving()
+        if cover.mean_loss is not None:
+            check.mean(target_weights)
+        elif check.numbers():
+            check.coverage()
+            check.bound()
+            if refute_bound and not check.failures:
+                check.cheaper()
+            if effort and not check.failures and check.open:
+                check.search(effort)
+    if check.failures and raise_on_failure:
+        raise CoverRefutedError(tuple(check.failures))
     return Verification(
-        not failures, tuple(failures), tuple(open_), tuple(proven), _conditions(cover)
+        not check.failures,
+        tuple(check.failures),
+        tuple(check.open),
+        tuple(check.proven),
+        _conditions(cover),
     )
 
 
@@ -172,354 +153,411 @@ def _sources(numbers: NDArray[np.int64]) -> str:
     return f"source{'s' * (len(numbers) > 1)} {first}{', ...' * (len(numbers) > 8)}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What a cover had to decide, and what was decided for it.
+class _Check:
+    """The claims of a cover, and what becomes of each.
 
     Args:
+        cover: the claim.
         problem: the whole problem.
-        rest: what was left to the sources that are free.
+
+    Attributes:
+        failures: one sentence for each claim that does not hold.
+        proven: one sentence for each bound that was proven again.
+        open: claims that could be neither shown nor refuted.
+        rest: what was left to the free sources.
         chosen: the selected ones of these, in the order of selection.
         taken: the sources that had to be in.
         spent: what these cost.
     """
 
-    problem: Problem
-    rest: Problem
-    chosen: NDArray[np.int64]
-    taken: NDArray[np.int64]
-    spent: Fraction
+    def __init__(self, cover: Cover, problem: Problem):
+        self.cover, self.problem, self.sets = cover, problem, problem.sets
+        self.failures: list[str] = []
+        self.proven: list[str] = []
+        self.open: list[str] = []
+        self.claim = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
 
-    @classmethod
-    def of(cls, cover: Cover, problem: Problem) -> Self:
+    def _decide(self) -> None:
+        """Tell what the restrictions decided from what was left to decide."""
+        cover = self.cover
         include, exclude = set(cover.include.tolist()), set(cover.exclude.tolist())
-        sources = np.asarray(cover.sources)
-        if not include and not exclude:
-            return cls(problem, problem, sources, sources[:0], Fraction(0))
-        fixed = include | exclude
-        free = np.array([s for s in range(cover.n_sources) if s not in fixed], np.int64)
-        chosen = np.array([s for s in sources.tolist() if s not in include], np.int64)
-        return cls(
-            problem,
-            problem.rest(include, exclude),
-            np.searchsorted(free, chosen),
-            np.array(sorted(include), np.int64),
-            problem.cost(sorted(include)),
-        )
+        self.rest, self.chosen = self.problem, np.asarray(cover.sources)
+        self.taken = np.array(sorted(include), np.int64)
+        self.spent = self.problem.cost(self.taken)
+        if include or exclude:
+            fixed = include | exclude
+            free = [s for s in range(cover.n_sources) if s not in fixed]
+            chosen = [s for s in cover.sources.tolist() if s not in include]
+            self.rest = self.problem.rest(include, exclude)
+            self.chosen = np.searchsorted(np.array(free, np.int64), chosen)
 
+    # --- what anybody can count ---------------------------------------------------
 
-def _shape_failures(cover: Cover, sets: TargetSets) -> list[str]:
-    failures = []
-    for name in ("n_sources", "n_targets"):
-        claimed, found = getattr(cover, name), getattr(sets, name)
-        if claimed != found:
-            failures.append(f"{name}={claimed} is claimed, but the data have {found}")
-    sources, assignment = np.asarray(cover.sources), np.asarray(cover.assignment)
-    if sources.size and not (0 <= sources.min() <= sources.max() < sets.n_sources):
-        failures.append("a selected source does not exist")
-    if len(np.unique(sources)) != len(sources):
-        failures.append("a source is selected twice")
-    if assignment.shape != (sets.n_targets,):
-        failures.append(
-            f"the assignment names {assignment.size} targets of {sets.n_targets}"
-        )
-    for name in ("include", "exclude"):
-        array = np.asarray(getattr(cover, name))
-        if array.size and not (0 <= array.min() <= array.max() < sets.n_sources):
-            failures.append(f"a source of {name} does not exist")
-    if not set(cover.include.tolist()) <= set(sources.tolist()):
-        failures.append("a source that must be in is not selected")
-    if set(cover.exclude.tolist()) & set(sources.tolist()):
-        failures.append("a source that must not be in is selected")
-    return failures
+    def shape(self) -> bool:
+        """Check that all sources and targets exist; whether they do."""
+        cover, sets, fail = self.cover, self.sets, self.failures.append
+        for name in ("n_sources", "n_targets"):
+            claimed, actual = getattr(cover, name), getattr(sets, name)
+            if claimed != actual:
+                fail(f"{name}={claimed} is claimed, but the data have {actual}")
+        sources, assignment = np.asarray(cover.sources), np.asarray(cover.assignment)
+        if sources.size and not (0 <= sources.min() <= sources.max() < sets.n_sources):
+            fail("a selected source does not exist")
+        if len(np.unique(sources)) != len(sources):
+            fail("a source is selected twice")
+        if assignment.shape != (sets.n_targets,):
+            fail(f"the assignment names {assignment.size} targets of {sets.n_targets}")
+        for name in ("include", "exclude"):
+            array = np.asarray(getattr(cover, name))
+            if array.size and not (0 <= array.min() <= array.max() < sets.n_sources):
+                fail(f"a source of {name} does not exist")
+        if not set(cover.include.tolist()) <= set(sources.tolist()):
+            fail("a source that must be in is not selected")
+        if set(cover.exclude.tolist()) & set(sources.tolist()):
+            fail("a source that must not be in is selected")
+        return not self.failures
 
+    def serving(self) -> None:
+        """Check who serves whom, and which targets nobody serves."""
+        cover, sets, fail = self.cover, self.sets, self.failures.append
+        n_targets = sets.n_targets
+        assignment = np.asarray(cover.assignment)
+        is_served = np.zeros(n_targets, bool)
+        is_right = assignment == -1
+        for source in cover.sources:
+            row = sets.row(int(source))
+            is_served |= row
+            is_right |= row & (assignment == source)
+        is_right &= is_served == (assignment >= 0)
+        wrong = np.flatnonzero(~is_right)
+        if len(wrong):
+            fail(
+                f"target {wrong[0]} is assigned to {assignment[wrong[0]]}, which is no "
+                f"selected source that serves it ({len(wrong)} such targets)"
+            )
+        coverage = int(is_served.sum()) / n_targets if n_targets else 1.0
+        if not abs(cover.coverage - coverage) <= 1e-12:
+            fail(f"coverage={cover.coverage} is claimed, but it is {coverage}")
+        is_coverable = np.zeros(n_targets, bool)
+        for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
+            is_coverable |= sets.row(source)
+        if not np.array_equal(cover.uncoverable, np.flatnonzero(~is_coverable)):
+            fail(
+                f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
+                f"{int((~is_coverable).sum())} targets that no source serves are not "
+                "these"
+            )
 
-def _serving_failures(cover: Cover, sets: TargetSets) -> list[str]:
-    failures = []
-    n_targets = sets.n_targets
-    assignment = np.asarray(cover.assignment)
-    is_served = np.zeros(n_targets, bool)
-    is_right = assignment == -1
-    for source in cover.sources:
-        row = sets.row(int(source))
-        is_served |= row
-        is_right |= row & (assignment == source)
-    is_right &= is_served == (assignment >= 0)
-    wrong = np.flatnonzero(~is_right)
-    if len(wrong):
-        failures.append(
-            f"target {wrong[0]} is assigned to {assignment[wrong[0]]}, which is no "
-            f"selected source that serves it ({len(wrong)} such targets)"
-        )
-    served = int(is_served.sum())
-    coverage = served / n_targets if n_targets else 1.0
-    if not abs(cover.coverage - coverage) <= 1e-12:
-        failures.append(f"coverage={cover.coverage} is claimed, but it is {coverage}")
-    is_coverable = np.zeros(n_targets, bool)
-    for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
-        is_coverable |= sets.row(source)
-    if not np.array_equal(cover.uncoverable, np.flatnonzero(~is_coverable)):
-        failures.append(
-            f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
-            f"{int((~is_coverable).sum())} targets that no source serves are not these"
-        )
-    return failures
+    def numbers(self) -> bool:
+        """Check size, cost and shares; whether everything holds so far."""
+        cover, fail = self.cover, self.failures.append
+        if cover.size != len(cover.sources):
+            fail(f"size={cover.size} is claimed, but {len(cover.sources)} are selected")
+        total = self.problem.cost(cover.sources)
+        # A float cost is rounded, and costs may be rounded multiples of one unit.
+        slack = total / 2**46
+        is_finite = math.isfinite(cover.cost)
+        if not (is_finite and abs(Fraction(cover.cost) - total) <= slack):
+            fail(f"cost={cover.cost} is claimed, but it is {float(total)}")
+        self._check_share()
+        low = cover.lower_bound
+        if not (math.isfinite(low) and low >= 0):
+            fail(f"lower_bound={low} is not a bound")
+            return False
+        if Fraction(low) > total:
+            fail(f"lower_bound={low} exceeds the cost {float(total)} of this cover")
+        is_least = abs(Fraction(low) - total) <= slack
+        if cover.optimal and cover.coverage_bound is None and not is_least:
+            fail(
+                f"optimal is claimed, but lower_bound={low} is not the cost "
+                f"{float(total)}"
+            )
+        if not self.failures:
+            self._decide()
+        return not self.failures
 
+    def _check_share(self) -> None:
+        """Check whether the cover says truly that it misses the share asked for."""
+        share, missed = self.cover.share, self.cover.missed_share
+        fail, served = (
+            self.failures.append,
+            self.problem.served_weight(self.cover.sources),
+        )
+        for name, value in (("share", share), ("missed_share", missed)):
+            if value is not None and not 0 <= value <= 1:
+                fail(f"{name}={value} is no share")
+                return
+        if missed is not None:
+            if served >= self.problem.asked_weight(missed):
+                fail(f"missed_share={missed} is claimed, but so much is served")
+            elif share not in (None, missed):
+                fail(f"missed_share={missed} is not share={share}")
+        # A share of 1 is also recorded where all that can be served was asked for.
+        elif (
+            share is not None
+            and share < 1
+            and served < self.problem.asked_weight(share)
+        ):
+            fail(f"share={share} is not served, and the cover does not say so")
 
-def _cost_failures(cover: Cover, problem: Problem) -> list[str]:
-    failures = []
-    if cover.size != len(cover.sources):
-        failures.append(
-            f"size={cover.size} is claimed, but {len(cover.sources)} are selected"
-        )
-    total = problem.cost(cover.sources)
-    # A float cost is rounded, and costs may be rounded multiples of one unit.
-    slack = total / 2**46
-    if not (math.isfinite(cover.cost) and abs(Fraction(cover.cost) - total) <= slack):
-        failures.append(f"cost={cover.cost} is claimed, but it is {float(total)}")
-    if not (math.isfinite(cover.lower_bound) and cover.lower_bound >= 0):
-        return [*failures, f"lower_bound={cover.lower_bound} is not a bound"]
-    if Fraction(cover.lower_bound) > total:
-        failures.append(
-            f"lower_bound={cover.lower_bound} exceeds the cost {float(total)} of this "
-            "cover"
-        )
-    is_least = abs(Fraction(cover.lower_bound) - total) <= slack
-    if cover.optimal and cover.coverage_bound is None and not is_least:
-        failures.append(
-            f"optimal is claimed, but lower_bound={cover.lower_bound} is not the cost "
-            f"{float(total)}"
-        )
-    return failures
+    # --- bounds -------------------------------------------------------------------
 
-
-def _budget_failures(
-    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
-) -> list[str]:
-    """Whether no selection of as many sources serves more than is claimed."""
-    if cover.coverage_bound is None:
-        what = f"budget={cover.budget} is claimed without a coverage_bound"
-        return [] if cover.budget is None else [what]
-    problem = asked.problem
-    served, total = problem.served_weight(cover.sources), problem.total_weight
-    share = Fraction(served, total) if total else Fraction(1)
-    claimed = Fraction(cover.coverage_bound)
-    slack = Fraction(1, 2**50)  # shares are rounded
-    failures = []
-    if claimed < share * (1 - slack):
-        failures.append(
-            f"coverage_bound={cover.coverage_bound} is below the share "
-            f"{float(share)} that this cover serves"
-        )
-    elif cover.optimal and not claimed <= share * (1 + slack):
-        failures.append(
-            f"optimal is claimed, but coverage_bound={cover.coverage_bound} is above "
-            f"the share {float(share)} served"
-        )
-    elif cover.budget is not None:
-        failures += _tree_failures(cover, asked, claimed, proven, open_)
-    else:
-        beyond = coverage_limit(asked.rest, asked.chosen)
-        already = problem.served_weight(asked.taken)
-        most = Fraction(already + beyond, total or 1)
+    def coverage(self) -> None:
+        """Check that no selection of as many sources serves more than is claimed."""
+        cover, problem = self.cover, self.problem
+        if cover.coverage_bound is None:
+            if cover.budget is not None:
+                what = f"budget={cover.budget} is claimed without a coverage_bound"
+                self.failures.append(what)
+            return
+        served, total = problem.served_weight(cover.sources), problem.total_weight
+        share = Fraction(served, total) if total else Fraction(1)
+        claimed = Fraction(cover.coverage_bound)
+        slack = Fraction(1, 2**50)  # shares are rounded
         what = f"coverage_bound={cover.coverage_bound}"
-        if most <= claimed * (1 + slack):
-            proven.append(f"{what}: no {cover.size} sources serve a larger share")
+        if claimed < share * (1 - slack):
+            self.failures.append(
+                f"{what} is below the share {float(share)} that this cover serves"
+            )
+        elif cover.optimal and not claimed <= share * (1 + slack):
+            self.failures.append(
+                f"optimal is claimed, but {what} is above the share {float(share)} "
+                "served"
+            )
+        elif cover.budget is not None:
+            self._coverage_tree(
+                f"{what} ({cover.lower_bound_kind})", claimed, cover.budget
+            )
         else:
-            open_.append(f"{what} was not proven again; {float(most)} is")
-    return failures
+            beyond = coverage_limit(self.rest, self.chosen)
+            most = Fraction(problem.served_weight(self.taken) + beyond, total or 1)
+            if most <= claimed * (1 + slack):
+                self.proven.append(
+                    f"{what}: no {cover.size} sources serve a larger share"
+                )
+            else:
+                self.open.append(f"{what} was not proven again; {float(most)} is")
 
-
-def _tree_failures(
-    cover: Cover,
-    asked: _Asked,
-    coverage_bound: Fraction | None,
-    proven: list[str],
-    open_: list[str],
-) -> list[str]:
-    """Go through the tree that proves a share's cost or a budget's coverage."""
-    problem, rest, proof = asked.problem, asked.rest, cover.proof
-    what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
-    already = problem.served_weight(asked.taken)
-    total = problem.total_weight or 1
-    servable = int(rest.weights[rest.needed].sum()) + already
-    goal = asked_weight(cover.share or 0, problem.total_weight, servable)
-    if coverage_bound is not None:
-        what = f"coverage_bound={cover.coverage_bound} ({cover.lower_bound_kind})"
-        if cover.size > (cover.budget or 0):
-            return [f"{cover.size} sources are more than budget={cover.budget}"]
-    elif problem.served_weight(cover.sources) < goal:
-        return [f"share={cover.share} is claimed, but less is served"]
-    if proof is None:
-        open_.append(f"{what} was not refuted, and was not proven again: no proof")
-        return []
-    if coverage_bound is not None:
-        room = (cover.budget or 0) - len(asked.taken)
-        about = coverage_claim(rest, room, total, proof)
-        if isinstance(about, str):
-            return [f"the proof of {what} proves nothing: {about}"]
+    def _coverage_tree(self, what: str, claimed: Fraction, budget: int) -> None:
+        """Go through the tree that proves the coverage of a budget."""
+        if self.cover.size > budget:
+            self.failures.append(
+                f"{self.cover.size} sources are more than budget={budget}"
+            )
+            return
+        total = self.problem.total_weight or 1
         # A share that is rounded up proves what the next smaller float would not.
-        claim = Fraction(servable, total) - coverage_bound * (1 + Fraction(1, 2**50))
-    else:
-        about = share_claim(rest, max(0, goal - already), proof)
-        claim = Fraction(cover.lower_bound) - asked.spent
-    fault = tree_fault(proof, about, claim) if claim > 0 else ""
-    if not fault:
-        proven.append(f"{what} is proven again by its tree of prices")
-    elif cover.lower_bound_kind == "exact":
-        open_.append(f"{what} was not proven again: {fault}")
-    else:
-        return [f"the proof of {what} proves nothing: {fault}"]
-    return []
+        least = Fraction(self._servable, total) - claimed * (1 + Fraction(1, 2**50))
+
+        def about(proof: TreeProof) -> Selecting | str:
+            return coverage_claim(self.rest, budget - len(self.taken), total, proof)
+
+        self._tree(what, about, least)
+
+    def _share_tree(self, share: float) -> None:
+        """Go through the tree that proves the cost of a share."""
+        asked = min(self.problem.asked_weight(share), self._servable)
+        if self.problem.served_weight(self.cover.sources) < asked:
+            self.failures.append(f"share={share} is claimed, but less is served")
+            return
+        needed = max(0, asked - self.problem.served_weight(self.taken))
+        least = Fraction(self.cover.lower_bound) - self.spent
+        self._tree(
+            self.claim, lambda proof: share_claim(self.rest, needed, proof), least
+        )
+
+    @property
+    def _servable(self) -> int:
+        """Weight that sources can serve that may be selected."""
+        beside = int(self.rest.weights[self.rest.needed].sum())
+        return beside + self.problem.served_weight(self.taken)
+
+    def _tree(
+        self,
+        what: str,
+        about: Callable[[TreeProof], Selecting | str],
+        claim: Fraction,
+    ) -> None:
+        """Go through the tree that is kept with the cover, if there is one."""
+        proof = self.cover.proof
+        if proof is None:
+            self.open.append(
+                f"{what} was not refuted, and was not proven again: no proof"
+            )
+            return
+        subject = about(proof)
+        if isinstance(subject, str):
+            self.failures.append(f"the proof of {what} proves nothing: {subject}")
+            return
+        is_trivial = claim <= 0 and self.cover.mean_loss is None
+        fault = "" if is_trivial else tree_fault(proof, subject, claim)
+        if not fault:
+            self.proven.append(f"{what} is proven again by its tree of prices")
+        elif self.cover.lower_bound_kind == "exact":
+            self.open.append(f"{what} was not proven again: {fault}")
+        else:
+            self.failures.append(f"the proof of {what} proves nothing: {fault}")
+
+    def mean(self, target_weights: ArrayLike | None) -> None:
+        """Check the mean loss and its bound, against the losses themselves.
+
+        Args:
+            target_weights: weight of each target, as given to the method.
+        """
+        cover, sets, fail = self.cover, self.sets, self.failures.append
+        if sets.losses is None:
+            fail("a mean loss is claimed of sets without losses")
+            return
+        if cover.budget is None or cover.size > cover.budget:
+            fail(f"{cover.size} sources are more than budget={cover.budget}")
+            return
+        weights = np.ones(sets.n_targets)
+        if target_weights is not None:
+            weights = np.array(target_weights, np.float64)
+        weights[cover.uncoverable] = 0.0  # the mean is over targets that can be served
+
+        def about(proof: TreeProof, budget: int = cover.budget) -> Selecting:
+            limits = cover.include, cover.exclude
+            return mean_claim(sets, weights, budget, *limits, proof)
+
+        total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
+        plain = TreeProof(Fraction(1), 0, False, ())
+        cost = about(plain).cost(np.asarray(cover.sources))
+        if cost is None or not total:
+            fail("a mean loss is claimed, but some target is not served")
+            return
+        mean, claimed = cost / total, Fraction(cover.mean_loss or 0)
+        low, slack = Fraction(cover.lower_bound), abs(cost / total) / 2**50
+        n_failures = len(self.failures)
+        if abs(claimed - mean) > slack:
+            fail(f"mean_loss={cover.mean_loss} is claimed, but it is {float(mean)}")
+        if low > mean:
+            fail(f"lower_bound={cover.lower_bound} exceeds the mean {float(mean)}")
+        if cover.optimal and mean - low > slack:
+            fail(
+                f"optimal is claimed, but lower_bound={cover.lower_bound} is not the "
+                f"mean {float(mean)}"
+            )
+        if len(self.failures) == n_failures:
+            what = (
+                f"lower_bound={cover.lower_bound} (mean loss, {cover.lower_bound_kind})"
+            )
+            self._tree(what, about, low * total)
+
+    def bound(self) -> None:
+        """Prove the lower bound again, by its tree or prices or the knapsack bound."""
+        cover, rest, what = self.cover, self.rest, self.claim
+        if cover.share is not None:
+            self._share_tree(cover.share)
+            return
+        if cover.lower_bound == 0:
+            return
+        if cover.lower_bound_kind == "knapsack" or cover.budget is not None:
+            bound = knapsack_bound(rest, rest.served_weight(self.chosen))
+            how, is_complete = "computing it anew", False
+        elif cover.prices is None:
+            self.open.append(
+                f"{what} was not refuted, and was not proven again: no prices"
+            )
+            return
+        else:
+            bound, fault = price_bound(cover.prices, rest)
+            if unserved := self._n_unserved(rest.weights > 0):
+                fault = (
+                    "they bound covers of all targets that can be served, and this "
+                    f"one leaves {unserved} of them"
+                )
+            if fault:
+                self.failures.append(f"the prices of {what} prove nothing: {fault}")
+                return
+            how, is_complete = "its prices", cover.lower_bound_kind != "exact"
+        bound += self.spent
+        if bound >= Fraction(cover.lower_bound):
+            self.proven.append(f"{what} is proven again by {how}")
+        elif is_complete:
+            self.failures.append(
+                f"{what} is not proven by its prices, which prove {float(bound)}"
+            )
+        else:
+            self.open.append(
+                f"{what} was not proven again; {float(bound):.10g} is, by {how}"
+            )
+
+    def _n_unserved(self, counts: NDArray[np.bool_]) -> int:
+        """Return how many of some targets could be served and are not."""
+        rest = self.rest
+        return int((counts & rest.needed & ~rest.sets.union(self.chosen)).sum())
+
+    def cheaper(self) -> None:
+        """Look for a selection that serves as much for less than the bound."""
+        needed = self.rest.served_weight(self.chosen)
+        for selection in _cheap_selections(self.rest, self.chosen.tolist(), needed):
+            if self._refute(selection):
+                return
+
+    def _refute(self, selection: list[int]) -> bool:
+        """Refute the bound by free sources that serve as much; whether they do."""
+        total = self.spent + self.rest.cost(selection)
+        if total >= Fraction(self.cover.lower_bound):
+            return False
+        self.failures.append(
+            f"lower_bound={self.cover.lower_bound} is refuted: "
+            f"{len(selection) + len(self.taken)} sources of cost {float(total)} serve "
+            "as much"
+        )
+        return True
+
+    def search(self, effort: int) -> None:
+        """Settle an open lower bound of a full cover by exhaustive search, if small.
+
+        Args:
+            effort: (source, target) pairs that the search may look at.
+        """
+        cover, rest = self.cover, self.rest
+        at = [k for k, text in enumerate(self.open) if text.startswith("lower_bound")]
+        max_nodes = effort // max(1, int(rest.sets.sizes.sum()))
+        # The search is for covers of all targets, those without weight too, and says
+        # nothing of selections that need not serve all of them.
+        is_full = not self._n_unserved(np.ones(rest.sets.n_targets, bool))
+        is_all_asked = cover.share in (None, 1) and (rest.weights > 0).all()
+        is_small = cover.size <= min(max_nodes, _MAX_DEPTH)
+        if not (at and is_full and is_all_asked and is_small):
+            return
+        room = Fraction(cover.lower_bound) - self.spent
+        selection = search_below(rest, room, max_nodes)
+        if selection is None or (selection and self._refute(selection)):
+            return
+        del self.open[at[0]]
+        self.proven.append(
+            f"{self.claim} is proven again by searching through all cheaper selections"
+        )
 
 
-def _price_failures(
-    cover: Cover, asked: _Asked, proven: list[str], open_: list[str]
-) -> list[str]:
-    """Prove the lower bound again, from its prices or by the knapsack bound."""
-    what = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
-    if cover.share is not None:
-        return _tree_failures(cover, asked, None, proven, open_)
-    if cover.lower_bound == 0:
-        return []
-    if cover.lower_bound_kind == "knapsack" or cover.budget is not None:
-        needed = asked.rest.served_weight(asked.chosen)
-        bound = asked.spent + knapsack_bound(asked.rest, needed)
-        how, is_complete = "computing it anew", False
-    elif cover.prices is None:
-        open_.append(f"{what} was not refuted, and was not proven again: no prices")
-        return []
-    elif unserved := _unserved(asked):
-        return [
-            f"the prices of {what} prove nothing: they bound covers of all targets "
-            f"that can be served, and this one leaves {unserved} of them"
-        ]
-    else:
-        bound, fault = price_bound(cover.prices, asked.rest)
-        if fault:
-            return [f"the prices of {what} prove nothing: {fault}"]
-        bound += asked.spent
-        how = "its prices"
-        is_complete = cover.lower_bound_kind != "exact"
-    if bound >= Fraction(cover.lower_bound):
-        proven.append(f"{what} is proven again by {how}")
-    elif is_complete:
-        return [f"{what} is not proven by its prices, which prove {float(bound)}"]
-    else:
-        open_.append(f"{what} was not proven again; {float(bound):.10g} is, by {how}")
-    return []
-
-
-def _unserved(asked: _Asked) -> int:
-    """Targets that count, could be served and are not."""
-    rest = asked.rest
-    must = rest.needed & (rest.weights > 0)
-    return int((must & ~rest.sets.union(asked.chosen)).sum())
-
-
-def _cheaper_failures(cover: Cover, asked: _Asked) -> list[str]:
-    """Look for a selection that serves as much for less than the bound."""
-    problem = asked.rest
-    matrix = problem.sets.to_bool()
-    cost = problem.costs
-    weights = problem.weights
-    needed = problem.served_weight(asked.chosen)
-    greedy = _greedy(matrix, cost, weights, needed)
-    few = [
-        None
-        if sources is None
-        else _without_redundant(sources, matrix, cost, weights, needed)
-        for sources in (asked.chosen.tolist(), greedy)
-    ]
-    for selection in few:
-        if selection is None:
-            continue
-        total = asked.spent + problem.cost(selection)
-        if total < Fraction(cover.lower_bound):
-            size = len(selection) + len(asked.taken)
-            return [
-                f"lower_bound={cover.lower_bound} is refuted: {size} sources "
-                f"of cost {float(total)} serve as much"
-            ]
-    return []
-
-
-def _search_failures(
-    cover: Cover,
-    asked: _Asked,
-    effort: int,
-    proven: list[str],
-    open_: list[str],
-) -> list[str]:
-    """Settle an open lower bound of a full cover by exhaustive search, if small."""
-    problem = asked.rest
-    sets = problem.sets
-    at = [k for k, text in enumerate(open_) if text.startswith("lower_bound")]
-    max_nodes = effort // max(1, int(sets.sizes.sum()))
-    # The search is for covers of all targets, those without weight too, and says
-    # nothing of selections that need not serve all of them.
-    is_full = not (problem.needed & ~sets.union(asked.chosen)).any()
-    is_all_asked = cover.share in (None, 1) and (problem.weights > 0).all()
-    is_small = cover.size <= min(max_nodes, _MAX_DEPTH)
-    if not (at and is_full and is_all_asked and is_small):
-        return []
-    room = Fraction(cover.lower_bound) - asked.spent
-    cheaper = search_below(problem, room, max_nodes)
-    if cheaper is None:
-        return []
-    if cheaper:
-        total = asked.spent + problem.cost(cheaper)
-        size = len(cheaper) + len(asked.taken)
-        return [
-            f"lower_bound={cover.lower_bound} is refuted: {size} sources of "
-            f"cost {float(total)} serve as much"
-        ]
-    del open_[at[0]]
-    proven.append(
-        f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind}) is proven again "
-        "by searching through all cheaper selections"
-    )
-    return []
-
-
-def _greedy(
-    matrix: NDArray[np.bool_],
-    cost: NDArray[np.float64],
-    weights: NDArray[Any],
-    needed: int,
-) -> list[int] | None:
-    left = weights.copy()
-    chosen: list[int] = []
-    served = 0
-    relative = cost / cost.max(initial=0.0)
+def _cheap_selections(
+    problem: Problem, chosen: list[int], needed: int
+) -> Iterator[list[int]]:
+    """Yield selections that serve enough: a cover's and greedy's, without excess."""
+    matrix, cost, weights = problem.sets.to_bool(), problem.costs, problem.weights
+    if not len(matrix):
+        yield []
+        return
+    greedy: list[int] = []
+    unserved, served, relative = weights.copy(), 0, cost / cost.max()
     while served < needed:
-        gains = matrix @ left
+        gains = matrix @ unserved
         best = int((gains.astype(np.float64) / relative).argmax())
         if gains[best] == 0:
-            return None
-        chosen.append(best)
+            break
+        greedy.append(best)
         served += int(gains[best])
-        left[matrix[best]] = 0
-    return chosen
-
-
-def _without_redundant(
-    sources: list[int],
-    matrix: NDArray[np.bool_],
-    cost: NDArray[np.float64],
-    weights: NDArray[Any],
-    needed: int,
-) -> list[int] | None:
-    """Drop sources, dearest first, while enough stays served."""
-    if not len(matrix):
-        return []
-    times = np.zeros(matrix.shape[1], np.int64)
-    for source in sources:
-        times += matrix[source]
-    kept = list(sources)
-    for source in sorted(sources, key=lambda s: -cost[s]):
-        fewer = times - matrix[source]
-        if int(weights[fewer > 0].sum()) >= needed:
-            times = fewer
-            kept.remove(source)
-    return kept if int(weights[times > 0].sum()) >= needed else None
+        unserved[matrix[best]] = 0
+    for sources in (chosen, greedy):
+        times = matrix[sources].sum(axis=0)
+        fewest = list(sources)
+        for source in sorted(sources, key=lambda s: -cost[s]):  # dearest first
+            fewer = times - matrix[source]
+            if int(weights[fewer > 0].sum()) >= needed:
+                times = fewer
+                fewest.remove(source)
+        if int(weights[times > 0].sum()) >= needed:
+            yield fewest

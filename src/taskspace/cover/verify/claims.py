@@ -1,4 +1,4 @@
-"""What proofs of shares and budgets are about, rebuilt from the sets alone."""
+"""What the trees of shares, budgets and means are about, rebuilt from the sets."""
 
 import math
 from fractions import Fraction
@@ -6,26 +6,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Cover
+from taskspace.cover.verify.proof import TreeProof
 from taskspace.cover.verify.reprove import Problem
-from taskspace.cover.verify.tree import Selecting, TreeProof
+from taskspace.cover.verify.tree import Selecting
+from taskspace.sets import TargetSets
 
-__all__ = ["asked_weight", "coverage_claim", "share_claim", "share_failures"]
+__all__ = ["coverage_claim", "mean_claim", "share_claim"]
 
+_LARGEST = 2.0**60  # integers in units of a proof, so that sums fit 64 bits
 
-def asked_weight(share: float, total: int, servable: int) -> int:
-    """Return the weight that a share asks for, or all that can be served if less.
-
-    Args:
-        share: of all target weight.
-        total: all target weight.
-        servable: what sources that may be selected serve of it.
-    """
-    if share == 1:
-        return servable
-    # Relative to the share's own rounding, as every method counts it.
-    exact = Fraction(share) * (1 - Fraction(1, 2**50)) * total
-    return min(math.ceil(exact), servable)
+Sources = NDArray[np.int64]
 
 
 def _priced(problem: Problem) -> NDArray[np.int64]:
@@ -67,7 +57,7 @@ def share_claim(problem: Problem, needed: int, proof: TreeProof) -> Selecting:
             return "a target has a price above the rate of unserved weight"
         return ""
 
-    def cost(sources: NDArray[np.int64]) -> Fraction | None:
+    def cost(sources: Sources) -> Fraction | None:
         if problem.served_weight(sources) < needed:
             return None
         return problem.cost(sources.tolist())
@@ -124,26 +114,69 @@ def coverage_claim(
     )
 
 
-def share_failures(cover: Cover, problem: Problem) -> list[str]:
-    """Check whether a cover says truly that it misses the share asked for.
+def mean_claim(
+    sets: TargetSets,
+    weights: NDArray[np.float64],
+    budget: int,
+    include: Sources,
+    exclude: Sources,
+    proof: TreeProof,
+) -> Selecting:
+    """Return what the proof of a mean is about: the least weighted sum of losses.
 
     Args:
-        cover: the claim.
-        problem: what it is about.
+        sets: the targets that each source serves, with their losses.
+        weights: weight of each target.
+        budget: sources at most, those that must be in among them.
+        include: sources that must be in.
+        exclude: sources that must not be in.
+        proof: whose shift counts.
     """
-    total = problem.total_weight
-    served = problem.served_weight(cover.sources)
-    for name in ("share", "missed_share"):
-        share = getattr(cover, name)
-        if share is not None and not 0 <= share <= 1:
-            return [f"{name}={share} is no share"]
-    missed, share = cover.missed_share, cover.share
-    if missed is not None:
-        if served >= asked_weight(missed, total, total):
-            return [f"missed_share={missed} is claimed, but so much is served"]
-        if share not in (None, missed):
-            return [f"missed_share={missed} is not share={share}"]
-    # A share of 1 is also recorded where everything that can be served was asked for.
-    elif share is not None and share < 1 and served < asked_weight(share, total, total):
-        return [f"share={share} is not served, and the cover does not say so"]
-    return []
+    exact = [Fraction(w) for w in weights.tolist()]
+
+    def row(source: int) -> NDArray[np.float64]:
+        """Losses of one source, inf where it does not serve."""
+        assert sets.losses is not None
+        losses = np.asarray(sets.losses(source), np.float64)
+        return np.where(sets.row(source), losses, np.inf)
+
+    def loads(units: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        sums = np.zeros(sets.n_sources, np.int64)
+        for source in range(sets.n_sources):
+            losses = row(source)
+            with np.errstate(invalid="ignore", over="ignore"):
+                product = np.where(weights == 0, 0.0, losses * weights)
+            # One step down, unless it is exact: the true product is not below that.
+            is_exact = (weights == 1) | (weights == 0) | (losses == 0)
+            down = np.where(is_exact, product, np.nextafter(product, -np.inf))
+            with np.errstate(over="ignore"):
+                floor = np.floor(np.ldexp(down, proof.shift))
+            if not floor.min(initial=0.0) >= -_LARGEST:
+                return None
+            saved = np.maximum(units - np.minimum(floor, _LARGEST).astype(np.int64), 0)
+            if saved.sum(dtype=np.float64) >= 2 * _LARGEST:
+                return None
+            sums[source] = saved.sum()
+        return sums
+
+    def cost(sources: Sources) -> Fraction | None:
+        best = np.full(sets.n_targets, np.inf)
+        for source in sources.tolist():
+            best = np.minimum(best, row(source))
+        if np.isinf(best[weights > 0]).any():
+            return None
+        pairs = zip(best.tolist(), exact, strict=True)
+        return sum((Fraction(v) * w for v, w in pairs if w), Fraction(0))
+
+    return Selecting(
+        n_sources=sets.n_sources,
+        n_targets=sets.n_targets,
+        budget=budget,
+        costs=np.zeros(sets.n_sources, np.int64),
+        loads=loads,
+        price_fault=lambda units, rate: "" if proof.unit == 1 else "its unit is not 1",
+        slack=0,
+        cost=cost,
+        include=include,
+        exclude=exclude,
+    )
