@@ -1,4 +1,4 @@
-"""Choosing ε: how many policies each tolerance costs, and where more buys much.
+"""Choosing ε: how many policies each tolerance needs.
 
 python examples/choose_epsilon.py
 """

@@ -1,4 +1,4 @@
-"""From a plant of one's own to C: a crane whose rope length and load vary.
+"""From a plant of your own to C: a crane whose rope length and load vary.
 
     python examples/deploy.py [FOLDER]
 

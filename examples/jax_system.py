@@ -1,4 +1,4 @@
-"""A system of one's own in JAX: a boat that holds its place in a current.
+"""A system of your own in JAX: a boat that holds its place in a current.
 
 Written in JAX, a system is played by thousands of policies at once and trained by the
 built-in PPO. Say how one environment starts, moves and is seen; the rest is done.

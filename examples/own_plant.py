@@ -1,4 +1,4 @@
-"""A gain schedule for a plant of one's own: an inverted pendulum on a motor.
+"""A gain schedule for a plant of your own: an inverted pendulum on a motor.
 
 The length and the mass of the pendulum vary; which few LQR gains balance it
 everywhere within 10 % of the optimal cost?

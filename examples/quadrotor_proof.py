@@ -2,8 +2,8 @@
 
 Preiss & Sukhatme (L4DC 2021) cover σ in [0.1, 1]⁴ within a factor α = 2 of the optimal
 cost by 4⁴ = 256 guaranteed-cost controllers, proven for every σ. Here a few LQR gains
-are shown to do, by bounds on whole boxes of σ: one, that of σ = 0.178 in all four, for
-α = 2.
+are proven to be enough, by bounds on whole boxes of σ. For α = 2 it is one: that of
+σ = 0.178 in all four.
 
 The σ that the gains for smaller α are optimal for were found by moving a few points so
 that the worst of many σ loses least. How they were found does not matter to the proof.

@@ -1,4 +1,4 @@
-"""Train only what is needed: a slow tuner of one's own, and a range of ovens.
+"""Train only what is needed: a slow tuner of your own, and a range of ovens.
 
 An oven heats with some gain and some delay; a PI controller is tuned for one oven by
 search over simulations, which stands for any training that takes hours. Which ovens to

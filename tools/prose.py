@@ -26,10 +26,18 @@ SMALL = (
 )
 RULES = {
     rf"\b{COUNT} (?!{SMALL} )[a-z-]+ an? {PART}\b": '"per": one row per policy',
-    r"\bone a (?:row|line|column)\b": '"one per row"',
+    r"\bone an? (?:row|line|column|entry|\{)": '"one per row"',
+    rf"\d (?:(?:µs|ms|s|MB|GB|steps?) )?an? (?:{PART}|second|minute|call|update)\b": (
+        '"per": 13 µs per step'
+    ),
     r"^#{1,4} What .* that\b(?!.*[.,;])": "a heading that names the thing",
     r"\b[Nn]obody\b": "what is meant: no source, no policy, no user",
     r"\bnothing, mostly\b": "what there is",
+    r"\b[Ww]hoever\b": '"if you", or the object that is meant',
+    r"\bone's own\b": '"of your own"',
+    r"\b(?:to|can) be had\b": '"exists", "is known"',
+    r"\b[Mm]elt(?:ed|s)?\b": '"merge"',
+    r"\bth(?:is|e) very\b": "nothing: the noun is enough",
     r"\b[Uu]tili[sz]e|\b[Ll]everag(?:e|es|ing)\b": '"use"',
     r"\b[Ss]eamless(?:ly)?\b|\bblazing": "a measured number",
     r"\b[Oo]bviously\b|\b[Cc]learly\b|\b[Ee]asily\b": "nothing: if it is, it shows",

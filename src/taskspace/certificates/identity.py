@@ -1,6 +1,6 @@
 """Hashes of what a statement is about: of samples their seed, of proofs their subject.
 
-Whoever changes a selection after a refusal must be judged on samples that he has not
+A selection that is changed after a refusal must be judged on samples that no choice has
 seen. So samples are drawn by a generator whose seed is a hash of all that a statement
 is about: the policies, what the table says of them, the contexts, the assignment and
 the question. The same statement repeated has the same samples; any other has others.

@@ -240,7 +240,7 @@ def load_numbers(
         kind: `"source"` or `"target"`.
     """
     if not path.is_file():
-        raise InvalidInputError(f"{path} must be a file of numbers, one a {kind}.")
+        raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
     frame = read_text(path, n_rows=size)
     if len(frame.columns) not in (1, 2) or len(frame.rows) != size:
         raise InvalidInputError(

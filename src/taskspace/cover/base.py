@@ -279,7 +279,7 @@ class Clock:
         return 0.0 if self._is_stopped else max(0.0, self._limit - spent)
 
     def stop(self) -> None:
-        """Leave no more time, for whoever looks at this clock."""
+        """Leave no more time to all that look at this clock."""
         self._is_stopped = True
 
 

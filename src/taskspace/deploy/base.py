@@ -114,7 +114,7 @@ class PolicyLibrary:
             for name, array in self.policies.arrays().items():
                 if len(array) != self.size:
                     raise InvalidInputError(
-                        f"There must be {self.size} policies, one an entry, but "
+                        f"There must be {self.size} policies, one per entry, but "
                         f"{name} has shape {array.shape}."
                     )
                 if array.dtype.kind == "f" and not np.isfinite(array).all():

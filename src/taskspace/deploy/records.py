@@ -17,7 +17,7 @@ class Status(IntEnum):
     """What a selection may rely on."""
 
     GUARANTEED = 0
-    """A proof or a statement of confidence speaks of this very context."""
+    """A proof or a statement of confidence speaks of this context."""
     INSIDE = 1
     """Within the range, where nothing is known (between nodes, say)."""
     OUTSIDE = 2
@@ -25,7 +25,7 @@ class Status(IntEnum):
     REFUSED = 3
     """No policy: outside of a library that refuses, not a number, or not served."""
     ESTIMATED = 4
-    """An estimate says that the policy serves this very context: the numbers are
+    """An estimate says that the policy serves this context: the numbers are
     means of episodes, or a user's word. Nothing is guaranteed."""
 
 

@@ -190,7 +190,7 @@ class Ledger:
         return Work(stage, block, numbers, np.array(rows))
 
     def give(self, work: Work) -> Work:
-        """Return the work with all that it needs, to be handed to whoever does it.
+        """Return the work with all that it needs, for a worker that does it.
 
         Args:
             work: one of `ask`.

@@ -372,7 +372,7 @@ def best_reference(
 def trained_at(
     sources: Space, which: NDArray[np.bool_], targets: Space
 ) -> NDArray[np.bool_]:
-    """Return which targets are the very context of one of some sources.
+    """Return which targets are exactly the context of one of some sources.
 
     Args:
         sources: contexts of sources.

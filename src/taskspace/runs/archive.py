@@ -243,7 +243,7 @@ def _policies(
         return None, None
     numbers = values["policy_sources"]
     without = ~np.isin(np.arange(n_sources), numbers)
-    # A source without policies has those of another one, which nobody asks for.
+    # A source without policies has those of another one, which are not used.
     place = np.searchsorted(numbers, np.arange(n_sources)).clip(max=len(numbers) - 1)
     arrays = {
         name.removeprefix("policy_"): array[place]

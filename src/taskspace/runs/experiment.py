@@ -113,7 +113,7 @@ class Experiment:
 
     @property
     def names_code(self) -> bool:
-        """Whether the system or the trainer is code of one's own."""
+        """Whether the system or the trainer is code of your own."""
         return is_reference(self.system.get("id")) or is_reference(
             self.trainer.get("id")
         )
@@ -257,7 +257,7 @@ def load_experiment(
 ) -> Experiment:
     """Return an experiment by name or from a file, with some values replaced.
 
-    A file of one's own may name code (`package.module:object`), which is imported. A
+    A file of your own may name code (`package.module:object`), which is imported. A
     file in a run directory may come from anyone: what it names is imported only with
     `trust`.
 

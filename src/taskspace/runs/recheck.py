@@ -1,6 +1,6 @@
 """Is the plant still the one that a run was made with?
 
-Code of one's own is no part of a run: a file may be edited while the run stays. What
+Code of your own is no part of a run: a file may be edited while the run stays. What
 the run holds are policies and their scores, so its own numbers are the fingerprint of
 the plant. Some are computed again whenever the code is used together with them. If
 they differ, the plant is another one, and its numbers must not join those of the run.
@@ -123,7 +123,7 @@ def check_archived_plant(
 
 
 def _is_code(experiment: "Experiment") -> bool:
-    """Whether the system is code of one's own, or an environment that is."""
+    """Whether the system is code of your own, or an environment that is."""
     return ":" in str(experiment.system.get("id"))
 
 

@@ -70,7 +70,7 @@ class SelectionLoop:
         selector: proposes.
         question: what shall be covered.
         options: how to proceed.
-        submit: hands a piece of work to whoever does it; here and now if left out.
+        submit: hands a piece of work to a worker; done here and now if left out.
         log: what was proposed so far, and where that is written down.
         progress: told after each training how many targets are covered.
         check: called while it waits; raises if what is under way will not be done.

@@ -119,7 +119,7 @@ class GymnasiumSystem(EpisodicSystem):
         """Return what can be written down: functions cannot.
 
         Together with `id` it is what `gymnasium_system` takes, unless functions of
-        one's own make or change the environment.
+        your own make or change the environment.
         """
         plain = ("horizon", "n_episodes", "episode_seed", "workers")
         values = {name: getattr(self, name) for name in plain}

@@ -29,7 +29,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
     """Find loss rates; and balls and volumes where they are derived: for `signed`.
 
     Args:
-        case: its findings get rates and balls, as far as they can be had.
+        case: its findings get rates and balls, where they exist.
     """
     table, question = case.table, case.question
     if question.error is not None:

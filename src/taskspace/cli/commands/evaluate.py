@@ -135,7 +135,7 @@ def _networks(
     experiment: Experiment | None,
     tell: Callable[[str], None],
 ) -> tuple[list[Any], str]:
-    """Networks that see the context, where they can be had; else why not."""
+    """Networks that see the context, where they can be trained; else why not."""
     n, steps = options.networks, options.network_steps
     if n < 0 or (steps is not None and steps < 1):
         raise InvalidInputError(

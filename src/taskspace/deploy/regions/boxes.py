@@ -1,6 +1,6 @@
-"""Regions that are boxes: those of a certified cover, melted together into a tree.
+"""Regions that are boxes: those of a certified cover, merged into a tree.
 
-Boxes that carry the same label melt together, so a certified cover of ten thousand
+Boxes that carry the same label are merged, so a certified cover of ten thousand
 boxes becomes a tree of some hundred comparisons that fits a microcontroller. Every
 cut lies on a face of a given box and compares `x <= cut`, so nothing is rounded: a
 context goes to the box with `low < x <= high` (on the lower rim of the range, to the
@@ -235,7 +235,7 @@ class BoxRegions(Regions):
     def merged(
         cls, low: Array, high: Array, policy: Numbers, served: Mask, margin: Array
     ) -> Self:
-        """Regions from many boxes: neighbours that agree melt into one.
+        """Regions from many boxes: neighbours that agree are merged.
 
         Args:
             low: lower corners, `(box, axis)`.

@@ -484,7 +484,7 @@ class _Judge:
         )
 
     def within(self, score: Array, policy: Numbers | None = None) -> Mask | None:
-        """Return where every demand is met, None where that is not to be had.
+        """Return where every demand is met, None where that is not known.
 
         Args:
             score: J of the contender at each context.
@@ -500,7 +500,7 @@ class _Judge:
     def _meets(
         self, question: Question, score: Array, policy: Numbers | None
     ) -> Mask | None:
-        """Return where one demand is met, None where that is not to be had."""
+        """Return where one demand is met, None where that is not known."""
         rule, policies = question.rule, self.library.policies
         if rule.reference == "home":
             # Only the library's policies have a home to be compared with.

@@ -209,7 +209,7 @@ def make_server(
     version6 = ":" in host
 
     class Server(ThreadingHTTPServer):
-        """Ends with the program, whoever is still connected."""
+        """Ends with the program, whatever is still connected."""
 
         address_family = socket.AF_INET6 if version6 else socket.AF_INET
         daemon_threads = True

@@ -1,4 +1,4 @@
-"""Linear families of one's own: stated by functions or by coefficients."""
+"""Linear families of your own: stated by functions or by coefficients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MatrixOfContext = Callable[..., ArrayLike]
 
 
 class StatedFamily(LinearSystem):
-    """What families of one's own have in common: axes, time, X₀ and names as given."""
+    """What families of your own have in common: axes, time, X₀ and names as given."""
 
     context_axes: Sequence[ContextAxis]
     x0_covariance: ArrayLike | None
@@ -94,7 +94,7 @@ class StatedFamily(LinearSystem):
 
 @dataclass(frozen=True, eq=False)
 class LinearFamily(StatedFamily):
-    """A linear family of one's own: functions of the context that give matrices.
+    """A linear family of your own: functions of the context that give matrices.
 
     Args:
         context_axes: the parameters that the functions take, by name.

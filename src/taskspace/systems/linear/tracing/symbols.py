@@ -3,7 +3,7 @@
 A symbol stands for a float. Arithmetic on it is written down on its tape. Whatever
 needs its value (a branch, a look-up, a conversion to a number, to text or to an array
 of numbers) is refused, and the refusal stays on the tape: code that swallows the
-exception gives no formula either. Whoever asks a symbol for its type hears `float`,
+exception gives no formula either. The type of a symbol is said to be `float`,
 and an array of symbols says that its dtype is `float64`, so that code takes the way
 that it takes for numbers.
 """
