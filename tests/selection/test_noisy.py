@@ -1,6 +1,6 @@
 """Choosing between points and regions, on trainers whose luck is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -155,6 +155,10 @@ def test_what_a_side_does():
     flat = Trial("region", 10, 0, 250, is_cut=True)
     assert choose_kind([flat], budget=BUDGET) == "point"
     assert choose_kind([flat], budget=BUDGET, is_fresh=False) == "retry"
+    # A region of one target is a point, however good regions were.
+    assert choose_kind([rising], budget=BUDGET, is_single=True) == "point"
+    again = choose_kind([rising], budget=BUDGET, is_single=True, is_fresh=False)
+    assert again == "retry"
     slices = [slice_steps([flat] * n, BUDGET, "regions") for n in range(4)]
     assert slices == [250, 500, 1000, 1000]
     # What was not spent does not lengthen the next; ways have slices of their own.
@@ -203,6 +207,30 @@ def test_points_and_regions_cover_what_no_single_policy_can(chance):
     again = select("noisy", 1.0, Middle(total_steps=120, steps=11, chance=chance))
     assert again.history == found.history
     assert found.cover.size >= 4  # eleven targets, at most three each
+
+
+@dataclass(frozen=True)
+class Thorough(Middle):
+    """Spends all that it may at a single context."""
+
+    def train_region(self, system, region, *, seed, start=None):
+        trained = super().train_region(system, region, seed=seed, start=start)
+        if len(region.contexts) > 1:
+            return trained
+        return replace(trained, environment_steps=np.array([[self.total_steps]]))
+
+
+def test_the_last_target_is_trained_in_the_slices_of_points():
+    """A long training of a region does not lengthen those of a single context."""
+    space = ts.Points(("x0",), np.array([[*range(10), 30.0]]).T)
+    trainer = Thorough(total_steps=176, steps=4)
+    question = ts.Question("regret", epsilon=7.0)
+    found = ts.select(Line(), trainer, space, question, seed=0, selector="noisy")
+    table = found.study.table
+    # The region of eleven takes its whole slice; its mean, 6.8, serves all but one.
+    assert table["source_kind"].values.tolist() == ["region", "trained"]
+    assert table["environment_steps"].values.ravel().tolist() == [44, 44]
+    assert found.stop_reason == "covered"
 
 
 def test_a_budget_holds_for_regions_too():

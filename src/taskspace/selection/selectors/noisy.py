@@ -89,7 +89,12 @@ class Trial:
 
 
 def choose_kind(
-    trials: Sequence[Trial], *, budget: float, price: float = 0.0, is_fresh: bool = True
+    trials: Sequence[Trial],
+    *,
+    budget: float,
+    price: float = 0.0,
+    is_fresh: bool = True,
+    is_single: bool = False,
 ) -> Kind:
     """Return what to train next.
 
@@ -99,6 +104,8 @@ def choose_kind(
         price: environment steps that a policy kept is worth: 0 asks for the fewest
             steps, a large one for the fewest policies.
         is_fresh: some uncovered target was never trained at its own context.
+        is_single: one target is uncovered: a policy for all that is uncovered is one
+            for a context, and is counted as such.
 
     Example:
         >>> choose_kind([], budget=1000)
@@ -122,7 +129,7 @@ def choose_kind(
     side, other = sorted(spent, key=value, reverse=True)
     if spent[side] > LIMIT * (spent[other] + first + price):
         side = other
-    if side == "points":
+    if is_single or side == "points":
         return "point" if is_fresh else "retry"
     last = next((t for t in reversed(trials) if SIDES[t.kind] == "regions"), None)
     return "continue" if last is not None and last.goes_on else "region"
@@ -174,6 +181,7 @@ class Noisy(Selector):
             budget=_budget(ledger),
             price=self.price,
             is_fresh=bool(left[homes].any()),
+            is_single=bool((~seen.covered).sum() == 1),
         )
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
