@@ -489,3 +489,5 @@ def test_rules_for_new_targets_are_judged_and_saved(tmp_path):
     assert "served, at least" in " ".join(taskspace(*words, "--rules").stdout.split())
     assert "give both" in refused(*words, "--save-rule", saved)
     assert "--contexts" in refused("cover", file, "--epsilon", 0.1, "--rules")
+    words = ["cover", file, "--contexts", contexts, "--budget", 2, "--rules"]
+    assert "give --epsilon" in refused(*words)

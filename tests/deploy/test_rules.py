@@ -142,10 +142,35 @@ def test_many_runs_of_many_good_tasks_give_a_bound_near_one():
 def test_several_runs_are_judged_by_the_share_that_serves():
     losses, features = decided(120, 4)
     runs = np.repeat(losses[:, None], 6, axis=1)
-    for trial in judge_rules(runs, features, [0, 1, 2], epsilon=0.1, run_share=0.6):
+    asked = {"epsilon": 0.1, "run_share": 0.6, "independent_runs": True}
+    for trial in judge_rules(runs, features, [0, 1, 2], **asked):
         assert trial.served_bound is None
         assert trial.good_bound is not None
         assert 0.5 < trial.good_bound <= trial.served + 0.1
+
+
+@pytest.mark.parametrize(("n_runs", "n_sources"), [(20, 1), (12, 6)])
+def test_runs_that_targets_share_are_lucky_together(n_runs, n_sources):
+    """A run serves every target or none, nearly half of them do: no target is good."""
+    misses, naive = 0, 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        losses = np.where(rng.random((n_sources, n_runs, 1)) < 0.49, 0.0, 1.0)
+        losses, features = np.repeat(losses, 40, axis=2), rng.random((40, 1))
+        asked = {"epsilon": 0.5, "rules": ["nearest"], "confidence": 0.95}
+        (trial,) = judge_rules(losses, features, [0], **asked)
+        misses += trial.good_bound > 0
+        (trial,) = judge_rules(losses, features, [0], **asked, independent_runs=True)
+        naive += trial.good_bound > 0
+    assert misses / 100 <= 0.1  # at most 0.05, and the luck of 100 repetitions
+    assert naive / 100 > 0.1
+
+
+def test_enough_shared_runs_that_all_serve_give_a_bound():
+    losses, features = decided(120, 4)
+    runs = np.repeat(losses[:, None], 16, axis=1)
+    for trial in judge_rules(runs, features, [0, 1, 2], epsilon=0.1):
+        assert trial.good_bound > 0.5
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -25,6 +25,7 @@ from taskspace.errors import InvalidInputError
 
 # Levels at which runs of a task are tested; they share what the bound may err.
 LEVELS = (0.02, 0.1, 0.35)
+SHARED = 0.05  # of all tasks, that lucky runs may make look good, where runs allow it
 # Samples of each stream that are taken in one go.
 COLUMNS = 32
 # Bets, as shares of the largest one, and the share of the capital that each gets.
@@ -72,7 +73,11 @@ def share_bound(n_good: int, n: int, confidence: float) -> float:
 
 
 def good_share_bound(
-    runs: NDArray[np.float64], threshold: float, confidence: float
+    runs: NDArray[np.float64],
+    threshold: float,
+    confidence: float,
+    *,
+    n_shared: int | None = None,
 ) -> float:
     """Return a lower bound on the share of tasks whose mean is at least a threshold.
 
@@ -83,6 +88,10 @@ def good_share_bound(
         threshold: a task is good if its mean outcome is at least this, `> 0`.
         confidence: the bound is above the truth with probability `1 - confidence` at
             most.
+        n_shared: where run r of a task is run r of all tasks (one training, tried
+            everywhere): how many such rows of runs there were to choose from. Only
+            the tasks are independent draws then. None if the runs of a task are
+            independent of those of others.
     """
     level = check_confidence(confidence)
     done = np.isfinite(runs)
@@ -94,7 +103,17 @@ def good_share_bound(
         raise InvalidInputError(
             f"0 < threshold <= 1 must hold, but got threshold={threshold}."
         )
-    values = _p_values(np.where(done, runs, 0.0), done.sum(axis=1), threshold)
+    n_runs = done.sum(axis=1)
+    values = _p_values(np.where(done, runs, 0.0), n_runs, threshold)
+    if n_shared is not None:
+        # Lucky runs let all bad tasks pass at once. The share of tasks that are bad and
+        # pass has a mean of n δ at most, so with probability 1 − level / 2 it is below
+        # n δ / (level / 2) (Markov).
+        least = threshold ** n_runs.max() * (1 + 1e-8)  # if all runs are good
+        delta = max(SHARED * level / (2 * n_shared), least)
+        lucky = 2 * n_shared * delta / level
+        passed = share_bound(int((values <= delta).sum()), len(runs), 1 - level / 2)
+        return max(0.0, (passed - lucky) / (1 - lucky)) if lucky < 1 else 0.0
     bounds = [
         share_bound(int((values <= delta).sum()), len(runs), 1 - level / len(LEVELS))
         for delta in LEVELS

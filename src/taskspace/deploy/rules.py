@@ -288,6 +288,7 @@ def judge_rules(
     epsilon: float,
     rules: Sequence[str] | None = None,
     run_share: float = 0.5,
+    independent_runs: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
     names: Sequence[str] | None = None,
@@ -304,6 +305,9 @@ def judge_rules(
         rules: names from `RULES`; all if left out.
         run_share: of several runs, a target is good if a run serves it with at least
             this probability.
+        independent_runs: whether the runs at a target have nothing in common with those
+            at others. If run r is one training that is tried at all targets, they have,
+            and the bound needs some eight runs to say anything.
         confidence: of the bounds of all rules together, which hold if targets are
             independent draws of one distribution.
         seed: which half of the targets is kept aside for them.
@@ -342,7 +346,8 @@ def judge_rules(
         if outcomes.shape[1] == 1:
             served_bound = share_bound(int(outcomes.sum()), len(rest), each)
         else:
-            good_bound = good_share_bound(outcomes, run_share, each)
+            shared = None if independent_runs else len(runs)
+            good_bound = good_share_bound(outcomes, run_share, each, n_shared=shared)
         trials.append(
             RuleTrial(
                 rule=name,

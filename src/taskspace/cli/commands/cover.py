@@ -231,6 +231,11 @@ def _question(options: Options, asking: Asking) -> Question | None:
     writable(options.save_rule)
     if options.save_rule is not None and not options.rules:
         raise InvalidInputError("--save-rule writes what --rules judges: give both.")
+    if options.rules and options.epsilon is None and options.budget is not None:
+        raise InvalidInputError(
+            "--rules are judged within a tolerance that no target has chosen: give "
+            "--epsilon."
+        )
     figure_file(options.plot)
     options.check()
     question, seeks = None, options.seeks_epsilon

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from taskspace._util.words import round_to_side
 from taskspace.cli.output import console, number, show_table, shown
 from taskspace.cover import (
     Cover,
@@ -227,7 +228,7 @@ def _show_rules(trials: list[RuleTrial]) -> None:
             trial.rule,
             f"{100 * trial.served:.3g} %",
             number(trial.mean_regret),
-            f"{100 * (bound or 0.0):.3g} %",
+            f"{round_to_side(100 * (bound or 0.0), up=False)} %",
             ", ".join(shown(name) for name in trial.made.names[:5]),
         )
     best, one = (100 * share for share in (first.served_by_best, first.served_by_one))
