@@ -159,7 +159,7 @@ def test_commands_of_the_pages_run(desk):
 def test_longer_commands_of_the_pages_run(desk):
     """All but runs at full size, servers, and files that the reader writes."""
     other = re.compile(
-        r"\bcartpole(\s|$)|run msd$|--scheduler|--serve|my_module|mine\.toml"
+        r"\bcartpole(-select)?(\s|$)|run msd$|--scheduler|--serve|my_module|mine\.toml"
     )
     lines = [line for line in command_lines() if not other.search(line)]
     longer = [line for line in lines if not is_quick(line)]
