@@ -86,6 +86,25 @@ def test_betting_holds_for_few_runs_where_the_bootstrap_does_not(n_runs):
         resampled_covers(study, question, bounds=(-5.0, 4.0))
 
 
+def test_betting_holds_for_sources_that_their_own_luck_selected():
+    # Coins, of which the cover takes those that fell well ten times of ten.
+    misses, n = 0, 0
+    for seed in range(5):
+        scores = (np.random.default_rng(seed).random((1000, 10, 3)) < 0.5).astype(float)
+        found = resampled_covers(
+            ts.study_from(scores),
+            ts.Question("floor", epsilon=-0.95),
+            n_resamples=1,
+            bounds=(0.0, 1.0),
+        )
+        assert found.bet is not None
+        low, high = found.bet[:, found.cover.assignment >= 0]
+        misses += int(((low > 0.5) | (high < 0.5)).sum())
+        n += len(low)
+    assert n > 3
+    assert misses <= 0.05 * n
+
+
 def test_one_run_says_nothing_about_chance():
     with pytest.raises(InvalidInputError, match="at least two runs"):
         resampled_covers(ts.study_from(np.eye(3)), QUESTION)

@@ -49,8 +49,9 @@ class Resampled:
         high: upper ends.
         confidence: of the intervals.
         bet: ends of intervals of the mean of J by betting, dims `(end, target)`. They
-            hold for every number of runs, if bounds of the scores are known; None if
-            they are not, or runs are not joined by their mean.
+            hold for every number of runs, and though the same runs selected the
+            sources, if bounds of the scores are known; None if they are not, or runs
+            are not joined by their mean.
     """
 
     cover: Cover
@@ -193,7 +194,9 @@ def resampled_covers(
         bet = np.full((2, n_targets), np.nan)
         width = bounds[1] - bounds[0]
         own = (scores[cover.assignment[served], :, served] - bounds[0]) / width
-        ends = mean_interval(np.clip(own, 0.0, 1.0), confidence)
+        # The same runs selected the source of a target, among all of them.
+        each = 1 - (1 - confidence) / n_sources
+        ends = mean_interval(np.clip(own, 0.0, 1.0), each)
         bet[:, served] = bounds[0] + width * np.array(ends)
     return Resampled(
         cover, aggregate, n_runs, n_resamples, kept / n_resamples,
