@@ -22,7 +22,7 @@ SOURCES = Source.at(np.arange(8.0)[:, None], seed=0)
 
 def disk(path, records=(), damage=()):
     header = Header({}, LAYOUT, {}, SystemFacts())
-    return DiskStore(path, header, records, damage=damage)
+    return DiskStore(path, header, records, damage)
 
 
 def reopened(store, mended=False) -> Any:

@@ -50,7 +50,6 @@ class Ledger:
         store: where it is written; in memory if left out.
         rows: sources per block of training and of evaluation; as many as the trainer
             says, and as fit in memory, if left out.
-        how: stands for the system and the trainer in the keys of the store.
         reference: the best performance at each target, as stated, which regret is
             against; NaN at targets for which none is stated.
         candidates: the contexts that could be trained, where sources are chosen from
@@ -65,7 +64,6 @@ class Ledger:
         *,
         store: Store | None = None,
         rows: tuple[int, int] | None = None,
-        how: str = "",
         reference: NDArray[np.float64] | None = None,
         candidates: Space | None = None,
     ):
@@ -77,21 +75,11 @@ class Ledger:
             fits = max(1, BLOCK_CELLS // per_source)
             rows = min(fits, task.trainer.sources_per_block), fits
         self._rows: dict[Stage, int] = {"train": rows[0], "evaluate": rows[1]}
-        self.how = how
         self._sources: Space | None = None
         self._states: dict[Source, tuple[str, str]] = {}
         self.version = 0
         if sources is not None:
             self.plan(sources)
-
-    def keep_in(self, store: Store, how: str) -> None:
-        """Keep everything in a store; before any source is planned.
-
-        Args:
-            store: where it is written.
-            how: stands for the system and the trainer in its keys.
-        """
-        self.store, self.how = store, how
 
     @property
     def sources(self) -> Space:
@@ -133,7 +121,7 @@ class Ledger:
             self._sources = Points(sources.names, points)
         self.version += 1
         seed = self.task.seed if seed is None else seed
-        self.store.plan(keys or Source.at(rows, seed, TRAINED, self.how))
+        self.store.plan(keys or Source.at(rows, seed, TRAINED, self.store.how))
 
     @property
     def kinds(self) -> list[str]:

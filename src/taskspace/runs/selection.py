@@ -22,7 +22,7 @@ from taskspace.runs.objects import Code
 from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
-from taskspace.runs.stored import how_made, selection_layout
+from taskspace.runs.stored import selection_layout
 from taskspace.runs.takeover import check_ours, locked
 from taskspace.selection import Budget, Options, SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
@@ -106,7 +106,7 @@ def run_selection(
         layout = selection_layout(ledger.task)
         run = RunStore.create(out, experiment, question=question, layout=layout)
         store = run.trainings
-        ledger.keep_in(store, how_made(store.header.data))
+        ledger.store = store
         options = Options(
             budget=Budget(spec.budget, spec.environment_steps, spec.hours),
             n_parallel=spec.n_parallel,

@@ -42,13 +42,7 @@ from taskspace.runs.objects import Code
 from taskspace.runs.opening import TRAININGS, is_run
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
-from taskspace.runs.stored import (
-    Stored,
-    how_made,
-    layout_of,
-    new_header,
-    target_rows,
-)
+from taskspace.runs.stored import Stored, layout_of, new_header
 from taskspace.runs.takeover import check_added, check_ours, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
@@ -77,6 +71,9 @@ class RunStore:
         self.path, self.experiment, self.trainings = path, experiment, trainings
         self.log, self.damage = log, damage
         trainings.mend = self.resume_command
+        layout = trainings.header.layout
+        if layout.is_computed:
+            trainings.task = experiment.task(layout.variables)
 
     # --- making and opening -------------------------------------------------------
 
@@ -124,8 +121,7 @@ class RunStore:
                 set_aside(path)
         folder.mkdir(parents=True, exist_ok=True)
         clean_leftovers(path)
-        task = experiment.task(layout.variables) if layout.is_computed else None
-        store = DiskStore(folder, header, records, damage=damage, task=task)
+        store = DiskStore(folder, header, records, damage)
         log = None
         if question is not None:
             log = there.log if there is not None and there.log else Log(path / LOG)
@@ -174,12 +170,7 @@ class RunStore:
                 origin=str(path / "experiment.toml"),
                 code=Code(trust, (path, path.parent, *folders)),
             )
-            if header.layout.n_targets != experiment.target_space.size:
-                raise ValueError("the manifest is not of this experiment")
-            task = None
-            if header.layout.is_computed:
-                task = experiment.task(header.layout.variables)
-            return cls(path, experiment, there.store(task=task), there.log)
+            return cls(path, experiment, there.store(), there.log)
         except (
             TaskspaceError, LookupError, AttributeError, TypeError, ValueError, OSError
         ) as error:  # fmt: skip
@@ -199,7 +190,6 @@ class RunStore:
             self.experiment.target_space,
             store=self.trainings,
             rows=(layout.train_rows, layout.table_rows),
-            how=how_made(self.trainings.header.data),
         )
 
     # --- what was there before ----------------------------------------------------
@@ -293,7 +283,7 @@ class RunStore:
             self.experiment.target_space,
             reference,
             self.notes,
-            target_rows=target_rows(store.header),
+            target_rows=store.header.target_rows,
         )
         if self.is_selection:
             table.attrs.pop("n_planned", None)

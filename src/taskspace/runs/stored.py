@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from taskspace._util.files import checksum, plain, read_sealed
 from taskspace.errors import RunStoreError
@@ -92,60 +90,36 @@ class Stored:
                 f"{path} has run format {first.version}, this taskspace reads "
                 f"{FORMAT_VERSION}. Use the taskspace that wrote it."
             )
-        log, sources = None, []
-        if "select" in first.data:
-            log, wrong = Log.read(path / LOG)
-            damage += wrong
-            targets = target_rows(first)
-            names = space_from_dict(first.data["targets"]).names
-            for line in log.proposals:
-                rows = full_rows(first.system, Points(names, [line.context]))
-                sources.append(line.key(rows[0], targets, how_made(first.data)))
-            held = {s for r in records for s in getattr(r, "sources", ())}
-            if held - set(sources):
-                damage.append(f"{path / LOG} is cut short")
-        else:
-            sources = planned_sources(first)
-        return cls(path, folder, first, records, damage, sources, log)
+        if "select" not in first.data:
+            rows = first.system.contexts(space_from_dict(first.data["space"]))
+            sources = Source.at(rows, first.data["seed"], TRAINED, first.how)
+            return cls(path, folder, first, records, damage, sources, None)
+        log, wrong = Log.read(path / LOG)
+        names = space_from_dict(first.data["targets"]).names
+        targets, sources = first.target_rows, []
+        for line in log.proposals:
+            rows = first.system.contexts(Points(names, [line.context]))
+            sources.append(line.key(rows[0], targets, first.how))
+        held = {s for r in records for s in getattr(r, "sources", ())}
+        if held - set(sources):
+            wrong.append(f"{path / LOG} is cut short")
+        return cls(path, folder, first, records, [*damage, *wrong], sources, log)
 
     @classmethod
     def _former(cls, path: Path) -> "Stored":
         header, selection = _read_former(path)
         text = (path / "experiment.toml").read_text(encoding="utf-8")
         space = Experiment.from_toml(text, code=Code(trusted=False)).sources
-        rows, how = full_rows(header.system, space), how_made(header.data)
-        sources = _former_sources(rows, how, header, selection)
+        sources = _former_sources(header, space, selection)
         records = _former_records(path, header, sources)
         log = None if selection is None else Log(path / LOG, _former_log(selection))
         return cls(path, path, header, records, [], sources, log)
 
-    def store(self, mend: str = "", task: Task | None = None) -> DiskStore:
-        """Return the store, planned for its own sources.
-
-        Args:
-            mend: what to type to mend it.
-            task: for a table that is computed as it is read.
-        """
-        store = DiskStore(
-            self.folder,
-            self.header,
-            self.records,
-            damage=self.damage,
-            mend=mend,
-            task=task,
-        )
+    def store(self) -> DiskStore:
+        """Return the store, planned for its own sources."""
+        store = DiskStore(self.folder, self.header, self.records, self.damage)
         store.plan(self.sources)
         return store
-
-
-def how_made(data: dict[str, Any]) -> str:
-    """Return what stands for the system and the trainer in keys of a store.
-
-    Args:
-        data: what trainings and table depend on.
-    """
-    made = {key: data[key] for key in ("system", "trainer")}
-    return checksum(msgspec.json.encode(made, order="deterministic"))
 
 
 def new_header(
@@ -189,41 +163,6 @@ def new_header(
         experiment=checksum(experiment.to_toml().encode()),
         taskspace=version("taskspace"),
     )
-
-
-def full_rows(system: SystemFacts, space: Space) -> NDArray[np.float64]:
-    """Return full context rows, as `System.contexts` gives them, without code.
-
-    Args:
-        system: what is known of the system.
-        space: contexts.
-    """
-    columns = [
-        space.points[:, space.names.index(axis["name"])]
-        if axis["name"] in space.names
-        else np.full(space.size, float(axis["default"]))
-        for axis in system.axes
-    ]
-    return np.stack(columns, axis=1)
-
-
-def target_rows(header: Header) -> NDArray[np.float64]:
-    """Return full context rows of the targets of a store.
-
-    Args:
-        header: what it says of itself.
-    """
-    return full_rows(header.system, space_from_dict(header.data["targets"]))
-
-
-def planned_sources(header: Header) -> list[Source]:
-    """Return the sources of a run, in the order of its space.
-
-    Args:
-        header: what the run says of itself.
-    """
-    rows = full_rows(header.system, space_from_dict(header.data["space"]))
-    return Source.at(rows, header.data["seed"], TRAINED, how_made(header.data))
 
 
 def layout_of(experiment: Experiment) -> Layout:
@@ -314,16 +253,16 @@ def _read_former(path: Path) -> tuple[Header, Values | None]:
 
 
 def _former_sources(
-    rows: NDArray[np.float64], how: str, header: Header, selection: Values | None
+    header: Header, space: Space, selection: Values | None
 ) -> list[Source]:
     """Return the sources of a run of format 2, in the order of its table.
 
     Args:
-        rows: full context rows of its sources.
-        how: what stands for the system and the trainer.
         header: what it says of itself.
+        space: contexts of its sources.
         selection: the record of a selection.
     """
+    rows, how = header.system.contexts(space), header.how
     if selection is None:
         return Source.at(rows, header.data["seed"], how=how)
     done = [each for each in selection["sources"] if each.get("place") is not None]

@@ -19,7 +19,7 @@ from taskspace.performance.table import DIMS
 from taskspace.performance.work import Work
 from taskspace.runs.experiment import DATA_KEYS, Experiment
 from taskspace.runs.opening import FORMER, TRAININGS
-from taskspace.runs.stored import Stored, target_rows
+from taskspace.runs.stored import Stored
 from taskspace.selection.log import LOG
 from taskspace.spaces import space_from_dict
 
@@ -206,7 +206,7 @@ class Before:
         places = {row: k for k, row in enumerate(_keys(ledger.task.targets))}
         self._columns = []
         for store in earlier:
-            targets = _keys(target_rows(store.header))
+            targets = _keys(store.header.target_rows)
             pairs = [(k, places[row]) for k, row in enumerate(targets) if row in places]
             self._columns.append(np.array(pairs, np.int64).reshape(-1, 2))
 

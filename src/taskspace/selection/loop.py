@@ -310,7 +310,7 @@ class SelectionLoop:
         ledger = self.ledger
         point = Points(ledger.target_space.names, [proposal.context])
         row = ledger.task.system.contexts(point)[0]
-        key = proposal.key(row, ledger.task.targets, ledger.how)
+        key = proposal.key(row, ledger.task.targets, ledger.store.how)
         ledger.plan(point, keys=[key])
 
     def _work(self, number: int) -> Work:

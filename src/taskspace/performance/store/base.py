@@ -87,6 +87,9 @@ class Store(ABC):
     found by their source, whatever was planned when they were made.
     """
 
+    how = ""
+    """What stands for the system and the trainer in keys."""
+
     def __init__(self):
         self.sources: list[Source] = []
         """All sources that are planned, in order."""

@@ -62,8 +62,6 @@ class DiskStore(Store):
         header: what it says of itself.
         records: the other lines of its manifest; none for a new one.
         damage: what is wrong with the manifest, a clause each.
-        mend: what to type to mend it, for sentences.
-        task: for a table that is computed as it is read.
     """
 
     def __init__(
@@ -71,17 +69,17 @@ class DiskStore(Store):
         path: Path,
         header: Header,
         records: Iterable[Record] = (),
-        *,
         damage: Sequence[str] = (),
-        mend: str = "",
-        task: Task | None = None,
     ):
         super().__init__()
-        self.path, self.header, self.mend = path, header, mend
+        self.path, self.header, self.how = path, header, header.how
         self.damage = list(damage)
         """What is missing or cut short, a clause each."""
+        self.mend = ""
+        """What to type to mend it."""
+        self.task: Task | None = None
+        """For a table that is computed as it is read."""
         self.reference: Reference | None = None
-        self._task = task
         self._chunks: dict[tuple[Stage, int], Chunk] = {}
         self._places: dict[Source, tuple[int, int]] = {}
         self._blocks: dict[int, TrainedBlock] = {}
@@ -354,9 +352,9 @@ class DiskStore(Store):
             numbers: sources that are evaluated, ascending.
         """
         if self.header.layout.is_computed:
-            assert self._task is not None
+            assert self.task is not None
             stack = self.read([self.sources[number] for number in numbers])
-            return chunks.computed_rows(self._task, stack, names)
+            return chunks.computed_rows(self.task, stack, names)
 
         def variable(name: str) -> Any:
             shape = self.header.layout.shape(name, len(numbers))

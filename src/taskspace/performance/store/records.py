@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.files import checksum
 from taskspace.performance.store.base import Source
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Stage
+from taskspace.spaces import Space, space_from_dict
 from taskspace.systems.base import ContextAxis
 
 FORMAT_VERSION = 3
@@ -107,6 +109,20 @@ class SystemFacts(msgspec.Struct, frozen=True):
     axes: tuple[dict[str, str | float | bool], ...] = ()
     solved_return: float | None = None
 
+    def contexts(self, space: Space) -> NDArray[np.float64]:
+        """Return full context rows, as `System.contexts` gives them, without code.
+
+        Args:
+            space: contexts.
+        """
+        columns = [
+            space.points[:, space.names.index(axis["name"])]
+            if axis["name"] in space.names
+            else np.full(space.size, float(axis["default"]))
+            for axis in self.axes
+        ]
+        return np.stack(columns, axis=1)
+
     @property
     def context_axes(self) -> tuple[ContextAxis, ...]:
         """The axes themselves; `label` follows from the other fields."""
@@ -141,6 +157,17 @@ class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):
     experiment: str = ""
     version: int = FORMAT_VERSION
     taskspace: str = ""
+
+    @property
+    def how(self) -> str:
+        """What stands for the system and the trainer in keys of the store."""
+        made = {key: self.data.get(key) for key in ("system", "trainer")}
+        return checksum(msgspec.json.encode(made, order="deterministic"))
+
+    @property
+    def target_rows(self) -> NDArray[np.float64]:
+        """Full context rows of the targets."""
+        return self.system.contexts(space_from_dict(self.data["targets"]))
 
 
 class FileFacts(msgspec.Struct, frozen=True):
