@@ -11,7 +11,7 @@ import xarray as xr
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.files import table_from
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.chunks import computed_rows
+from taskspace.performance.store.blocks import computed_rows
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     DIMS,

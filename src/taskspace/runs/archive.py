@@ -26,7 +26,7 @@ from taskspace.errors import (
 )
 from taskspace.performance import make_table
 from taskspace.performance.io.limits import read_arrays
-from taskspace.performance.store.policies import UNREADABLE, PolicyFacts
+from taskspace.performance.store.blocks import UNREADABLE, PolicyFacts
 from taskspace.performance.store.records import SystemFacts
 from taskspace.performance.study import Study, StudyParts
 from taskspace.policies import Policy

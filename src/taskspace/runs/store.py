@@ -31,7 +31,7 @@ from taskspace._util.files import checksum, clean_leftovers, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store import MANIFEST
-from taskspace.performance.store.chunks import create_arrays
+from taskspace.performance.store.blocks import create_arrays
 from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import Layout, SystemFacts
 from taskspace.performance.study import Study, StudyParts

@@ -29,9 +29,17 @@ from taskspace._util.files import (
     write_atomically,
 )
 from taskspace.errors import DamagedFileError, RunStoreError
-from taskspace.performance.store import MANIFEST, chunks
+from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.base import Source, Store, gather
-from taskspace.performance.store.policies import pack_policies, unpack_policies
+from taskspace.performance.store.blocks import (
+    computed_rows,
+    decode,
+    dtype_of,
+    encode,
+    lazy_variable,
+    pack_policies,
+    unpack_policies,
+)
 from taskspace.performance.store.records import (
     Chunk,
     Failure,
@@ -114,8 +122,7 @@ class DiskStore(Store):
         first = len(self.sources) // step
         super().plan(sources)
         for block in range(first, -(-len(self.sources) // step)):
-            chunk = self._chunks.get(("evaluate", block))
-            if chunk is not None and chunk.of == self._planned(block):
+            if chunk := self._evaluation(block):
                 self._evaluated[self._numbers_of(chunk)] = True
         rows = self.header.layout.train_rows
         for source in sources:
@@ -135,6 +142,11 @@ class DiskStore(Store):
     def _stretch(self, stage: Stage, block: int) -> list[Source]:
         step = self.header.layout.rows(stage)
         return self.sources[block * step : (block + 1) * step]
+
+    def _evaluation(self, block: int) -> Chunk | None:
+        """Return what is evaluated of a block, if its sources are those planned."""
+        chunk = self._chunks.get(("evaluate", block))
+        return chunk if chunk and chunk.of == self._planned(block) else None
 
     def _planned(self, block: int) -> str:
         """Return what stands for the planned sources of a block of the table."""
@@ -276,20 +288,16 @@ class DiskStore(Store):
         layout = self.header.layout
         block, first = divmod(numbers[0], layout.table_rows)
         places = np.asarray(numbers) - (numbers[0] - first)
-        planned = self._planned(block)
-        before = self._chunks.get(("evaluate", block))
-        if before is not None and before.of != planned:
-            before = None
+        before = self._evaluation(block)
         data, top = {}, rows.top
         done = set(places.tolist())
         for name, values in rows.variables.items():
-            whole = np.full(layout.chunk(name), np.nan, chunks.dtype_of(name))
+            whole = np.full(layout.chunk(name), np.nan, dtype_of(name))
             if before is not None:
                 whole[:] = self.read_chunk(name, block)
             whole[places] = values
-            data[name] = chunks.encode(whole)
-            self._last = {k: v for k, v in self._last.items() if k[1] == block}
-            self._last[name, block] = whole
+            data[name] = encode(whole)
+            self._remember(name, block, whole)
         if before is not None:
             done |= set((self._numbers_of(before) - block * layout.table_rows).tolist())
             top = np.maximum(top, self._chunk_top(before))
@@ -298,7 +306,7 @@ class DiskStore(Store):
             "evaluate",
             block,
             {},
-            of=planned,
+            of=self._planned(block),
             places=None if is_whole else tuple(sorted(done)),
             top=None
             if {"performance", "best"} & set(data)
@@ -328,12 +336,16 @@ class DiskStore(Store):
             chunk = self._chunks["evaluate", block]
             data = self._read(chunk, name)
             try:
-                values = chunks.decode(data, self.header.layout.chunk(name), name)
+                values = decode(data, self.header.layout.chunk(name), name)
             except (RuntimeError, ValueError) as error:
                 raise self.damaged(f"block {block} of {name} ({error})") from error
-            self._last = {k: v for k, v in self._last.items() if k[1] == block}
-            self._last[name, block] = values
+            self._remember(name, block, values)
         return self._last[name, block]
+
+    def _remember(self, name: str, block: int, values: NDArray[Any]) -> None:
+        """Keep the variables of the block that was read or written last."""
+        self._last = {key: v for key, v in self._last.items() if key[1] == block}
+        self._last[name, block] = values
 
     def _chunk_top(self, chunk: Chunk) -> NDArray[np.float64]:
         if chunk.top is not None:
@@ -354,19 +366,20 @@ class DiskStore(Store):
         if self.header.layout.is_computed:
             assert self.task is not None
             stack = self.read([self.sources[number] for number in numbers])
-            return chunks.computed_rows(self.task, stack, names)
+            return computed_rows(self.task, stack, names)
 
-        def variable(name: str) -> Any:
-            shape = self.header.layout.shape(name, len(numbers))
-            rows = chunks.LazyRows(name, shape, lambda n: self._rows(name, numbers[n]))
-            return rows.variable()
-
-        return {name: variable(name) for name in names}
+        sizes = self.header.layout.sizes(len(numbers))
+        return {
+            name: lazy_variable(
+                name, sizes, lambda n, name=name: self._rows(name, numbers[n])
+            )
+            for name in names
+        }
 
     def _rows(self, name: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """Rows of a variable, read chunk by chunk."""
         layout = self.header.layout
-        out = np.empty(layout.shape(name, len(numbers)), chunks.dtype_of(name))
+        out = np.empty(layout.shape(name, len(numbers)), dtype_of(name))
         blocks, places = np.divmod(numbers, layout.table_rows)
         for block in np.unique(blocks).tolist():
             mine = blocks == block
@@ -412,13 +425,17 @@ class DiskStore(Store):
 
     def damages(self) -> list[str]:
         """Return everything that is not what was written; reads every file."""
-        found = list(self.damage)
-        for chunk in self._chunks.values():
+        return [*self.damage, *self._damaged_chunks().values()]
+
+    def _damaged_chunks(self) -> dict[tuple[Stage, int], str]:
+        """Return what is wrong with chunks whose files are damaged."""
+        damaged = {}
+        for key, chunk in self._chunks.items():
             try:
                 self._check(chunk)
             except RunStoreError as error:
-                found.append(f"block {chunk.block} to {chunk.stage}: {error}")
-        return found
+                damaged[key] = f"block {chunk.block} to {chunk.stage}: {error}"
+        return damaged
 
     def _check(self, chunk: Chunk) -> None:
         if chunk.stage == "train":
@@ -434,18 +451,14 @@ class DiskStore(Store):
         Returns:
             What was damaged, a clause each.
         """
-        found, self.damage = self.damage, []
-        for key, chunk in list(self._chunks.items()):
-            try:
-                self._check(chunk)
-            except RunStoreError as error:
-                found.append(f"block {chunk.block} to {chunk.stage}: {error}")
-                del self._chunks[key]
-                for source in chunk.sources:
-                    self._places.pop(source, None)
-        if found:
+        damaged = self._damaged_chunks()
+        clauses, self.damage = [*self.damage, *damaged.values()], []
+        for key in damaged:
+            for source in self._chunks.pop(key).sources:
+                self._places.pop(source, None)
+        if clauses:
             self.compact()
-        return found
+        return clauses
 
     def compact(self) -> None:
         """Put the lines of the manifest in order, one per finished block."""
