@@ -140,26 +140,26 @@ class Ledger:
             among: only in blocks of these sources; all if left out.
         """
         store = self.store
-        found: list[Work] = []
+        pieces: list[Work] = []
         for block, numbers in self._blocks("evaluate", among):
-            left = numbers[~store.evaluated[numbers]]
-            left = left[store.trained[left]]
+            rest = numbers[~store.evaluated[numbers]]
+            rest = rest[store.trained[rest]]
             waits = store.missing(store.sources[n] for n in numbers)
-            if len(left) and not waits:
-                found.append(self._work("evaluate", block, left))
+            if len(rest) and not waits:
+                pieces.append(self._work("evaluate", block, rest))
         for block, numbers in self._blocks("train", among):
             # The same source twice is trained once, where it is planned first.
-            left = [
+            rest = [
                 n
                 for n in numbers[~store.trained[numbers]].tolist()
                 if store.number(source := store.sources[n]) == n
                 and source.kind == TRAINED
                 and source not in store.failures
             ]
-            for seed, part in groupby(left, lambda n: store.sources[n].seed):
+            for seed, part in groupby(rest, lambda n: store.sources[n].seed):
                 work = self._work("train", block, np.array(list(part)))
-                found.append(replace(work, seed=seed))
-        return found
+                pieces.append(replace(work, seed=seed))
+        return pieces
 
     def _blocks(
         self, stage: Stage, among: NDArray[np.int64] | None
@@ -260,9 +260,9 @@ class Ledger:
     def pending(self) -> NDArray[np.bool_]:
         """Which sources have no row yet, though their training did not fail."""
         waiting, failures = np.flatnonzero(~self.evaluated), self.store.failures
-        found = np.zeros(self.n_sources, bool)
-        found[[n for n in waiting if self.store.sources[n] not in failures]] = True
-        return found
+        pending = np.zeros(self.n_sources, bool)
+        pending[[n for n in waiting if self.store.sources[n] not in failures]] = True
+        return pending
 
     @property
     def states(self) -> list[tuple[str, str]]:

@@ -235,10 +235,10 @@ class Task:
             if not len(columns):
                 continue
             part = replace(self, targets=self.targets[columns]).rows(block[places])
-            for name, found in part.variables.items():
+            for name, values_there in part.variables.items():
                 axis = DIMS[name].index("target")
                 whole = np.moveaxis(values[name], axis, 1)
-                whole[np.ix_(places, columns)] = np.moveaxis(found, axis, 1)
+                whole[np.ix_(places, columns)] = np.moveaxis(values_there, axis, 1)
         return Rows(values, top_of(values))
 
     def variables(

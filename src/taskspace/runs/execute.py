@@ -208,8 +208,8 @@ def _work_off(
             while queue and len(running) < crew.at_once:
                 work = queue.pop(0)
                 report(work.stage, *ledger.done(work.stage), _in_words([work]))
-                given = before.cells(ledger.give(work))
-                running[crew.executor.submit(do_work, text, code, keep, given)] = work
+                whole = before.cells(ledger.give(work))
+                running[crew.executor.submit(do_work, text, code, keep, whole)] = work
             tell_all()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
@@ -268,11 +268,11 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
         return scores
     from taskspace.systems.baselines import baseline_performance
 
-    found = baseline_performance(system, targets)
-    if found is None:
+    baseline = baseline_performance(system, targets)
+    if baseline is None:
         return scores
-    ignorant = np.maximum(found.random, found.zero)
-    best = ledger.store.top()[found.rows]
+    ignorant = np.maximum(baseline.random, baseline.zero)
+    best = ledger.store.top()[baseline.rows]
     return replace(
         scores,
         ignorant=(float(ignorant.min()), float(ignorant.max())),

@@ -101,10 +101,10 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
 
 
 def _refuse_reading(reading: dict[str, Any]) -> None:
-    given = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
-    if given.get("lower_is_better") is False:
-        del given["lower_is_better"]  # so it is
-    option = next(iter(given), None)
+    stated = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
+    if stated.get("lower_is_better") is False:
+        del stated["lower_is_better"]  # so it is
+    option = next(iter(stated), None)
     if option is not None:
         raise InvalidInputError(
             f"--{option.replace('_', '-')} is for matrix files; in a run larger "

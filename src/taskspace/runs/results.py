@@ -1,15 +1,15 @@
 """What a run found: typed, and one JSON file of it."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
-import msgspec
 import numpy as np
 import xarray as xr
 
 from taskspace._util.files import plain, read_sealed, write_sealed
+from taskspace._util.records import read_record
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods.catalogue import METHODS, find_cover
 from taskspace.cover.tolerance.curve import CoverageCurve, coverage_curve
@@ -62,10 +62,7 @@ class Curve:
         Args:
             values: plain values.
         """
-        kinds = get_type_hints(cls)
-        del kinds["question"]
-        own = {name: msgspec.convert(values[name], k) for name, k in kinds.items()}
-        return cls(Question.from_dict(values), **own)
+        return read_record(values, cls, "A curve", question=Question.from_dict(values))
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ class Results:
     """Everything that an experiment asks of its table.
 
     Args:
-        covers: one a question and method.
+        covers: one per question and method.
         curves: coverage against sources, for the methods that have a curve.
         spent: what the table cost.
         scores: how good its policies are.
@@ -179,23 +176,16 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; no time and no machine is in them."""
-        values = {
-            "covers": [answer.record() for answer in self.covers],
-            "curves": [curve.to_dict() for curve in self.curves],
-            "spent": asdict(self.spent),
-            "scores": asdict(self.scores),
-            "n_sources": self.n_sources,
-            "n_targets": self.n_targets,
-            "best_known_kind": self.best_known_kind,
-            "provenance": self.provenance,
-            "n_episodes": self.n_episodes,
-            "failures": list(self.failures),
-            "settings": self.settings,
-        }
-        if self.saved is not None:
-            values["saved"] = asdict(self.saved)
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["covers"] = [answer.record() for answer in self.covers]
         for record in values["covers"]:
             del record["seconds"]
+        values["curves"] = [curve.to_dict() for curve in self.curves]
+        for name in ("spent", "scores", "saved"):
+            if values[name] is not None:
+                values[name] = asdict(values[name])
+        if self.saved is None:
+            del values["saved"]
         return plain(values)
 
     def save(self, path: Path) -> None:
@@ -215,16 +205,9 @@ class Results:
         """
         values = read_sealed(path, dict[str, Any])
         try:
-            own = {
-                "covers": tuple(CoverAnswer.from_record(r) for r in values["covers"]),
-                "curves": tuple(Curve.from_dict(r) for r in values["curves"]),
-            }
-            rest = {
-                name: msgspec.convert(values[name], kind)
-                for name, kind in get_type_hints(cls).items()
-                if name in values and name not in own
-            }
-            return cls(**own, **rest)
+            covers = tuple(CoverAnswer.from_record(r) for r in values["covers"])
+            curves = tuple(map(Curve.from_dict, values["curves"]))
+            return read_record(values, cls, str(path), covers=covers, curves=curves)
         except (
             AttributeError, KeyError, TypeError, ValueError, TaskspaceError,
         ) as error:  # fmt: skip

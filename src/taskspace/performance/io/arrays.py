@@ -156,15 +156,15 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
     return Arrays(arrays, attrs)
 
 
-def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
+def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
     """Return what arrays say.
 
     Args:
-        given: the arrays.
+        contents: the arrays, and notes on them.
         origin: what to call them in messages.
         choices: what the user says.
     """
-    arrays, attrs = _checked(given.arrays, origin), given.attrs
+    arrays, attrs = _checked(contents.arrays, origin), contents.attrs
     if attrs.get("format") == FORMAT and attrs.get("crc32c") is None:
         raise InvalidInputError(
             f"{origin} is damaged: a file of taskspace has a checksum (crc32c), but "
@@ -182,6 +182,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
     names = {dim: _names(attrs.get(key), dim, origin) for dim, key in NAMES.items()}
     if names["target"] is not None:
         choices.check_known(names["target"], origin)
+    provenance = attrs.get("provenance")
     home = arrays.get("home_performance", arrays.get("home"))
     if home is not None:
         if home.shape not in ((n_sources,), (n_sources, 1), (n_sources, n_policies)):
@@ -202,7 +203,7 @@ def parts_from_arrays(given: Arrays, origin: str, choices: Choices) -> Parts:
         best_known=arrays.get("best_known"),
         best_known_kind=str(attrs.get("best_known_kind", "given")),
         standard_error=arrays.get("standard_error"),
-        provenance=_text(attrs.get("provenance")),
+        provenance=None if provenance is None else str(provenance),
         n_episodes=_episodes(attrs.get("n_episodes"), origin),
     )
 
@@ -240,31 +241,27 @@ def _checked(
     return numbers
 
 
-def _names(given: Any, dim: str, origin: str) -> list[str] | None:
-    if given is None:
+def _names(names: Any, dim: str, origin: str) -> list[str] | None:
+    if names is None:
         return None
-    known = str | int | float
-    if not isinstance(given, list) or not all(isinstance(n, known) for n in given):
+    kinds = str | int | float
+    if not isinstance(names, list) or not all(isinstance(n, kinds) for n in names):
         raise InvalidInputError(
             f"Names of {dim}s in {origin} must be a list of texts, but are "
-            f"{repr(given)[:60]}."
+            f"{repr(names)[:60]}."
         )
-    return [label(name) for name in given]
+    return [label(name) for name in names]
 
 
-def _text(given: Any) -> str | None:
-    return None if given is None else str(given)
-
-
-def _episodes(given: Any, origin: str) -> int:
+def _episodes(value: Any, origin: str) -> int:
     try:
-        number = float(given or 0)
+        number = float(value or 0)
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number <= 1e15 or not number.is_integer():
         raise InvalidInputError(
             f"n_episodes of {origin} must be a whole number >= 1, but is "
-            f"{repr(given)[:60]}."
+            f"{repr(value)[:60]}."
         )
     return int(number)
 
@@ -283,13 +280,10 @@ def _space(
     for name, column in columns.items():
         if column.ndim != 1 or len(column) != len(next(iter(columns.values()))):
             raise InvalidInputError(
-                f"{prefix}{name} of {origin} must be one number a {dim}, but has shape "
-                f"{column.shape}."
+                f"{prefix}{name} of {origin} must be one number per {dim}, but has "
+                f"shape {column.shape}."
             )
-        bad = np.flatnonzero(~np.isfinite(column))
-        if len(bad):
-            raise InvalidInputError(
-                f"Contexts must be finite, but {prefix}{name} of {origin} is "
-                f"{column[bad[0]]} at {dim} {bad[0]}."
-            )
-    return Points(list(columns), np.stack(list(columns.values()), axis=1))
+    try:
+        return Points(list(columns), np.stack(list(columns.values()), axis=1))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"In {origin}, {dim}s: {error}") from error

@@ -62,7 +62,7 @@ def read_matrix(
     Args:
         path: a file whose name ends in one of `READABLE_SUFFIXES`; a `.npy` file holds
             only the array.
-        contexts: a CSV, TSV or Parquet file with the contexts of the targets, one a
+        contexts: a CSV, TSV or Parquet file with the contexts of the targets, one per
             row: in the order of the targets, or named by a column `target`, `source`,
             `context` or `name`. Sources that have no contexts of their own take them
             from it too: by name, or in order if the matrix is square.

@@ -104,15 +104,15 @@ def _blocks(values: NDArray[Any]) -> Iterator[bytes]:
         yield block.tobytes()
 
 
-def check_seal(given: Any, contents: Mapping[str, Any], origin: str) -> None:
+def check_seal(expected: Any, contents: Mapping[str, Any], origin: str) -> None:
     """Refuse contents that are not those that were sealed.
 
     Args:
-        given: the seal in the file, None if it has none.
+        expected: the seal in the file, None if it has none.
         contents: what was read.
         origin: what to call the file.
     """
-    if given is not None and str(given) != seal(contents):
+    if expected is not None and str(expected) != seal(contents):
         raise InvalidInputError(
             f"{origin} is damaged: its checksum does not fit what it holds. If you "
             "changed it on purpose, take its checksum (crc32c) out."

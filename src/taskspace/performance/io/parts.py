@@ -74,11 +74,11 @@ def table_from_parts(
     sizes = parts.performance.shape[0], parts.performance.shape[-1]
     spaces = parts.sources, parts.targets
     names = parts.source_names, parts.target_names
-    for dim, n, given in zip(("source", "target"), sizes, names, strict=True):
-        if given is not None and len(given) != n:
+    for dim, n, labels in zip(("source", "target"), sizes, names, strict=True):
+        if labels is not None and len(labels) != n:
             raise InvalidInputError(
-                f"There must be one name a {dim}, but {parts.origin} has {n} {dim}s "
-                f"and {len(given)} names."
+                f"There must be one name per {dim}, but {parts.origin} has {n} {dim}s "
+                f"and {len(labels)} names."
             )
     if contexts is not None:
         spaces = contexts_from(contexts, sizes, spaces, names)

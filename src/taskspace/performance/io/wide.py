@@ -196,17 +196,17 @@ def _standard_errors(
     order: NDArray[np.intp],
 ) -> NDArray[np.float64] | None:
     """Return the standard errors of the targets, None if the table has none."""
-    given = [n for n in frame.names if n.startswith(STANDARD_ERROR)]
-    if not given:
+    errors = [n for n in frame.names if n.startswith(STANDARD_ERROR)]
+    if not errors:
         return None
-    for name in given:
+    for name in errors:
         if name.removeprefix(STANDARD_ERROR) not in frame.names:
             raise InvalidInputError(
                 f"{frame.origin} must have a column "
                 f"{name.removeprefix(STANDARD_ERROR)!r}, because it has {name!r}."
             )
     for name in columns:
-        if STANDARD_ERROR + name not in given:
+        if STANDARD_ERROR + name not in errors:
             raise InvalidInputError(
                 f"All targets of {frame.origin} or none must have standard errors, but "
                 f"{name!r} has no column {STANDARD_ERROR + name!r}."

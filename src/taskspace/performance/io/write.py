@@ -86,49 +86,40 @@ def _notes(table: xr.Dataset) -> dict[str, Any]:
 # --- arrays -------------------------------------------------------------------
 
 
-def _arrays(
+def _contents(
     table: xr.Dataset,
-) -> tuple[dict[str, xr.Variable], dict[str, list[str]]]:
-    """Variables and contexts as numbers, and names of sources and targets."""
-    kept = [name for name in VARIABLES if name in table]
+) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
+    """Return variables and contexts as numbers, and notes, names and a checksum."""
+    names = [name for name in VARIABLES if name in table]
     coords = [str(n) for n in table.coords if str(n).startswith(("source_", "target_"))]
-    arrays = {name: table[name].variable for name in (*kept, *coords)}
-    names = {
-        dim: [str(name) for name in table[dim].values]
-        for dim in NAMES
-        if dim in table.coords
-    }
-    return arrays, names
-
-
-def _sealed(
-    arrays: dict[str, xr.Variable], names: dict[str, list[str]], table: xr.Dataset
-) -> dict[str, Any]:
-    """Return notes and names, with the checksum of all."""
-    attrs = {**_notes(table), **names}
-    numbers = {name: array.values for name, array in arrays.items()}
-    return {**attrs, "crc32c": seal(sealed_contents(numbers, attrs))}
+    arrays = {name: table[name].variable for name in (*names, *coords)}
+    attrs = _notes(table)
+    for dim, key in NAMES.items():
+        if dim in table.coords:
+            attrs[key] = [str(name) for name in table[dim].values]
+    values = {name: array.values for name, array in arrays.items()}
+    return arrays, {**attrs, "crc32c": seal(sealed_contents(values, attrs))}
 
 
 def _write_npz(table: xr.Dataset, path: Path) -> None:
-    arrays, names = _arrays(table)
-    attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
+    arrays, attrs = _contents(table)
     total = attrs.pop("crc32c")
-    texts = {dim: np.array(attrs.pop(NAMES[dim]), str) for dim in names}
+    names = {
+        dim: np.array(attrs.pop(key), str) for dim, key in NAMES.items() if key in attrs
+    }
     notes = {name: np.array(value) for name, value in attrs.items()}
     values = {name: array.values for name, array in arrays.items()}
-    np.savez(path, allow_pickle=False, **values, **texts, **notes)
+    np.savez(path, allow_pickle=False, **values, **names, **notes)
     # Apart from the members, so that it tells when one of them is lost.
     with zipfile.ZipFile(path, "a") as archive:
         archive.comment = SEAL_KEY + b"=" + total.encode()
 
 
 def _write_dataset(table: xr.Dataset, path: Path) -> None:
-    arrays, names = _arrays(table)
-    attrs = _sealed(arrays, {NAMES[dim]: v for dim, v in names.items()}, table)
+    arrays, attrs = _contents(table)
     # `source` and `target` are dims too, and NetCDF 3 has no lists of strings, so
     # names are text; nor does either format keep the order of variables.
-    attrs |= {NAMES[dim]: json.dumps(v) for dim, v in names.items()}
+    attrs |= {key: json.dumps(attrs[key]) for key in NAMES.values() if key in attrs}
     attrs["format"] = FORMAT
     attrs["order_of_variables"] = json.dumps(list(arrays))
     plain = {n: (tuple(map(str, v.dims)), v.values) for n, v in arrays.items()}

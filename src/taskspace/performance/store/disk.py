@@ -382,8 +382,8 @@ class DiskStore(Store):
         out = np.empty(layout.shape(name, len(numbers)), dtype_of(name))
         blocks, places = np.divmod(numbers, layout.table_rows)
         for block in np.unique(blocks).tolist():
-            mine = blocks == block
-            out[mine] = self.read_chunk(name, block)[places[mine]]
+            in_block = blocks == block
+            out[in_block] = self.read_chunk(name, block)[places[in_block]]
         return out
 
     def top(self) -> NDArray[np.float64]:
@@ -418,10 +418,12 @@ class DiskStore(Store):
     def unfinished(self) -> list[str]:
         """Return what is missing of what is planned, a clause each."""
         lacking = [s for s in self.sources if s not in self.failures]
-        n_left = len(self.missing(lacking))
-        found = [f"{n_left} sources are not trained"] if n_left else []
-        n_left = int((self.trained & ~self.evaluated).sum())
-        return found + ([f"{n_left} sources are not evaluated"] if n_left else [])
+        n_missing = len(self.missing(lacking))
+        clauses = [f"{n_missing} sources are not trained"] if n_missing else []
+        n_missing = int((self.trained & ~self.evaluated).sum())
+        return clauses + (
+            [f"{n_missing} sources are not evaluated"] if n_missing else []
+        )
 
     def damages(self) -> list[str]:
         """Return everything that is not what was written; reads every file."""
@@ -462,13 +464,13 @@ class DiskStore(Store):
 
     def compact(self) -> None:
         """Put the lines of the manifest in order, one per finished block."""
-        kept = sorted(
+        chunks = sorted(
             self._chunks.values(), key=lambda c: (c.stage != "train", c.block)
         )
         if self.sources:  # what is not asked for goes
-            kept = [chunk for chunk in kept if self._is_planned(chunk)]
+            chunks = [chunk for chunk in chunks if self._is_planned(chunk)]
         failures = sorted(self.failures.items(), key=str)
-        records: list[Record] = [self.header, *kept]
+        records: list[Record] = [self.header, *chunks]
         records += [Failure(source, reason) for source, reason in failures]
         if self.reference is not None:
             records.append(self.reference)
