@@ -35,7 +35,7 @@ from taskspace.deploy.regions import (
     GridRegions,
     NamedRegions,
 )
-from taskspace.deploy.tables import csv_text, map_table, policy_table
+from taskspace.deploy.tables import table_files
 from taskspace.errors import InvalidInputError
 from taskspace.policies import (
     POLICY_KINDS,
@@ -67,11 +67,7 @@ def save_library(
     Returns:
         The folder.
     """
-    files = {
-        "contract.json": contract_bytes(library, command),
-        "policies.csv": csv_text(*policy_table(library)).encode(),
-        "map.csv": csv_text(*map_table(library)).encode(),
-    }
+    files = {"contract.json": contract_bytes(library, command), **table_files(library)}
     stack = library.policies
     if stack is not None and stack.kind not in POLICY_KINDS:
         raise InvalidInputError(
@@ -79,13 +75,10 @@ def save_library(
             f"these are of kind {stack.kind!r}. Write their names alone with "
             "library.without_policies()."
         )
-    arrays: dict[str, NDArray[Any]] = {}
     for name, array in library.regions.arrays().items():
-        arrays[f"region_{name}"] = array
+        files[f"arrays/region_{name}.npy"] = _npy(array)
     for name, array in (stack.arrays() if stack is not None else {}).items():
-        arrays[f"policy_{name}"] = array
-    for name, array in arrays.items():
-        files[f"arrays/{name}.npy"] = _npy(array)
+        files[f"arrays/policy_{name}.npy"] = _npy(array)
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -173,19 +166,14 @@ class _Manifest(msgspec.Struct):
 
 
 def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
-    arrays = {
-        name.removeprefix("arrays/").removesuffix(".npy"): np.load(
-            io.BytesIO(raw), allow_pickle=False
-        )
-        for name, raw in data.items()
-        if name.startswith("arrays/")
-    }
-
-    def named(prefix: str) -> dict[str, NDArray[Any]]:
+    def arrays_of(thing: str) -> dict[str, NDArray[Any]]:
+        start = f"arrays/{thing}_"
+        names = [name for name in data if name.startswith(start)]
         return {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
+            name.removeprefix(start).removesuffix(".npy"): np.load(
+                io.BytesIO(data[name]), allow_pickle=False
+            )
+            for name in names
         }
 
     stack = None
@@ -195,10 +183,10 @@ def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
             for k, v in record.policies.settings.items()
         }
         kind = POLICY_KINDS[record.policies.kind]
-        stack = kind.from_arrays(named("policy_"), settings)
+        stack = kind.from_arrays(arrays_of("policy"), settings)
     return PolicyLibrary(
         record.entries,
-        REGION_KINDS[record.regions.kind].from_arrays(named("region_")),
+        REGION_KINDS[record.regions.kind].from_arrays(arrays_of("region")),
         Guarantee.from_dict(record.guarantee),
         record.names,
         record.units,

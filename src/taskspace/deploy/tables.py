@@ -15,6 +15,16 @@ from taskspace.deploy.regions import BoxRegions, NamedRegions
 from taskspace.policies import LinearController, LinearGain
 
 
+def table_files(library: PolicyLibrary) -> dict[str, bytes]:
+    """Return both tables as files by name.
+
+    Args:
+        library: the library.
+    """
+    tables = {"policies.csv": policy_table(library), "map.csv": map_table(library)}
+    return {name: csv_text(*table).encode() for name, table in tables.items()}
+
+
 def policy_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of the policies: source, share of the map, gains.
 

@@ -26,12 +26,7 @@ from scipy.io import savemat
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.regions import BoxRegions, GridRegions
-from taskspace.deploy.tables import (
-    csv_text,
-    map_table,
-    parameter_table,
-    policy_table,
-)
+from taskspace.deploy.tables import parameter_table, table_files
 from taskspace.errors import InvalidInputError
 from taskspace.policies import POLICY_KINDS, LinearGain
 
@@ -57,9 +52,8 @@ def export_tables(
         folder,
         {
             "library.mat": head + raw.getvalue()[116:],
-            "map.csv": csv_text(*map_table(library)).encode(),
-            "policies.csv": csv_text(*policy_table(library)).encode(),
             "contract.json": contract_bytes(library, command),
+            **table_files(library),
         },
     )
 

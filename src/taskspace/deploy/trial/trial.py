@@ -220,6 +220,7 @@ def try_library(
     if noise > 0:
         blur = noise * rng.standard_normal(rows.shape)
         measured = reach.at(reach.share(rows) + blur)
+    seen = np.clip(measured, library.low, library.high)
     contexts = library.contexts(system, rows)
     notes: list[str] = []
     chosen = library.select(measured)
@@ -236,9 +237,8 @@ def try_library(
             "the run with --run."
         )
     else:
-        _others(scores, library, system, designer, measured, contexts, rng)
+        scores |= _other_designs(designer, seen, contexts, rng)
     if networks:
-        seen = np.clip(measured, library.low, library.high)
         made = network_scores(networks, library, system, contexts, seen)
         scores[NETWORK] = (1, made)
     reference, against, note = _reference(system, contexts, scores)
@@ -390,33 +390,27 @@ def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
     return rows[np.sort(first)]
 
 
-def _others(
-    scores: Scores,
-    library: PolicyLibrary,
-    system: System,
-    designer: Designer,
-    measured: Array,
-    contexts: Array,
-    rng: np.random.Generator,
-) -> None:
-    """Uniform and random libraries of the same size, and interpolated gains."""
-    reach = library.reach
-    seen = np.clip(measured, library.low, library.high)
+def _other_designs(
+    designer: Designer, seen: Array, contexts: Array, rng: np.random.Generator
+) -> Scores:
+    """Return uniform and random libraries of the same size, and interpolated gains."""
+    library, system, reach = designer.library, designer.system, designer.library.reach
+
+    def nearest(points: Array) -> Array:
+        scores = scores_of(system, designer(points), contexts)
+        return _taken(scores, nearest_design(points, seen, reach))
+
     points = uniform_design(reach, library.size)
-    made = scores_of(system, designer(points), contexts)
-    nearest = nearest_design(points, seen, reach)
-    scores["uniform library"] = (len(points), _taken(made, nearest)[None])
-    drawn = []
-    for _ in range(N_RANDOM):
-        spots = reach.at(rng.random((library.size, len(reach.low))))
-        made = scores_of(system, designer(spots), contexts)
-        drawn.append(_taken(made, nearest_design(spots, seen, reach)))
+    scores: Scores = {"uniform library": (len(points), nearest(points)[None])}
+    shape = library.size, len(reach.low)
+    drawn = [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
     scores["random library"] = (library.size, np.array(drawn))
     if isinstance(system, LinearSystem) and designer.pool is None:
         gains, n = designer.interpolated(seen)
         if n:
             score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
             scores["interpolated gains"] = (n, score[None])
+    return scores
 
 
 def _taken(scores: Array, policy: NDArray[Any]) -> Array:
