@@ -89,16 +89,16 @@ def _by_connection(
 def _largest_first(serves: Mask, graph: sparse.csr_array) -> Numbers:
     """Again and again the largest connected stretch that one policy can take."""
     policy = np.full(serves.shape[1], -1)
-    left = np.asarray(serves.any(0))
+    unassigned = np.asarray(serves.any(0))
     # The largest stretch of each policy; only those that lost targets are redone.
     stretches: dict[int, Numbers] = {}
-    while left.any():
+    while unassigned.any():
         for p in range(len(serves)):
-            if p not in stretches or not left[stretches[p]].all():
-                stretches[p] = _largest_component(serves[p] & left, graph)
+            if p not in stretches or not unassigned[stretches[p]].all():
+                stretches[p] = _largest_component(serves[p] & unassigned, graph)
         best = max(stretches, key=lambda p: (len(stretches[p]), -p))
         policy[stretches[best]] = best
-        left[stretches[best]] = False
+        unassigned[stretches[best]] = False
     return policy
 
 
@@ -137,10 +137,10 @@ def _labels(policy: Numbers, graph: sparse.csr_array) -> Numbers:
     """Return number of the connected region of each target; equal policies connect."""
     edges = sparse.coo_array(graph)
     same = policy[edges.row] == policy[edges.col]
-    kept = sparse.coo_array(
+    within = sparse.coo_array(
         (np.ones(int(same.sum())), (edges.row[same], edges.col[same])), graph.shape
     )
-    _, label = connected_components(kept, directed=False)
+    _, label = connected_components(within, directed=False)
     return np.asarray(label)
 
 

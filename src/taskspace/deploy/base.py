@@ -151,25 +151,25 @@ class PolicyLibrary:
             1
         """
         stack = policies if isinstance(policies, Policy) else None
-        given = names if stack is not None else list(policies)  # type: ignore[arg-type]
-        size = len(given or []) if stack is None else stack.stack_shape[0]
+        titles = names if stack is not None else list(policies)  # type: ignore[arg-type]
+        size = len(titles or []) if stack is None else stack.stack_shape[0]
         used = np.arange(space.size) if assignment is None else np.asarray(assignment)
         if used.shape != (space.size,):
             raise InvalidInputError(
                 f"There must be one policy per point, but there are {space.size} "
                 f"points and the assignment has shape {used.shape}."
             )
-        if given is not None and len(given) != size:
+        if titles is not None and len(titles) != size:
             raise InvalidInputError(
                 f"There must be one name per policy, but there are {size} policies and "
-                f"{len(given)} names."
+                f"{len(titles)} names."
             )
         contexts = [
             dict(zip(space.names, x, strict=True)) for x in space.points.tolist()
         ]
         entries = tuple(
             Entry(str(title), context=contexts[i] if assignment is None else {})
-            for i, title in enumerate(given or [f"policy {i}" for i in range(size)])
+            for i, title in enumerate(titles or [f"policy {i}" for i in range(size)])
         )
         unknown = np.full(space.size, np.nan)
         regions = regions_of(

@@ -192,8 +192,8 @@ def _members(
     score = family_rows(table, reduced, rows)
     if n_members == 1:
         return [0], judged, score
-    asked = question.rule
-    away = _family(study, source, asked.measure)
+    rule = question.rule
+    away = _family(study, source, rule.measure)
     if away is None:
         if question.judge == "best":
             raise InvalidInputError(
@@ -203,13 +203,13 @@ def _members(
             )
         home = table["home_performance"][source].values
         return [int(home.argmax())], judged, score
-    if asked.reference == "home":
+    if rule.reference == "home":
         home = table["home_performance"][source].values
-        loss = asked.loss(away, home[:, None])
-    elif asked.reference == "none":
-        loss = asked.loss(away, np.zeros(1))
+        loss = rule.loss(away, home[:, None])
+    elif rule.reference == "none":
+        loss = rule.loss(away, np.zeros(1))
     else:
-        loss = asked.loss(away, table["best_known"].values)
+        loss = rule.loss(away, table["best_known"].values)
     if question.asks_one_member(n_members):
         return list(range(n_members)), question.member_rows(table, rows)[0], away
     if question.judge == "best":
@@ -222,8 +222,8 @@ def _members(
         np.where(np.isinf(away[:, where]), -1e300, away[:, where]).mean(1).argmax()
     )
     # Of several demands only what the worst member meets is known of each.
-    own = judged if question.also else loss[best : best + 1]
-    return [best], own, away[best : best + 1]
+    known_loss = judged if question.also else loss[best : best + 1]
+    return [best], known_loss, away[best : best + 1]
 
 
 def _family(study: Study, source: int, measure: str) -> Array | None:
@@ -244,13 +244,13 @@ def _of_boxes(
     study: Study, cover: ContinuumCover, question: Question | None, outside: Outside
 ) -> PolicyLibrary:
     values = cover.certificate.values
-    own = Question.from_dict(values)
-    if question is not None and question != own:
+    certified = Question.from_dict(values)
+    if question is not None and question != certified:
         raise InvalidInputError(
-            f"The certified cover answers '{own.statement}', but the question asked is "
-            f"'{question.statement}'."
+            f"The certified cover answers '{certified.statement}', but the question "
+            f"asked is '{question.statement}'."
         )
-    question = own
+    question = certified
     n_members = study.table.sizes.get("policy", 1)
     if question.judge == "best" and n_members > 1:
         raise InvalidInputError(
@@ -293,12 +293,12 @@ def _of_boxes(
         {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
     )
     names = tuple(axes[live].tolist())
-    made = _finish(study, regions, entries, guarantee, "certified", outside, names)
-    made = replace(made, fixed=fixed or made.fixed)
+    result = _finish(study, regions, entries, guarantee, "certified", outside, names)
+    result = replace(result, fixed=fixed or result.fixed)
     if study.targets is None:
-        return made
+        return result
     is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
-    return replace(made, log_axes=tuple(is_log.get(name, False) for name in names))
+    return replace(result, log_axes=tuple(is_log.get(name, False) for name in names))
 
 
 def _check_subject(study: Study, cover: ContinuumCover, question: Question) -> None:

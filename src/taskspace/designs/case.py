@@ -40,19 +40,19 @@ class DesignCase:
         targets: the contexts to serve.
         question: what it means to serve.
         mask: which entries of a gain are free; the others are zero.
-        known: gains to begin with, beside the optimal ones of the contexts.
+        first_gains: to begin with, beside the optimal ones of the contexts.
     """
 
     system: LinearSystem
     targets: Space
     question: Question
     mask: Mask
-    known: Array | None = field(default=None, repr=False)
+    first_gains: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(
         cls,
-        known: Study | System,
+        problem: Study | System,
         space: Space | None,
         question: Question | None,
         mask: ArrayLike | None,
@@ -60,7 +60,7 @@ class DesignCase:
         """Return what is designed, or say in words what is missing.
 
         Args:
-            known: a study of a linear family, or the family itself.
+            problem: a study of a linear family, or the family itself.
             space: the contexts to serve; the study's targets where None.
             question: what it means to serve.
             mask: which entries of a gain are free; all where None.
@@ -71,13 +71,13 @@ class DesignCase:
             )
         check_question(question)
         system = linear_system(
-            known if isinstance(known, System) else known.require_system()
+            problem if isinstance(problem, System) else problem.require_system()
         )
         gains = None
-        if isinstance(known, Study):
-            space = known.targets if space is None else space
-            if isinstance(known.all_policies, LinearGain):
-                stack = known.all_policies.gain
+        if isinstance(problem, Study):
+            space = problem.targets if space is None else space
+            if isinstance(problem.all_policies, LinearGain):
+                stack = problem.all_policies.gain
                 if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
                     gains = stack[:, 0]
         if space is None:
@@ -101,7 +101,7 @@ class DesignCase:
     def pool(self) -> Array:
         """The candidates: known gains, and the optimal ones of the nodes."""
         optimal, _ = self.system.optimal_gain(self.system.contexts(self.nodes))
-        gains = [optimal] if self.known is None else [self.known, optimal]
+        gains = [optimal] if self.first_gains is None else [self.first_gains, optimal]
         return np.unique(np.where(self.mask, np.concatenate(gains), 0.0), axis=0)
 
     def region_of(self, space: Space) -> GainRegion:
@@ -182,16 +182,16 @@ class DesignCase:
         for node in np.flatnonzero(~(losses.min(0) <= limit)):
             # A gain of this structure for this context alone, from the next best one.
             best = pool[losses[:, node].argmin()]
-            own = design_gains(region.take(np.array([node])), best[None], self.mask)
-            if own.worst <= limit and own.worst < np.inf:
-                pool = np.concatenate([pool, own.gains])
-                losses = np.concatenate([losses, region.judged(own.gains)])
+            single = design_gains(region.take(np.array([node])), best[None], self.mask)
+            if single.worst <= limit and single.worst < np.inf:
+                pool = np.concatenate([pool, single.gains])
+                losses = np.concatenate([losses, region.judged(single.gains)])
         bad = np.flatnonzero(~(losses.min(0) <= limit))
         if len(bad):
-            wanted = "stabilises" if limit == np.inf else "serves"
+            verb = "stabilises" if limit == np.inf else "serves"
             row = self._words(self.system.contexts(self.nodes)[bad[0]])
             raise InvalidInputError(
-                f"No gain of this structure was found that {wanted} {len(bad):,} of "
+                f"No gain of this structure was found that {verb} {len(bad):,} of "
                 f"{len(region):,} contexts, the first of them {row}. Use a larger "
                 "tolerance, free more entries of the gain, or leave these contexts out."
             )

@@ -121,7 +121,7 @@ class DesignCurve:
 
 
 def design_curve(
-    known: Study | System,
+    problem: Study | System,
     space: Space | None = None,
     question: Question | None = None,
     *,
@@ -134,7 +134,7 @@ def design_curve(
     """Design 1, 2, … gains of least loss, and bound what any so many gains lose.
 
     Args:
-        known: a study of a linear family, or the family itself.
+        problem: a study of a linear family, or the family itself.
         space: the contexts to serve; the study's targets where left out.
         question: regret, ratio or floor; its tolerance does not matter.
         most: the largest number of gains.
@@ -154,7 +154,7 @@ def design_curve(
     """
     clock = Clock(time_limit)
     report = progress or silent
-    case = DesignCase.of(known, space, question, mask)
+    case = DesignCase.of(problem, space, question, mask)
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise InvalidInputError(
             f"most >= 1 must hold for a number of gains, but got {most!r}."

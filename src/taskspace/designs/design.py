@@ -179,27 +179,27 @@ def design(
     if isinstance(space, Question):
         space, question = None, space
     case = DesignCase.of(problem, space, question, mask)
-    asked = case.question
+    question = case.question
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
         raise InvalidInputError(
             f"k >= 1 must hold for a number of gains, but got {k!r}."
         )
-    kept = _Kept(keep, case, k)
+    file = _GainsFile(keep, case, k)
     report("design", 0, 1, f"{len(case.pool):,} candidates")
     start, size_candidates = case.start(k, COVER_SHARE * clock.left, seed)
-    if kept.gains is not None:
-        start = _better(case.region, start, kept.gains, asked.epsilon, k)
-    search = _Search(case, k, clock, seed, kept, report, whole=whole)
+    if file.gains is not None:
+        start = _better(case.region, start, file.gains, question.epsilon, k)
+    search = _Search(case, k, clock, seed, file, report, whole=whole)
     selection = search.first(start)
     is_anew = k is not None or whole
     while True:
         study = case.study(selection.gains, start)
-        losses = asked.losses(study).values[: len(selection.gains)]
-        epsilon = asked.epsilon if k is None else float(losses.min(0).max())
+        losses = question.losses(study).values[: len(selection.gains)]
+        epsilon = question.epsilon if k is None else float(losses.min(0).max())
         bound = bound_all_gains(
             case.system,
             search.contexts,
-            asked.at(epsilon),
+            question.at(epsilon),
             mask=mask,
             goal=len(selection.gains),
             time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
@@ -219,8 +219,8 @@ def design(
             selection = smaller
         elif search.contexts.size == n_contexts:
             break
-    asked = asked.at(epsilon)
-    cover = minimum_cover(study, asked, time_limit=5.0, seed=seed)
+    question = question.at(epsilon)
+    cover = minimum_cover(study, question, time_limit=5.0, seed=seed)
     is_least = bound.value == len(selection.gains)
     reason = "proven least of any design" if is_least else "nothing smaller was found"
     if not is_least and clock.left <= 0:
@@ -232,7 +232,7 @@ def design(
         bound.value,
         bound,
         study,
-        asked,
+        question,
         k,
         len(case.pool),
         size_candidates,
@@ -251,7 +251,7 @@ class _Search:
         k: int | None,
         clock: Clock,
         seed: int,
-        kept: "_Kept",
+        file: "_GainsFile",
         report: Progress,
         *,
         whole: bool,
@@ -268,7 +268,7 @@ class _Search:
         )
         region = case.region_of(self.nodes) if whole else case.region
         self.own = DesignSearch(
-            region, case.pool, case.mask, clock, seed, kept.keep, report
+            region, case.pool, case.mask, clock, seed, file.keep, report
         )
 
     @property
@@ -339,16 +339,16 @@ class _Search:
 
 
 def _better(
-    region: GainRegion, start: Array, kept: Array, epsilon: float, k: int | None
+    region: GainRegion, start: Array, stored: Array, epsilon: float, k: int | None
 ) -> Array:
     """Return the better of two selections: fewer gains, or a smaller loss."""
-    worst = [float(region.judged(gains).min(0).max()) for gains in (start, kept)]
+    worst = [float(region.judged(gains).min(0).max()) for gains in (start, stored)]
     if k is not None:
-        return kept if worst[1] < worst[0] else start
-    return kept if worst[1] <= epsilon and len(kept) <= len(start) else start
+        return stored if worst[1] < worst[0] else start
+    return stored if worst[1] <= epsilon and len(stored) <= len(start) else start
 
 
-class _Kept:
+class _GainsFile:
     """The best gains so far in a file, under what they were designed for."""
 
     def __init__(self, path: str | Path | None, case: DesignCase, k: int | None):

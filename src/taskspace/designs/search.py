@@ -102,8 +102,8 @@ class DesignSearch:
             gains: shape `(gain, n_inputs, n_states)`.
         """
         worst = self.region.judged(gains).min(0).argmax()
-        own = self.region.take(np.array([worst])).judged(self.pool)[:, 0].argmin()
-        return np.concatenate([gains, self.pool[own : own + 1]])
+        best = self.region.take(np.array([worst])).judged(self.pool)[:, 0].argmin()
+        return np.concatenate([gains, self.pool[best : best + 1]])
 
     def between(self, start: RegionGains, around: Between) -> RegionGains:
         """Return gains moved so that they lose less between the contexts, too.
@@ -118,10 +118,10 @@ class DesignSearch:
         best, nodes = start, len(self.region)
         least = np.inf
         for _ in range(MOST_EXCHANGES):
-            own = float(self.region.judged(start.gains).min(0)[:nodes].max())
-            worst = around.worst(start.gains, own)
-            if (top := max(worst.loss, own)) < least:
-                least, best = top, RegionGains(start.gains, own)
+            at_nodes = float(self.region.judged(start.gains).min(0)[:nodes].max())
+            worst = around.worst(start.gains, at_nodes)
+            if (top := max(worst.loss, at_nodes)) < least:
+                least, best = top, RegionGains(start.gains, at_nodes)
             if worst.region is None or self.clock.left <= 0:
                 break
             self.region = GainRegion.concatenate([self.region, worst.region])

@@ -94,17 +94,17 @@ class LibraryAgent:
                 )
             if episode_start is not None and np.any(episode_start):
                 self.tracker.reset()
-            found = self.tracker.select(rows[0])
-            policy = np.array([found.policy])
+            selection = self.tracker.select(rows[0])
+            policy = np.array([selection.policy])
         else:
-            found = self.library.select(rows)
-            policy = found.policy
-        self.selection = found
+            selection = self.library.select(rows)
+            policy = selection.policy
+        self.selection = selection
         if (policy < 0).any():
             raise OutsideError(
                 f"A context must be served by a policy, but {rows[policy < 0][0]} is "
                 f"not (status {Status.REFUSED.name.lower()}).",
-                found,
+                selection,
             )
         action = self.library.act_as(policy, batch)
         return (action[0] if single else action), state

@@ -187,7 +187,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
     first, last = library.measured_range
     low, high = real.up(first), real.down(last)
     band = real.nearest(hysteresis * (library.high - library.low))
-    known = library.guarantee.status
+    status = library.guarantee.status
     served = regions.served & library.guarantee.speaks
     tables = [
         reals(real, "RANGE_LOW", low),
@@ -207,7 +207,7 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         f"typedef {name}_real real;\n",
         "\n".join(tables + more + policy_tables(library.policies, real)),
         located,
-        fill("select.c", name=name, upper=upper, refused=refused, known=known.name),
+        fill("select.c", name=name, upper=upper, refused=refused, known=status.name),
         act_source(library.policies, name, real),
         fill("held.c", name=name, upper=upper, fabs=real.call("fabs")),
     ]

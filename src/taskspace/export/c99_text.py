@@ -171,7 +171,7 @@ def _ascii(text: str) -> str:
     """ASCII that can be read as the text was: `kg m²` is `kg m^2`, `ε` is `epsilon`."""
     text = MICRO.sub("u", text)
     for sign, script in (("^", SUPERSCRIPTS), ("_", SUBSCRIPTS)):
-        text = script.sub(lambda found, s=sign: s + _plain(found[0]), text)
+        text = script.sub(lambda match, s=sign: s + _plain(match[0]), text)
     return "".join(c if c.isascii() else _spelled(c) for c in text)
 
 
@@ -185,11 +185,11 @@ def _spelled(character: str) -> str:
     if character in ASCII:
         return ASCII[character]
     name = unicodedata.name(character, "")
-    if found := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", name):
-        return found[2].lower() if found[1] == "SMALL" else found[2].capitalize()
+    if match := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", name):
+        return match[2].lower() if match[1] == "SMALL" else match[2].capitalize()
     base = unicodedata.normalize("NFKD", character)
-    kept = [c for c in base if not unicodedata.combining(c)]
-    letters = "".join(ASCII.get(c, c) for c in kept)
+    characters = [c for c in base if not unicodedata.combining(c)]
+    letters = "".join(ASCII.get(c, c) for c in characters)
     if letters and letters.isascii():
         return letters
     return f"<U+{ord(character):04X}>"

@@ -90,11 +90,13 @@ class GainSchedule:
                 f"but the signal {signal!r} is given for the axis {axis!r}."
             )
         ct = import_control()
-        given = [s for s in signals if s in plant.input_labels]
+        context_inputs = [s for s in signals if s in plant.input_labels]
         parameters = [s for s in signals if s in plant.params]
-        unknown = [s for s in signals if s not in [*given, *parameters]]
+        unknown = [s for s in signals if s not in [*context_inputs, *parameters]]
         unknown = [s for s in unknown if s not in plant.output_labels]
-        controls = [label for label in plant.input_labels if label not in given]
+        controls = [
+            label for label in plant.input_labels if label not in context_inputs
+        ]
         n, m = plant.nstates, self.gains.shape[1]
         if unknown or len(controls) != m or plant.noutputs != n:
             raise InvalidInputError(
@@ -103,8 +105,8 @@ class GainSchedule:
                 f"outputs, but has inputs {plant.input_labels}, outputs "
                 f"{plant.output_labels} and parameters {list(plant.params)}."
             )
-        wanted = [f"xd[{i}]" for i in range(n)] + [f"ud[{i}]" for i in range(m)]
-        inputs = [*wanted, *given, *plant.output_labels]
+        set_points = [f"xd[{i}]" for i in range(n)] + [f"ud[{i}]" for i in range(m)]
+        inputs = [*set_points, *context_inputs, *plant.output_labels]
 
         def output(_t: float, _x: Any, u: Any, params: Mapping[str, float]) -> Any:
             row = [
@@ -129,10 +131,10 @@ class GainSchedule:
                 *([f"{name}.{s}", f"{plant.name}.{s}"] for s in plant.output_labels),
             ],
             inplist=[
-                *(f"{name}.{s}" for s in wanted),
-                *([f"{plant.name}.{s}", f"{name}.{s}"] for s in given),
+                *(f"{name}.{s}" for s in set_points),
+                *([f"{plant.name}.{s}", f"{name}.{s}"] for s in context_inputs),
             ],
-            inputs=[*wanted, *given],
+            inputs=[*set_points, *context_inputs],
             outlist=[
                 *(f"{plant.name}.{s}" for s in plant.output_labels),
                 *(f"{name}.{s}" for s in controls),

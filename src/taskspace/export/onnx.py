@@ -125,15 +125,17 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
     )
     served = regions.served & library.guarantee.speaks
     if served.any():
-        known = inside
+        is_known = inside
         if node is not None:
             # Equal is not defined for double everywhere: neither above nor below.
             apart = graph("Or", graph("Less", safe, node), graph("Greater", safe, node))
-            known = graph("And", known, graph.all(graph("Not", apart)))
+            is_known = graph("And", is_known, graph.all(graph("Not", apart)))
         if not served.all():
             here = graph("Gather", graph.constant(served), region)
-            known = graph("And", known, here)
-        status = graph("Where", known, graph.status(library.guarantee.status), status)
+            is_known = graph("And", is_known, here)
+        status = graph(
+            "Where", is_known, graph.status(library.guarantee.status), status
+        )
     fine = inside
     if library.outside != "refuse":  # inside of finite ends is finite
         bound = graph.constant(np.array(np.finfo(np.float64).max))

@@ -307,7 +307,7 @@ def network_scores(
     """
     scores = []
     for one in networks:
-        told = seen[:, [library.names.index(name) for name in one.axes]]
-        returns = one.returns(system, contexts, told)
+        measured = seen[:, [library.names.index(name) for name in one.axes]]
+        returns = one.returns(system, contexts, measured)
         scores.append(returns.mean(-1, dtype=np.float64))
     return np.array(scores).reshape(-1, len(contexts))

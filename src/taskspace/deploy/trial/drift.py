@@ -81,22 +81,22 @@ def drift_returns(
     ways: dict[str, Way] = {}
     if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
         gain = library.policies.gain
-        ways["library"] = lambda told: gain[library.select(told).policy]
-        ways["one policy of it"] = lambda told: gain[np.full(len(told), single)]
+        ways["library"] = lambda measured: gain[library.select(measured).policy]
+        ways["one policy of it"] = lambda measured: gain[np.full(len(measured), single)]
         if designer is not None and designer.pool is None:
-            ways["designed anew at every step"] = lambda told: np.asarray(
-                designer(np.clip(told, library.low, library.high)).arrays()["gain"]
+            ways["designed anew at every step"] = lambda measured: np.asarray(
+                designer(np.clip(measured, library.low, library.high)).arrays()["gain"]
             )
         states = rng.multivariate_normal(
             np.zeros(gain.shape[-1]), system.initial_covariance, N_EPISODES
         )
         play = partial(_linear, library, system, at, states, n_steps, dt)
     elif isinstance(system, SimulatedSystem):
-        ways["library"] = lambda told, seen: library.act_as(
-            library.select(told).policy, seen
+        ways["library"] = lambda measured, seen: library.act_as(
+            library.select(measured).policy, seen
         )
-        ways["one policy of it"] = lambda told, seen: library.act_as(
-            np.full(len(told), single), seen
+        ways["one policy of it"] = lambda measured, seen: library.act_as(
+            np.full(len(measured), single), seen
         )
         if network is not None:
             ways["network with context"] = partial(_act_sighted, library, network)
@@ -112,12 +112,12 @@ def drift_returns(
 def _act_sighted(
     library: PolicyLibrary,
     network: "ConditionedNetwork",
-    told: NDArray[Any],
+    measured: NDArray[Any],
     seen: NDArray[Any],
 ) -> NDArray[Any]:
     """Return the actions of a network that sees the context."""
     columns = [library.names.index(name) for name in network.axes]
-    inside = np.clip(told, library.low, library.high)[:, columns]
+    inside = np.clip(measured, library.low, library.high)[:, columns]
     both = np.concatenate([seen, network.scaled(inside)], axis=1)
     return np.array([network.network.act(row) for row in both])
 
@@ -154,8 +154,8 @@ def _linear(
     """Mean of −cost; the context and the gain are held over each step (RK4)."""
     x, cost = states.copy(), np.zeros(len(states))
     for step in range(n_steps):
-        rows, told = at(step)
-        K = way(told)
+        rows, measured = at(step)
+        K = way(measured)
         A, B, Q, R = system.matrices(library.contexts(system, rows))
         closed = A - B @ K
         weight = Q + np.swapaxes(K, 1, 2) @ R @ K
@@ -196,10 +196,10 @@ def _simulated(
         state = jax.vmap(system.reset)(keys, rows)
         total, alive = np.zeros(len(rows)), np.ones(len(rows), bool)
         for t in range(n_steps):
-            where, told = at(t)
+            where, measured = at(t)
             rows = library.contexts(system, where).astype(np.float32)
             seen = np.asarray(observe(state, rows))
-            action = way(told, seen)
+            action = way(measured, seen)
             noise = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
             if action.dtype.kind == "f":
                 action = action.astype(np.float32)

@@ -127,14 +127,14 @@ def try_drift(
         played = [adversary.creep(x, rng) for x in starts[:2]]
     pushed = adversary.push(places)
     is_kept = all(ratio <= proven["slow_drift"]["factor"] for ratio in pushed)
-    is_kept &= all(left < 1 for _, left, _ in played)
+    is_kept &= all(remainder < 1 for _, remainder, _ in played)
     if proven["mode"] == "any switching":
         is_kept &= all(growth <= 1 + 1e-9 for growth, _, _ in played)
     return OperationTrial(
         len(played) + len(pushed),
         sum(switches for _, _, switches in played),
         max([growth for growth, _, _ in played], default=1.0),
-        max([left for _, left, _ in played], default=0.0),
+        max([remainder for _, remainder, _ in played], default=0.0),
         max(pushed, default=None),
         is_kept,
     )

@@ -225,11 +225,11 @@ def try_library(
     notes: list[str] = []
     chosen = library.select(measured)
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
-    own = scores_of(system, policies, contexts)
-    scores: Scores = {"library": (library.size, _taken(own, policy)[None])}
-    scores["library, best choice"] = (library.size, own.max(0)[None])
-    single = _finite_mean(own[:, is_drawn]).argmax()
-    scores["one policy of it"] = (1, own[single][None])
+    own_scores = scores_of(system, policies, contexts)
+    scores: Scores = {"library": (library.size, _taken(own_scores, policy)[None])}
+    scores["library, best choice"] = (library.size, own_scores.max(0)[None])
+    single = _finite_mean(own_scores[:, is_drawn]).argmax()
+    scores["one policy of it"] = (1, own_scores[single][None])
     designer = Designer.of(library, system, pool)
     if designer is None:
         notes.append(
@@ -239,8 +239,8 @@ def try_library(
     else:
         scores |= _other_designs(designer, seen, contexts, rng)
     if networks:
-        made = network_scores(networks, library, system, contexts, seen)
-        scores[NETWORK] = (1, made)
+        of_networks = network_scores(networks, library, system, contexts, seen)
+        scores[NETWORK] = (1, of_networks)
     reference, against, note = _reference(system, contexts, scores)
     notes += [note] if note else []
     # The same contexts in every row: what one refuses is left out of all.
@@ -262,7 +262,7 @@ def try_library(
         few = best_few(
             library, system, designer, FEW, contexts[compared], reference[compared]
         )
-    n_measured, n_broken = _try_errors(judge, own, rows)
+    n_measured, n_broken = _try_errors(judge, own_scores, rows)
     drifting: dict[str, float] = {}
     if drift > 0:
         drifting, why = drift_returns(
@@ -319,7 +319,7 @@ def _reference(
     )
 
 
-def _try_errors(judge: "_Judge", own: Array, rows: Array) -> tuple[int, int]:
+def _try_errors(judge: "_Judge", own_scores: Array, rows: Array) -> tuple[int, int]:
     """Return guaranteed measurements at the ends of the error, and broken ones."""
     library, n_measured, n_broken = judge.library, 0, 0
     if library.question is None or library.question.error is None:
@@ -327,7 +327,7 @@ def _try_errors(judge: "_Judge", own: Array, rows: Array) -> tuple[int, int]:
     for measured in measured_near(library, rows):
         chosen = library.select(measured)
         policy = np.asarray(chosen.policy)
-        served = judge.within(_taken(own, policy), policy)
+        served = judge.within(_taken(own_scores, policy), policy)
         sure = np.asarray(chosen.status) == Status.GUARANTEED
         n_measured += int(sure.sum())
         n_broken += 0 if served is None else int((sure & ~served).sum())
