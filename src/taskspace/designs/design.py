@@ -190,35 +190,7 @@ def design(
     if file.gains is not None:
         start = _better(case.region, start, file.gains, question.epsilon, k)
     search = _Search(case, k, clock, seed, file, report, whole=whole)
-    selection = search.first(start)
-    is_anew = k is not None or whole
-    while True:
-        study = case.study(selection.gains, start)
-        losses = question.losses(study).values[: len(selection.gains)]
-        epsilon = question.epsilon if k is None else float(losses.min(0).max())
-        bound = bound_all_gains(
-            case.system,
-            search.contexts,
-            question.at(epsilon),
-            mask=mask,
-            goal=len(selection.gains),
-            time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
-            progress=report,
-        )
-        if k is not None or bound.value == len(selection.gains) or clock.left <= 0:
-            break
-        n_contexts = search.contexts.size
-        smaller = None
-        if bound.smaller is not None:
-            # On its way the bound met fewer gains that serve its contexts.
-            smaller = search.again(bound.smaller)
-        elif not is_anew:
-            is_anew = True
-            smaller = search.anew(selection.gains)
-        if smaller is not None and len(smaller.gains) < len(selection.gains):
-            selection = smaller
-        elif search.contexts.size == n_contexts:
-            break
+    selection, study, epsilon, bound = search.run(start)
     question = question.at(epsilon)
     cover = minimum_cover(study, question, time_limit=5.0, seed=seed)
     is_least = bound.value == len(selection.gains)
@@ -270,6 +242,44 @@ class _Search:
         self.own = DesignSearch(
             region, case.pool, case.mask, clock, seed, file.keep, report
         )
+
+    def run(self, start: Array) -> tuple[RegionGains, Study, float, GainBound]:
+        """Design and bound in turn, until both meet or nothing gets better.
+
+        Returns:
+            The gains, their study with that of the start, the tolerance, the bound.
+        """
+        case, clock, question = self.case, self.clock, self.case.question
+        is_anew = self.k is not None or self.whole  # before `first` gives up the box
+        selection = self.first(start)
+        while True:
+            study, n = case.study(selection.gains, start), len(selection.gains)
+            epsilon = question.epsilon
+            if self.k is not None:
+                epsilon = float(question.losses(study).values[:n].min(0).max())
+            bound = bound_all_gains(
+                case.system,
+                self.contexts,
+                question.at(epsilon),
+                mask=case.mask,
+                goal=n,
+                time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
+                progress=self.own.progress,
+            )
+            if self.k is not None or bound.value == n or clock.left <= 0:
+                break
+            smaller, n_contexts = None, self.contexts.size
+            if bound.smaller is not None:
+                # On its way the bound met fewer gains that serve its contexts.
+                smaller = self.again(bound.smaller)
+            elif not is_anew:
+                is_anew = True
+                smaller = self.anew(selection.gains)
+            if smaller is not None and len(smaller.gains) < n:
+                selection = smaller
+            elif self.contexts.size == n_contexts:
+                break
+        return selection, study, epsilon, bound
 
     @property
     def contexts(self) -> Space:

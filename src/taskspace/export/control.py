@@ -48,6 +48,30 @@ class GainSchedule:
     def _at(self, row: Array) -> Array:
         return self.gains[_selected(self.library, row)]
 
+    def _columns(
+        self, signals: Sequence[str], states: Sequence[int] | None
+    ) -> list[int]:
+        """Return places of the family's states; refuse signals that do not fit."""
+        n_states = self.gains.shape[2]
+        columns = list(range(n_states) if states is None else states)
+        if len(columns) != n_states or len(signals) != len(self.names):
+            raise InvalidInputError(
+                f"There must be {n_states} states and {len(self.names)} signals (for "
+                f"{', '.join(self.names)}), but got {len(columns)} and {len(signals)}."
+            )
+        swapped = [
+            (axis, signal)
+            for axis, signal in zip(self.names, signals, strict=True)
+            if signal in self.names and signal != axis
+        ]
+        if swapped:
+            axis, signal = swapped[0]
+            raise InvalidInputError(
+                f"Signals must be in the order of the axes {', '.join(self.names)}, "
+                f"but the signal {signal!r} is given for the axis {axis!r}."
+            )
+        return columns
+
     def statefbk(
         self,
         plant: "control.NonlinearIOSystem",
@@ -71,24 +95,7 @@ class GainSchedule:
                 a gain of zero. The same states in the same order if left out.
             name: what to call the controller.
         """
-        n_states = self.gains.shape[2]
-        columns = list(range(n_states) if states is None else states)
-        if len(columns) != n_states or len(signals) != len(self.names):
-            raise InvalidInputError(
-                f"There must be {n_states} states and {len(self.names)} signals (for "
-                f"{', '.join(self.names)}), but got {len(columns)} and {len(signals)}."
-            )
-        swapped = [
-            (axis, signal)
-            for axis, signal in zip(self.names, signals, strict=True)
-            if signal in self.names and signal != axis
-        ]
-        if swapped:
-            axis, signal = swapped[0]
-            raise InvalidInputError(
-                f"Signals must be in the order of the axes {', '.join(self.names)}, "
-                f"but the signal {signal!r} is given for the axis {axis!r}."
-            )
+        columns = self._columns(signals, states)
         ct = import_control()
         context_inputs = [s for s in signals if s in plant.input_labels]
         parameters = [s for s in signals if s in plant.params]
