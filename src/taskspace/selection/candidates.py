@@ -175,15 +175,15 @@ class Candidates:
         Args:
             planned: contexts of the planned sources.
         """
-        before, left = self._last
+        before, remaining = self._last
         n = len(before)
         if not np.array_equal(planned[:n], before):
-            n, left = 0, np.ones(len(self.points), bool)
-        left = left.copy()
+            n, remaining = 0, np.ones(len(self.points), bool)
+        remaining = remaining.copy()
         for row in np.ascontiguousarray(planned[n:]) + 0.0:
-            left[self._places.get(row.tobytes(), [])] = False
-        self._last = planned, left
-        return left.copy()
+            remaining[self._places.get(row.tobytes(), [])] = False
+        self._last = planned, remaining
+        return remaining.copy()
 
     @cached_property
     def _places(self) -> dict[bytes, list[int]]:

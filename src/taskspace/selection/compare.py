@@ -42,7 +42,7 @@ def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
         space: contexts that may be trained.
         targets: contexts to cover.
     """
-    tried, made = target_space(table), source_space(table)
+    tried, sources = target_space(table), source_space(table)
     if tried is None or not (
         tuple(tried.names) == tuple(targets.names)
         and np.array_equal(tried.points, targets.points)
@@ -53,13 +53,13 @@ def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
             f"{() if tried is None else tuple(tried.names)}, and the selection "
             f"{targets.size} over {tuple(targets.names)}."
         )
-    if made is None or tuple(made.names) != tuple(space.names):
+    if sources is None or tuple(sources.names) != tuple(space.names):
         raise InvalidInputError(
             "The full table must say where its sources are, on the axes "
             f"{tuple(space.names)}, but has "
-            f"{None if made is None else tuple(made.names)}."
+            f"{None if sources is None else tuple(sources.names)}."
         )
-    missing = int(Candidates(space).left(made.points).sum())
+    missing = int(Candidates(space).left(sources.points).sum())
     if missing:
         raise InvalidInputError(
             "The full table must have a source at every candidate, but "
@@ -219,21 +219,21 @@ def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
         return ""
     where = _sources_of(table)
     # Both against the same reference: then the same scores serve the same targets.
-    own = ledger.table().assign(best_known=("target", table["best_known"].values))
+    trained = ledger.table().assign(best_known=("target", table["best_known"].values))
     judge = question.judge
     for row, context in enumerate(ledger.sources.points[ledger.evaluated]):
         places = np.flatnonzero(~where.left(context[None]))
         if not len(places):
             return "a source is trained that is not in the table"
-        have = family_rows(own, judge, slice(row, row + 1))[0]
+        own_scores = family_rows(trained, judge, slice(row, row + 1))[0]
         number = int(places[0])
-        told = family_rows(table, judge, slice(number, number + 1))[0]
-        both = np.isfinite(have)  # where it was evaluated and did not fail
-        if not np.allclose(have[both], told[both], rtol=1e-6, atol=0):
+        table_scores = family_rows(table, judge, slice(number, number + 1))[0]
+        both = np.isfinite(own_scores)  # where it was evaluated and did not fail
+        if not np.allclose(own_scores[both], table_scores[both], rtol=1e-6, atol=0):
             return "its policies are others than those trained here"
         served, claimed = (
             question.rows(one, slice(place, place + 1))[0] <= question.epsilon
-            for one, place in ((own, row), (table, number))
+            for one, place in ((trained, row), (table, number))
         )
         if not (served <= claimed).all():
             return "its policies serve other targets, by a rounding of their scores"

@@ -104,8 +104,8 @@ class Proposal(
         if self.kind != REGION:
             return Source.at(row[None], self.seed, self.kind, how)[0]
         rows = targets[self.members]
-        own = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
-        return Source(tuple(map(tuple, own.tolist())), self.seed, REGION, how=how)
+        contexts = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
+        return Source(tuple(map(tuple, contexts.tolist())), self.seed, REGION, how=how)
 
 
 def _pairs(numbers: Numbers) -> Pairs:

@@ -218,13 +218,16 @@ class SelectionLoop:
         """Return whether every uncovered target was tried at home, without success."""
         if len(self.log.steps) <= self.options.patience:
             return False
-        left = self.selector.candidates.left(seen.planned)
+        remaining = self.selector.candidates.left(seen.planned)
         uncovered = self.ledger.target_space.points[~seen.covered]
-        if self.selector.tries_homes and left[self.selector.homes(uncovered)].any():
+        if (
+            self.selector.tries_homes
+            and remaining[self.selector.homes(uncovered)].any()
+        ):
             return False
         shares = self._served_shares()
-        in_vain = max(shares[: -self.options.patience]) >= max(shares)
-        return in_vain and self.selector.may_give_up(self.ledger, self.question)
+        is_stalled = max(shares[: -self.options.patience]) >= max(shares)
+        return is_stalled and self.selector.may_give_up(self.ledger, self.question)
 
     def _free(self) -> int:
         """How many trainings may be begun now."""
@@ -257,17 +260,17 @@ class SelectionLoop:
             self._plan(context, self.ledger.task.seed + tried, seen, why)
         if again:
             return True
-        asked = self.selector
+        proposer = self.selector
         if len(seen.losses) and seen.covered.all():
             # Nothing is left but targets that have no reference yet.
-            asked = Uniform(self.selector.candidates.space)
-        rows = asked.propose(self.ledger, self.question, free)
+            proposer = Uniform(self.selector.candidates.space)
+        rows = proposer.propose(self.ledger, self.question, free)
         rows = self._fresh(rows, seen)[:free]
         for row in rows:
-            self._plan(row, self.ledger.task.seed, seen, asked.name)
+            self._plan(row, self.ledger.task.seed, seen, proposer.name)
         if len(rows):
             return True
-        plan = asked.propose_region(self.ledger, self.question)
+        plan = proposer.propose_region(self.ledger, self.question)
         if plan is not None:
             self._plan_region(plan, seen)
         return plan is not None
@@ -283,12 +286,12 @@ class SelectionLoop:
                 f"context, but {self.selector.name!r} proposed {rows.tolist()}."
             )
         # A dict keeps the order of the proposals.
-        kept = [
+        fresh = [
             row
             for row in dict.fromkeys(map(tuple, rows))
             if not (seen.planned == row).all(1).any()
         ]
-        return np.array(kept).reshape(-1, n_axes)
+        return np.array(fresh).reshape(-1, n_axes)
 
     def _plan(self, row: Array, seed: int, seen: Known, why: str, **more: Any) -> None:
         # Where the reference may move, a new policy matters everywhere.

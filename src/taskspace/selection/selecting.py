@@ -283,7 +283,7 @@ def _note(selection: SelectionLoop, n_done: int) -> str:
     ledger = selection.ledger
     done = [k for k, e in zip(ledger.kinds, ledger.evaluated, strict=True) if e]
     n_made = sum(kind not in (TRAINED, REGION) for kind in done)
-    made = f" and {n_made:,} made from them" if n_made else ""
+    addition = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
     if selection.options.evaluate_uncovered_only and not selection.moves:
         partly = (
@@ -292,5 +292,5 @@ def _note(selection: SelectionLoop, n_done: int) -> str:
         )
     return (
         f"This speaks of the {n_done - n_made:,} sources that a selection trained"
-        f"{made}, not of all contexts that could be trained.{partly}"
+        f"{addition}, not of all contexts that could be trained.{partly}"
     )

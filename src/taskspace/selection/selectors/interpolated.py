@@ -74,9 +74,9 @@ class Interpolated(Selector):
         seen = self.look(ledger, question)
         nodes = chebyshev_nodes(self)
         planned = {tuple(row) for row in seen.planned}
-        left = [row for row in nodes if tuple(row) not in planned]
-        if left:
-            return np.array(left[:n])
+        remaining = [row for row in nodes if tuple(row) not in planned]
+        if remaining:
+            return np.array(remaining[:n])
         none = np.empty((0, nodes.shape[1]))
         if len(seen.pending) or not len(seen.losses):
             return none
@@ -111,8 +111,8 @@ class Interpolated(Selector):
         gain = (both.coverable & ~seen.covered).any()
         if not gain:
             return None
-        found = minimum_cover(both, time_limit=COVER_SECONDS, seed=self.seed)
-        chosen = np.sort(found.sources[found.sources >= own.n_sources])
+        cover = minimum_cover(both, time_limit=COVER_SECONDS, seed=self.seed)
+        chosen = np.sort(cover.sources[cover.sources >= own.n_sources])
         chosen = chosen - own.n_sources
         if not len(chosen):
             return None
@@ -258,11 +258,11 @@ def blend(policies: Policy, sources: Array, wanted: Array) -> Policy:
     def through(values: NDArray) -> NDArray:
         flat = values.reshape(len(here), -1).astype(np.float64)
         coefficients, *_ = np.linalg.lstsq(terms(here), flat, rcond=None)
-        left = flat - terms(here) @ coefficients
+        residual = flat - terms(here) @ coefficients
         out = _combined(terms(there), coefficients)
         if len(here) > 1:
             # Linear radial functions never make a singular system of distinct points.
-            weights = np.linalg.lstsq(_apart(here, here), left, rcond=None)[0]
+            weights = np.linalg.lstsq(_apart(here, here), residual, rcond=None)[0]
             out = out + _combined(_apart(there, here), weights)
         return out.reshape(len(there), *values.shape[1:]).astype(values.dtype)
 

@@ -50,13 +50,13 @@ class Reaches:
         order = np.argsort(targets, kind="stable")
         targets, ratio, served = targets[order], ratio[:, order], served[:, order]
         sides: tuple[dict[float, float], dict[float, float]] = {}, {}
-        for place, values, mine in zip(sources, ratio, served, strict=True):
+        for place, values, serves in zip(sources, ratio, served, strict=True):
             home = int(np.abs(targets - place).argmin())
-            if not mine[home]:
+            if not serves[home]:
                 continue
             for side, step in zip(sides, (-1, 1), strict=True):
                 ahead = slice(home, None, step)
-                lost = np.flatnonzero(~mine[ahead])
+                lost = np.flatnonzero(~serves[ahead])
                 if len(lost):
                     last = home + step * (int(lost[0]) - 1)
                     inner, outer = values[last], values[last + step]
@@ -67,11 +67,11 @@ class Reaches:
         left, right = (sides[0] or sides[1]), (sides[1] or sides[0])
         if not left:
             return None
-        known = [
+        reaches = [
             (np.array(sorted(d)), np.array([d[x] for x in sorted(d)]))
             for d in (left, right)
         ]
-        return cls(known[0], known[1])
+        return cls(reaches[0], reaches[1])
 
     def ratios(self, candidates: Array, targets: Array) -> Array:
         """Return each target's distance over the predicted reach, by candidate.
@@ -102,9 +102,9 @@ def plan_line(ratio: Array) -> list[int]:
     best, low, high = sweep(ratio <= 1), 1.0, WIDEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = sweep(ratio * middle <= 1)
-        if len(found) <= len(best):
-            best, low = found, middle
+        plan = sweep(ratio * middle <= 1)
+        if len(plan) <= len(best):
+            best, low = plan, middle
         else:
             high = middle
     size = (ratio[best] <= 1).sum(1)

@@ -70,20 +70,20 @@ class Coverage(Selector):
             middle = np.full((1, len(self.candidates.space.names)), FIRST)
             return self.candidates.points[self.candidates.nearest(middle)]
         problem = _Problem(self, ledger, seen)
-        left = self.candidates.left(seen.planned)
-        if not left.any() or not len(seen.sources):
+        remaining = self.candidates.left(seen.planned)
+        if not remaining.any() or not len(seen.sources):
             return self._fallback.propose(ledger, question, n)
         model = self._model(problem, len(seen.sources))
         if model is None or self._disappointed(problem):
             first = self._fallback.propose(ledger, question, 1)
             if model is None or n == 1 or not len(first):
                 return first if n == 1 else self._fallback.propose(ledger, question, n)
-            rest = self._plan(problem, model, left, n - 1, first)
+            rest = self._plan(problem, model, remaining, n - 1, first)
             return np.concatenate([first, rest])
-        return self._plan(problem, model, left, n, np.empty((0, left.ndim)))
+        return self._plan(problem, model, remaining, n, np.empty((0, remaining.ndim)))
 
     def _plan(
-        self, problem: "_Problem", model: Ratios, left: Mask, n: int, before: Array
+        self, problem: "_Problem", model: Ratios, remaining: Mask, n: int, before: Array
     ) -> Array:
         """Return members of planned covers, each knowing those before and under way."""
         seen = problem.seen
@@ -93,27 +93,27 @@ class Coverage(Selector):
                 units = self.candidates.units_of(rows)
                 served = model(units, np.arange(len(problem.targets))) <= 1
                 open_ &= ~served.any(0)
-                left = left & self.candidates.left(rows)
-        numbers = self._pool(left, problem, open_)
-        wanted = np.flatnonzero(open_)
-        if len(wanted) > MAX_TARGETS:
+                remaining = remaining & self.candidates.left(rows)
+        numbers = self._pool(remaining, problem, open_)
+        open_numbers = np.flatnonzero(open_)
+        if len(open_numbers) > MAX_TARGETS:
             rng = np.random.default_rng([self.seed, len(seen.planned), 1])
-            wanted = np.sort(rng.choice(wanted, MAX_TARGETS, replace=False))
-        if not len(wanted) or not len(numbers):
+            open_numbers = np.sort(rng.choice(open_numbers, MAX_TARGETS, replace=False))
+        if not len(open_numbers) or not len(numbers):
             uncovered = np.flatnonzero(~seen.covered)
             if not len(uncovered) or not len(numbers):
                 return np.empty((0, seen.planned.shape[1]))
-            wanted = uncovered[:MAX_TARGETS]
+            open_numbers = uncovered[:MAX_TARGETS]
         if self._axis is not None:
-            place = problem.targets[wanted, self._axis]
-            wanted = wanted[np.argsort(place, kind="stable")]
+            place = problem.targets[open_numbers, self._axis]
+            open_numbers = open_numbers[np.argsort(place, kind="stable")]
         units = self.candidates.unit[numbers]
         if self.anywhere:
             units = np.concatenate([units, self._points_between(seen)])
-        ratio = model(units, wanted)
+        ratio = model(units, open_numbers)
         # At home a policy serves, whatever the model thinks.
-        homes = KDTree(units).query(problem.targets[wanted])[1]
-        ratio[homes, np.arange(len(wanted))] = 0.0
+        homes = KDTree(units).query(problem.targets[open_numbers])[1]
+        ratio[homes, np.arange(len(open_numbers))] = 0.0
         if self._axis is not None:
             chosen = plan_line(ratio)[:n]
         else:
@@ -131,9 +131,9 @@ class Coverage(Selector):
         units[:, varies] = rng.random((MAX_CANDIDATES, int(varies.sum())))
         return units
 
-    def _pool(self, left: Mask, problem: "_Problem", open_: Mask) -> Numbers:
+    def _pool(self, remaining: Mask, problem: "_Problem", open_: Mask) -> Numbers:
         """Candidates to look at: those near uncovered targets, and some others."""
-        numbers = np.flatnonzero(left)
+        numbers = np.flatnonzero(remaining)
         if len(numbers) <= MAX_CANDIDATES:
             return numbers
         rng = np.random.default_rng([self.seed, len(problem.seen.planned), 2])
@@ -192,8 +192,8 @@ class Coverage(Selector):
             predicted = model(problem.sources[place, None], every)[0]
             near = (predicted > 0.5) & (predicted < 2) & np.isfinite(real)
             errors.append(np.abs(real[near] / predicted[near] - 1))
-        found = np.concatenate(errors) if errors else np.empty(0)
-        typical = float(np.median(found)) if len(found) else 0.0
+        sizes = np.concatenate(errors) if errors else np.empty(0)
+        typical = float(np.median(sizes)) if len(sizes) else 0.0
         return float(np.clip(typical, *MARGINS))
 
     def _disappointed(self, problem: "_Problem") -> bool:
@@ -297,19 +297,19 @@ def plan_cover(serves: Mask) -> Numbers:
     plans = []
     for rarity in RARITIES:
         weight = degree**-rarity
-        left = np.asarray(serves.any(0))
-        gains = (weight * left) @ by_target
+        uncovered = np.asarray(serves.any(0))
+        gains = (weight * uncovered) @ by_target
         plan: list[int] = []
-        while left.any():
+        while uncovered.any():
             best = int(gains.argmax())
-            served = np.flatnonzero(serves[best] & left)
+            served = np.flatnonzero(serves[best] & uncovered)
             if not len(served):  # rounding left a gain where there is none
-                gains = (weight * left) @ by_target
+                gains = (weight * uncovered) @ by_target
                 gains[plan] = -1.0
                 best = int(gains.argmax())
-                served = np.flatnonzero(serves[best] & left)
+                served = np.flatnonzero(serves[best] & uncovered)
             plan.append(best)
-            left[served] = False
+            uncovered[served] = False
             gains -= weight[served] @ by_target[served]
         count = serves[plan].sum(0)
         for member in sorted(plan, key=lambda m: (sizes[m], m)):

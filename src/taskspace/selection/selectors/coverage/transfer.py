@@ -53,10 +53,10 @@ class TransferModel:
         entries = _terms(targets, self.powers_a) @ self.a
         square = np.zeros((len(sources), len(targets)), np.float32)
         for axis in range(self.g.shape[1]):
-            own = rows == axis
-            part, kept = entries[:, own], columns[own]
-            at_home = (part * there[:, kept]).sum(1).astype(np.float32)
-            away = here[:, kept].astype(np.float32) @ part.T.astype(np.float32)
+            in_row = rows == axis
+            part, axes = entries[:, in_row], columns[in_row]
+            at_home = (part * there[:, axes]).sum(1).astype(np.float32)
+            away = here[:, axes].astype(np.float32) @ part.T.astype(np.float32)
             np.subtract(at_home, away, out=away)
             np.multiply(away, away, out=away)
             square += away
