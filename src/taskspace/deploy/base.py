@@ -56,7 +56,7 @@ class PolicyLibrary:
         guarantee: what is known of it.
         names: names of the context axes, one per column of a context.
         units: unit of each axis, `""` for a pure number.
-        policies: a stack with one leading dim, one policy an entry; None where the
+        policies: a stack with one leading dim, one policy per entry; None where the
             policies are elsewhere and entries are names only.
         outside: `"refuse"` gives no policy outside the range; `"clamp"` the policy of
             the nearest context inside, and says so.

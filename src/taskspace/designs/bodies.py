@@ -4,14 +4,14 @@ With $K = \hat K + \Delta$, any symmetric $P$ and $X_K$ the accumulated covarian
 the closed loop, cost$(K) = \mathrm{tr}(P\Sigma) + \mathrm{tr}(E(K) X_K)$ with
 $E(K) = E(\hat K) + \Delta^\top N + N^\top \Delta + \Delta^\top \tilde R \Delta$,
 $N = R\hat K - B^\top P$ (discrete: $R \hat K - B^\top P A_{\hat K}$),
-$\tilde R \succeq R$. $P$ is next to the optimum, a trifle below, so that
+$\tilde R \succeq R$. $P$ is close to the optimum and slightly below, so that
 $E(\hat K) - N^\top R^{-1} N / \tau \succeq 0$ can be proven and
 cost$(K) \ge \mathrm{tr}(P\Sigma) + (1 - \tau)\,\mathrm{tr}(\Delta^\top R \Delta X_K)$.
 
 For $Y$ next to $X_{\hat K}$ and every stabilising $K$: $X_K \succeq c\,Y$ where
 $c\,(Y - A_K Y A_K^\top) \preceq \Sigma$ (continuous: $-c(A_K Y + Y A_K^\top)$), and the
 left side is about $c\,(\Sigma + B\Delta Y + Y \Delta^\top B^\top)$. So
-$c = 1/(1 + 2\kappa\|\tilde\Delta\|)$ will do, where
+$c = 1/(1 + 2\kappa\|\tilde\Delta\|)$ is enough, where
 $\tilde\Delta = R^{1/2} \Delta Y^{1/2}$ and κ is a product of two norms, and a gain that
 serves has
 $\|\tilde\Delta\|^2 / (1 + 2\kappa\|\tilde\Delta\|) \le (\text{limit} -

@@ -40,7 +40,7 @@ LOCAL_STEPS = 2000
 MOST_BOXES = 60_000
 SMALLEST = 1e-5
 """Boxes are cut no smaller, in units of what serves a context."""
-# Bodies of so many contexts are compared with each other: a matrix of pairs.
+# At most so many contexts have their bodies compared pair by pair.
 MOST_PACKED = 400
 
 

@@ -89,7 +89,7 @@ class DesignCase:
 
     @cached_property
     def nodes(self) -> Space:
-        """The targets, or so many of them as a design looks at."""
+        """The targets, or as many of them as a design looks at."""
         return fewer_contexts(self.targets, MOST_CONTEXTS)
 
     @cached_property

@@ -131,7 +131,7 @@ def design_curve(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> DesignCurve:
-    """Design 1, 2, … gains of least loss, and bound what any so many gains lose.
+    """Design 1, 2, … gains of least loss, and bound what any 1, 2, … gains lose.
 
     Args:
         problem: a study of a linear family, or the family itself.
@@ -200,7 +200,7 @@ def design_curve(
 def _lower(
     case: DesignCase, search: DesignSearch, best: RegionGains, clock: Clock
 ) -> tuple[float, RegionGains]:
-    """Return a loss below which no so many gains get, and the best gains by then."""
+    """Return a loss that no gains of this number get below, and the best gains."""
     k, some = len(best.gains), fewer_contexts(case.nodes, MOST_BOUNDED)
     low, high = _least_alone(case), best.worst
     for _ in range(N_TRIALS):

@@ -136,7 +136,7 @@ def _by_bodies(low, high, where, centre, radius, metrics, factors, may):
         for t in range(len(centre)):
             if not may[b, t] or not radius[t] < np.inf:
                 continue
-            # Entries that are not free are zero. Any plane W will do: here it is the
+            # Entries that are not free are zero. Any plane W is allowed: here it is the
             # slope of the body's norm at the nearest gain of the box.
             near[:] = -centre[t]
             for e in range(len(where)):

@@ -68,7 +68,7 @@ class LibraryAgent:
             deterministic: policies of a library always are.
 
         Returns:
-            The action, or one an observation, and `state`. `OutsideError` where a
+            The action, or one per observation, and `state`. `OutsideError` where a
             context is refused.
         """
         del deterministic

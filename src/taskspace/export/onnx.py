@@ -149,7 +149,7 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
 def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
     """Return the number of the nearest node, and its coordinates."""
     d = len(regions.values)
-    # One row of borders an axis; where it has fewer, some that nothing is above of.
+    # One row of borders per axis, filled up with borders that no value is above.
     width = max(1, *(len(borders) for borders in regions.borders))
     edges = np.full((1, d, width), np.inf)
     for i, borders in enumerate(regions.borders):

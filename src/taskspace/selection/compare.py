@@ -29,7 +29,7 @@ from taskspace.trainers.base import Trained
 
 RIVALS = "uniform", "mbtl"
 RANDOM_REPEATS = 100
-# Rivals are followed for so many times the trainings of the selection.
+# Rivals may take this many times the trainings of the selection.
 FOLLOWED = 3
 AT_LEAST = 20
 

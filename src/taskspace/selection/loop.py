@@ -126,7 +126,7 @@ class SelectionLoop:
         return self._hours_before + (time.monotonic() - self._began) / 3600
 
     def _affordable(self) -> int:
-        """How many trainings more may be begun now."""
+        """Return how many more trainings the budget allows."""
         budget = self.options.budget
         most = 2**62
         if budget.hours is not None and self.hours >= budget.hours:
@@ -230,7 +230,7 @@ class SelectionLoop:
         return is_stalled and self.selector.may_give_up(self.ledger, self.question)
 
     def _free(self) -> int:
-        """How many trainings may be begun now."""
+        """Return how many trainings may be begun now."""
         return min(self.options.n_parallel - len(self._running), self._affordable())
 
     def _begin(self, seen: Known) -> str | None:
@@ -250,7 +250,7 @@ class SelectionLoop:
         return "every candidate is trained" if free > 0 else self._over()
 
     def _begin_some(self, seen: Known, free: int) -> bool:
-        """Begin at most so many trainings; whether there were any to begin."""
+        """Begin at most `free` trainings; return whether there were any to begin."""
         again = contexts_to_retry(
             self.ledger, self.question, seen, self.options.retries
         )[:free]

@@ -503,7 +503,7 @@ class _Judge:
             loss = rule.loss(score, self._home_scores[np.maximum(policy, 0)])
             return np.where(policy < 0, np.inf, loss) <= question.epsilon
         if rule.measure != "performance":
-            # Only of the library's own policies is another score than J at hand.
+            # Another score than J is known of the library's own policies only.
             if policy is None or policies is None:
                 return None
             scores = scores_of(self.system, policies, self.contexts, rule.measure)

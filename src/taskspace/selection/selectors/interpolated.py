@@ -32,7 +32,7 @@ from taskspace.trainers.base import Trained
 INTERPOLATED = "interpolated"
 """The kind of a source whose policies are blended from trained ones."""
 
-# Nodes an axis, by number of axes: at most 16 trainings to begin with.
+# Nodes per axis, by number of axes: at most 16 trainings to begin with.
 NODES = {1: 5, 2: 3, 3: 2, 4: 2}
 # Candidates are screened in blocks of about this many cells.
 BLOCK_CELLS = 2_000_000

@@ -148,7 +148,7 @@ class Coverage(Selector):
     # --- what past predictions were worth -----------------------------------------
 
     def _model(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        """Return what was predicted after so many rows; None if they tell nothing."""
+        """Return what the first rows predict; None if they tell nothing."""
         excess = problem.excess[:n_rows]
         key = n_rows, excess[-1].tobytes()[:4096]
         if key not in self._models:
@@ -239,7 +239,7 @@ class _Problem:
         roots = self.roots(self.sources, np.arange(len(self.targets)))
         self.ratio: Array = _over(np.sqrt(self.excess), roots)
         finite = self.excess[np.isfinite(self.excess) & (self.excess > 0)]
-        # Where only equality will do, the smallest losses are those that matter.
+        # Where only equality is enough, the smallest losses are those that matter.
         least = float(np.quantile(finite, 0.01)) if len(finite) else 1.0
         positive = roots[roots > 0]
         middle = float(np.median(positive)) if len(positive) else 0.0
@@ -260,7 +260,7 @@ class _Problem:
 
 
 def _over(roots: Array, tolerance: Array) -> Array:
-    """√loss over that of the tolerance; where only 0 will do, 0 or infinite."""
+    """√loss over that of the tolerance; where only 0 is enough, 0 or infinite."""
     out = np.where(roots > 0, np.inf, np.zeros_like(roots))
     return np.divide(roots, tolerance, out=out, where=tolerance > 0, dtype=roots.dtype)
 
