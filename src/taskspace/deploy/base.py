@@ -265,7 +265,8 @@ class PolicyLibrary:
             return _first(many)
         parts = many.policy, many.status, many.margin, many.region
         shape = rows.shape[:-1]
-        return Selection(*(x.reshape(shape) for x in parts), np.zeros(shape, bool))
+        held = np.zeros(shape, bool)
+        return Selection(*(x.reshape(shape) for x in parts), held=held)
 
     def _select(self, rows: Array) -> Selection:
         """Select for many contexts, a stretch that fits the cache at a time."""
