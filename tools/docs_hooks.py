@@ -105,6 +105,11 @@ def command_page() -> str:
     command = typer.main.get_command(app)
     context = typer.Context(command)
     text = get_docs_for_click(obj=command, ctx=context, name="taskspace")
+    text = text.replace("# `taskspace`", "# Commands", 1)
+    summaries = re.findall(r"^## `taskspace (\S+)`\n\n(.+)$", text, re.MULTILINE)
+    for name, summary in summaries:  # typer cuts them off in the list
+        line = re.compile(rf"^\* `{name}`: .*$", re.MULTILINE)
+        text = line.sub(f"* `{name}`: {summary}", text, count=1)
     examples = re.compile(r"\[bold\]Examples\[/bold\]\n\n((?:taskspace .*\n+)+)")
     return examples.sub(
         lambda match: "**Examples**\n\n```\n{}\n```\n\n".format(
