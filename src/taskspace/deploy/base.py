@@ -534,9 +534,8 @@ class PolicyLibrary:
     def shares(self) -> Array:
         """Share of the regions that use each policy: of nodes, or of the volume."""
         weight = np.ones(self.regions.n_regions)
-        corners = self.regions.arrays()
-        if "box_low" in corners:
-            weight = np.prod(corners["box_high"] - corners["box_low"], axis=1)
+        if isinstance(self.regions, BoxRegions):
+            weight = np.prod(self.regions.box_high - self.regions.box_low, axis=1)
         used = self.regions.policy >= 0
         each = np.bincount(
             self.regions.policy[used], weights=weight[used], minlength=self.size

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.arrays import Array
+from taskspace._util.arrays import Array, Numbers
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
@@ -27,6 +27,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import as_estimate, memoryless
 from taskspace.export.c99_parts import act_source, policy_tables, region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
+from taskspace.policies import TabularPolicy
 
 Precision = Literal["double", "float"]
 N_VECTORS = 48
@@ -222,8 +223,11 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
         name: prefix of names.
         real: precision of the numbers.
     """
-    upper = name.upper()
-    contexts, seen, expected = _vectors(library, real)
+    upper, rng = name.upper(), np.random.default_rng(0)
+    width = library.high - library.low
+    drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
+    nodes = library.regions.centres[:: max(1, library.regions.n_regions // 8)][:8]
+    contexts = real.nearest(np.concatenate([nodes, drawn]))
     chosen = library.select(contexts.astype(np.float64))
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
     tables = [
@@ -231,15 +235,17 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
         integers("POLICY", policy),
         integers("STATUS", status),
     ]
-    act = ""
-    if seen is not None and expected is not None:
-        exact = real.name == "double" and getattr(library.policies, "kind", "") != "mlp"
+    act = action = ""
+    if library.policies is not None:
+        seen, expected = _actions(library, real, policy, rng)
+        exact = real.name == "double" and library.policies.kind != "mlp"
         share = 0.0 if exact else 1e-5
         tolerance = share * (1.0 + float(np.abs(expected).max(initial=0.0)))
         tables += [
             reals(real, "OBSERVATION", seen),
             reals(real, "ACTION", real.nearest(expected)),
         ]
+        action = f"    real action[{upper}_N_ACTIONS];\n    int j;\n"
         act = fill(
             "selftest_act.c",
             name=name,
@@ -248,7 +254,6 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
             n_actions=expected.shape[1],
             tolerance=real.literal(tolerance),
         )
-    action = f"    real action[{upper}_N_ACTIONS];\n    int j;\n" if act else ""
     return fill(
         "selftest.c",
         name=name,
@@ -260,26 +265,18 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
     )
 
 
-def _vectors(
-    library: PolicyLibrary, real: Real
-) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-    """Contexts in and out of the range, observations, and Python's actions."""
-    rng = np.random.default_rng(0)
-    width = library.high - library.low
-    drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
-    nodes = library.regions.centres[:: max(1, library.regions.n_regions // 8)][:8]
-    contexts = real.nearest(np.concatenate([nodes, drawn]))
+def _actions(
+    library: PolicyLibrary, real: Real, policy: Numbers, rng: np.random.Generator
+) -> tuple[NDArray[Any], Array]:
+    """Return an observation per context, and the action that Python gives."""
     n_seen, n_actions = library.signal_sizes or (0, 0)
-    if library.policies is None:
-        return contexts, None, None
-    chosen = library.select(contexts.astype(np.float64)).policy
-    seen = real.nearest(rng.standard_normal((len(contexts), n_seen)))
-    if library.policies.kind == "tabular":
-        n_states = library.policies.arrays()["probabilities"].shape[-2]
-        seen = real.nearest(rng.integers(0, n_states, (len(contexts), 1)))
-    acted = np.zeros((len(contexts), n_actions))
-    for i in np.flatnonzero(chosen >= 0):
+    seen = real.nearest(rng.standard_normal((len(policy), n_seen)))
+    is_tabular = isinstance(library.policies, TabularPolicy)
+    if isinstance(library.policies, TabularPolicy):
+        n_states = library.policies.probabilities.shape[-2]
+        seen = real.nearest(rng.integers(0, n_states, (len(policy), 1)))
+    actions = np.zeros((len(policy), n_actions))
+    for i in np.flatnonzero(policy >= 0):
         one = seen[i].astype(np.float64)
-        one = one[0] if library.policies.kind == "tabular" else one
-        acted[i] = library.act_as(int(chosen[i]), one)
-    return contexts, seen, acted
+        actions[i] = library.act_as(int(policy[i]), one[0] if is_tabular else one)
+    return seen, actions

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.records import Status
+from taskspace.deploy.regions import BoxRegions
 from taskspace.deploy.trial.contenders import (
     Designer,
     best_few,
@@ -380,10 +381,9 @@ def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
     corners = np.array([library.low, library.high])
     if 2 ** len(ends) <= MAX_CORNERS:
         corners = np.array(list(product(*ends)))
-    arrays = library.regions.arrays()
     nodes = library.regions.centres
-    if "box_low" in arrays:
-        nodes = np.concatenate([arrays["box_low"], arrays["box_high"]])
+    if isinstance(library.regions, BoxRegions):
+        nodes = np.concatenate([library.regions.box_low, library.regions.box_high])
     some = np.linspace(0, len(nodes) - 1, min(len(nodes), n_nodes)).astype(int)
     rows = np.concatenate([corners, nodes[some]])
     _, first = np.unique(rows, axis=0, return_index=True)
