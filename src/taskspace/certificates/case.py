@@ -5,8 +5,9 @@ from functools import cached_property
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
 from taskspace.certificates.boxes.shrink import SLACKS
@@ -172,7 +173,7 @@ class Case:
         return enclosure, ""
 
     @property
-    def _homes(self) -> NDArray[np.float64]:
+    def _homes(self) -> Array:
         """Full context rows of the sources; any of the range where they have none.
 
         Only `signed` compares with them, and it has no losses without them.
@@ -186,7 +187,7 @@ class Case:
         return np.repeat(rows[:1], study.n_sources, axis=0)
 
     @cached_property
-    def rates(self) -> NDArray[np.float64] | None:
+    def rates(self) -> Array | None:
         """Lipschitz constants that the user knows, of the system's axes if it has."""
         names = None if self.targets is None else tuple(self.targets.names)
         if self.system is not None:
@@ -197,7 +198,7 @@ class Case:
         return check_rates(constants, names)
 
     @property
-    def target_rates(self) -> NDArray[np.float64]:
+    def target_rates(self) -> Array:
         """Given constants, of the axes of the targets alone."""
         assert self.rates is not None
         assert self.targets is not None

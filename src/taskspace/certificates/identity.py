@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
@@ -177,7 +178,7 @@ class ProofSubject:
     sources: tuple[int, ...]
     policies: tuple[str, ...]
     system: Mapping[str, str]
-    contexts: NDArray[np.float64]
+    contexts: Array
     stack: Policy
 
     def difference(
@@ -250,7 +251,7 @@ def subject_of(
     )
 
 
-def _describe_system(system: System, contexts: NDArray[np.float64]) -> dict[str, str]:
+def _describe_system(system: System, contexts: Array) -> dict[str, str]:
     """Return hashes of what makes up a system, by name."""
     parts: dict[str, Any] = {
         "id": system.id,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.identity import ProofSubject, subject_of
 from taskspace.certificates.statements.base import Bound, Certificate
@@ -63,7 +64,7 @@ class ContinuumCover:
     boxes: Boxes
     status: NDArray[np.int8]
     assignment: NDArray[np.int64]
-    loss_bound: NDArray[np.float64]
+    loss_bound: Array
     axes: tuple[str, ...]
     lower_bound: int = 0
     subject: ProofSubject | None = None
@@ -97,10 +98,7 @@ class ContinuumCover:
         return Shares(*(self.share(code) for code in (CERTIFIED, UNCOVERED, OPEN)))
 
     def with_facts(
-        self,
-        values: Mapping[str, Any],
-        bounds: Sequence[Bound] = (),
-        **facts: Any,
+        self, values: Mapping[str, Any], bounds: Sequence[Bound] = (), **facts: Any
     ) -> "ContinuumCover":
         """Return the same cover with more to say.
 
@@ -168,7 +166,7 @@ class ContinuumCover:
 
 def box_edges(
     system: System, space: Space, n_cells: int | None = None
-) -> tuple[NDArray[np.float64], ...]:
+) -> tuple[Array, ...]:
     """Return edges of cells between the nodes of a space, for every axis of the system.
 
     Args:
@@ -194,7 +192,7 @@ def box_edges(
     return tuple(cut_evenly(e, wanted) for e in edges)
 
 
-def cut_evenly(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
+def cut_evenly(edges: Array, n_cells: int) -> Array:
     """Return edges with the intervals between them cut evenly.
 
     Args:
@@ -213,7 +211,7 @@ def cut_evenly(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
 def certify_cover(
     enclosure: Enclosure,
     sources: ArrayLike,
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     epsilon: float,
     *,
     axes: Sequence[str],
@@ -248,7 +246,7 @@ def certify_cover(
     max_cuts = max_depth * max(1, int((extent > 0).sum()))
     done: list[Boxes] = []
     results: list[tuple[NDArray, NDArray, NDArray]] = []
-    witnesses: list[NDArray[np.float64]] = []
+    witnesses: list[Array] = []
     n_boxes = 0
     tries = np.repeat(chosen[None], len(work), axis=0)
     for cut in range(max_cuts + 1):
@@ -292,7 +290,7 @@ def _decide(
     boxes: Boxes,
     epsilon: float,
     clock: Clock,
-) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int8], NDArray[np.int64], Array, NDArray[np.int64]]:
     """Return status, source and its bound for each box, and what to try on its parts.
 
     Args:
@@ -345,10 +343,10 @@ def _continuum_certificate(
     chosen: NDArray[np.int64],
     boxes: Boxes,
     status: NDArray[np.int8],
-    bound: NDArray[np.float64],
+    bound: Array,
     epsilon: float,
     axes: tuple[str, ...],
-    witnesses: Sequence[NDArray[np.float64]],
+    witnesses: Sequence[Array],
 ) -> tuple[Certificate, BoxFacts]:
     holds = bool((status == CERTIFIED).all())
     share = boxes.share

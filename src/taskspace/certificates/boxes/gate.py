@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.check import CERTIFIED, ContinuumCover
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import EVALUATION_SLACK
@@ -129,7 +130,7 @@ class TableGate:
 
     def _losses(
         self, sources: NDArray[np.int64], question: Question
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Array, Array]:
         """Return losses of the table, and what rounding may have done to them."""
         table = self._case.table
         losses = question.losses_of(table, sources)

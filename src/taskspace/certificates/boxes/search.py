@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.check import (
     UNCOVERED,
     ContinuumCover,
@@ -108,10 +109,7 @@ def certified_cover(
 
 
 def _bound_of_all(
-    enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
-    epsilon: float,
-    clock: Clock,
+    enclosure: Enclosure, edges: Sequence[Array], epsilon: float, clock: Clock
 ) -> int:
     """Return a lower bound over every source, as far as time and memory allow."""
     n_nodes = int(np.prod([len(e) for e in edges]))
@@ -173,7 +171,7 @@ def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int
 
 def _hopeless(
     enclosure: Enclosure, found: ContinuumCover, epsilon: float
-) -> NDArray[np.float64] | None:
+) -> Array | None:
     """Return a context at which every candidate certainly exceeds epsilon, if any."""
     centre = found.boxes[found.status == UNCOVERED].centre
     centre = centre[:: max(1, len(centre) // 200)]

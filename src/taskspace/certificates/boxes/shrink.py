@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
     ContinuumCover,
@@ -70,7 +71,7 @@ class BoxSearch:
         self,
         enclosure: Enclosure,
         pool: NDArray[np.int64],
-        edges: Sequence[NDArray[np.float64]],
+        edges: Sequence[Array],
         axes: tuple[str, ...],
         epsilon: float,
         clock: Clock,
@@ -319,9 +320,7 @@ class BoxSearch:
         return self.found
 
 
-def _fine_edges(
-    edges: NDArray[np.float64], error: AxisError | None, finer: int
-) -> NDArray[np.float64]:
+def _fine_edges(edges: Array, error: AxisError | None, finer: int) -> Array:
     """Return edges of fine cells, of which the error spans no hair more than so many.
 
     A cell counts as true wherever a hair of it may be: where the error is a whole
@@ -341,7 +340,7 @@ def _fine_edges(
 
 def _cell_sets(
     enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     epsilon: float,
     clock: Clock,
     finer: int,

@@ -11,6 +11,7 @@ import xarray as xr
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.lipschitz import largest_change
 from taskspace.certificates.lipschitz.grid import axis_values, places
@@ -51,12 +52,7 @@ class RateCheck:
 
 
 def refute_rates(
-    table: xr.Dataset,
-    question: Question,
-    targets: Space,
-    rates: NDArray[np.float64],
-    *,
-    clock: Clock,
+    table: xr.Dataset, question: Question, targets: Space, rates: Array, *, clock: Clock
 ) -> RateCheck:
     """Refuse Lipschitz constants that two known losses contradict.
 
@@ -110,11 +106,7 @@ def refute_rates(
 
 
 def _refuse(
-    losses: NDArray[np.float64],
-    source: int,
-    pair: tuple[int, int],
-    targets: Space,
-    rates: NDArray[np.float64],
+    losses: Array, source: int, pair: tuple[int, int], targets: Space, rates: Array
 ) -> None:
     names = tuple(targets.names)
     places = [
@@ -132,9 +124,7 @@ def _refuse(
     )
 
 
-def _losses(
-    table: xr.Dataset, question: Question, rows: slice
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _losses(table: xr.Dataset, question: Question, rows: slice) -> tuple[Array, Array]:
     """Return losses, and the size of the scores that they are differences of."""
     losses = question.rows(table, rows)
     rule = question.rule

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.paper.rates import distances
 from taskspace.certificates.statements.base import Certificate, CertificateKind
 from taskspace.certificates.statements.words import margin_sentence
@@ -23,7 +24,7 @@ from taskspace.spaces import Space
 ENLARGE = 1 + 1e-12
 
 
-def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
+def axis_values(space: Space) -> tuple[Array, ...] | None:
     """Return the values of each axis if the contexts are all combinations of them.
 
     Steps need not be even, and the contexts may be in any order. None for others.
@@ -37,9 +38,7 @@ def axis_values(space: Space) -> tuple[NDArray[np.float64], ...] | None:
     return values if len(np.unique(space.points, axis=0)) == space.size else None
 
 
-def places(
-    space: Space,
-) -> tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.intp], ...]]:
+def places(space: Space) -> tuple[tuple[Array, ...], tuple[NDArray[np.intp], ...]]:
     """Return the values of the axes, and where on them each context is.
 
     Args:
@@ -55,7 +54,7 @@ def places(
     return values, tuple(np.searchsorted(v, column) for v, column in columns)
 
 
-def cell_radii(grid: Space) -> NDArray[np.float64]:
+def cell_radii(grid: Space) -> Array:
     """Return how far each node's cell reaches on each axis, shape `(node, axis)`.
 
     The cell of a node holds the contexts of the box that are nearer to it than to
@@ -125,7 +124,7 @@ class MarginRule:
 
     certificate: Certificate
     certified: NDArray[np.bool_]
-    margin: NDArray[np.float64]
+    margin: Array
 
 
 def margin_rule(
@@ -192,9 +191,7 @@ def margin_rule(
     )
 
 
-def estimate_rates(
-    grid: Space, losses: ArrayLike, *, safety: float = 1.5
-) -> NDArray[np.float64]:
+def estimate_rates(grid: Space, losses: ArrayLike, *, safety: float = 1.5) -> Array:
     """Estimate Λ around each node: the largest step to or beside a neighbour.
 
     A sample can miss the steepest place, so what rests on it is an estimate.

@@ -9,10 +9,10 @@ import importlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
 
+from taskspace._util.arrays import Array
 from taskspace.errors import MissingExtraError
 
 MAX_ITERATIONS = 200
@@ -20,12 +20,8 @@ SOLVED = ("Solved", "AlmostSolved")
 
 
 def find_matrix(
-    loops: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    is_continuous: bool,
-    *,
-    bound_cost: bool = False,
-) -> NDArray[np.float64] | None:
+    loops: Array, weights: Array, is_continuous: bool, *, bound_cost: bool = False
+) -> Array | None:
     """Return one matrix that decays along all of some closed loops, None if none does.
 
     Args:
@@ -60,9 +56,7 @@ def find_matrix(
     return (x + x.T) / 2
 
 
-def _frame(
-    loops: NDArray[np.float64], weights: NDArray[np.float64], is_continuous: bool
-) -> NDArray[np.float64] | None:
+def _frame(loops: Array, weights: Array, is_continuous: bool) -> Array | None:
     """Return coordinates without units: the mean of the loops' own costs is I."""
     poles = np.linalg.eigvals(loops)
     if not (poles.real.max() < 0 if is_continuous else abs(poles).max() < 1):
@@ -86,16 +80,14 @@ def _frame(
         return None
 
 
-def _decay(
-    x: NDArray[np.float64], loop: NDArray[np.float64], is_continuous: bool
-) -> NDArray[np.float64]:
+def _decay(x: Array, loop: Array, is_continuous: bool) -> Array:
     if is_continuous:
         half = x @ loop
         return half + np.swapaxes(half, -1, -2)
     return loop.T @ x @ loop - x
 
 
-def _basis(n: int) -> NDArray[np.float64]:
+def _basis(n: int) -> Array:
     """Return the symmetric matrices with one entry, or two, of 1."""
     pairs = [(i, j) for j in range(n) for i in range(j + 1)]
     basis = np.zeros((len(pairs), n, n))
@@ -104,7 +96,7 @@ def _basis(n: int) -> NDArray[np.float64]:
     return basis
 
 
-def _svec(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+def _svec(matrices: Array) -> Array:
     """Return upper triangles column by column, off the diagonal times √2."""
     n = matrices.shape[-1]
     pairs = [(i, j) for j in range(n) for i in range(j + 1)]
@@ -113,12 +105,8 @@ def _svec(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _solve(
-    cost: NDArray[np.float64],
-    rows: NDArray[np.float64],
-    right: NDArray[np.float64],
-    n: int,
-    n_blocks: int,
-) -> NDArray[np.float64] | None:
+    cost: Array, rows: Array, right: Array, n: int, n_blocks: int
+) -> Array | None:
     """Return x of least cost with right − rows · x a stack of semidefinite matrices."""
     try:
         clarabel: Any = importlib.import_module("clarabel")

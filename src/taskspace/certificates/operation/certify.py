@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.candidates import find_matrix
@@ -86,10 +87,10 @@ class OperationCertificate:
     statement: str
     dwell_time: float
     drift_rates: Mapping[str, float]
-    matrices: NDArray[np.float64]
-    rates: NDArray[np.float64]
+    matrices: Array
+    rates: Array
     jump: float
-    cost_bounds: NDArray[np.float64]
+    cost_bounds: Array
     slow: SlowDrift
     failing: Mapping[str, float] = field(default_factory=dict)
     failing_gain: int = -1
@@ -175,7 +176,7 @@ def certify_operation(
 
 def _own_matrices(
     loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
-) -> tuple[Any, int, tuple[NDArray[np.float64], int] | None]:
+) -> tuple[Any, int, tuple[Array, int] | None]:
     """Return X, λ and a bound on the cost of each gain; or where one fails."""
     n, n_boxes = loops.n_states, 0
     n_gains = len(loops.gains)
@@ -204,7 +205,7 @@ def _own_matrices(
 
 def _own_matrix(
     loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
-) -> tuple[NDArray[np.float64] | None, DecayCheck, NDArray[np.float64]]:
+) -> tuple[Array | None, DecayCheck, Array]:
     """Return a matrix of one gain that bounds its cost, its check, and contexts."""
     gain, contexts = int(which[0]), _spread(boxes)
     candidate = None
@@ -239,8 +240,8 @@ def _largest_rate(
     loops: GainLoops,
     boxes: Boxes,
     which: NDArray[np.int64],
-    matrices: NDArray[np.float64],
-    contexts: NDArray[np.float64],
+    matrices: Array,
+    contexts: Array,
     clock: Clock,
 ) -> tuple[float, int]:
     """Return a rate with which one gain's matrix surely decays, and boxes looked at."""
@@ -265,7 +266,7 @@ def _largest_rate(
 
 def _common_matrix(
     loops: GainLoops, boxes: Boxes, which: NDArray[np.int64], clock: Clock
-) -> tuple[NDArray[np.float64] | None, int]:
+) -> tuple[Array | None, int]:
     """Return one matrix for all gains, None if none was shown; and boxes looked at."""
     n_gains, n_boxes = len(loops.gains), 0
     used = np.unique(which)
@@ -288,7 +289,7 @@ def _common_matrix(
     return None, n_boxes
 
 
-def _spread(boxes: Boxes) -> NDArray[np.float64]:
+def _spread(boxes: Boxes) -> Array:
     """Return contexts that span some boxes: extreme corners, and centres between."""
     live = np.flatnonzero(boxes.extent > 0)
     rows = np.concatenate([boxes.low, boxes.high])
@@ -307,7 +308,7 @@ def _spread(boxes: Boxes) -> NDArray[np.float64]:
     return np.unique(np.concatenate([corners, middle]), axis=0)
 
 
-def _least_stable(a: NDArray[np.float64], loops: GainLoops) -> int:
+def _least_stable(a: Array, loops: GainLoops) -> int:
     poles = np.linalg.eigvals(a)
     size = poles.real if loops.system.is_continuous else abs(poles)
     return int(size.max(1).argmax())
@@ -315,7 +316,7 @@ def _least_stable(a: NDArray[np.float64], loops: GainLoops) -> int:
 
 def _no_matrix(
     loops: GainLoops,
-    failing: tuple[NDArray[np.float64], int],
+    failing: tuple[Array, int],
     which: NDArray[np.int64],
     slow: SlowDrift,
     n_boxes: int,
@@ -366,7 +367,7 @@ def _slow_words(slow: SlowDrift) -> str:
     return f" {slow.words}" if slow.words else ""
 
 
-def _any_words(names: str, basis: str, costs: NDArray[np.float64]) -> str:
+def _any_words(names: str, basis: str, costs: Array) -> str:
     return (
         f"Stable for any change of {names} within the range and any switching between "
         f"policies, by one quadratic Lyapunov function: {basis}.{_cost_words(costs)}"
@@ -374,10 +375,7 @@ def _any_words(names: str, basis: str, costs: NDArray[np.float64]) -> str:
 
 
 def _dwell_words(
-    slow: Mapping[str, float],
-    loops: GainLoops,
-    dwell: float,
-    costs: NDArray[np.float64],
+    slow: Mapping[str, float], loops: GainLoops, dwell: float, costs: Array
 ) -> str:
     unit = "s" if loops.system.is_continuous else "step"
     while_ = "while no policy is held beyond its region"
@@ -394,7 +392,7 @@ def _dwell_words(
     )
 
 
-def _cost_words(costs: NDArray[np.float64]) -> str:
+def _cost_words(costs: Array) -> str:
     if not np.isfinite(costs).all():
         return ""
     most = round_to_side(float(costs.max()), up=True, digits=4)

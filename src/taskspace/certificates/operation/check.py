@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.enclosures.traced import relative_widths
 from taskspace.certificates.boxes.rigor.costs import definite
@@ -37,9 +38,9 @@ class DecayCheck:
 
     holds: bool
     bounds_cost: bool
-    costly: NDArray[np.float64]
+    costly: Array
     n_boxes: int
-    failing: NDArray[np.float64]
+    failing: Array
     failing_gain: NDArray[np.int64]
 
 
@@ -47,8 +48,8 @@ def check_decay(
     loops: GainLoops,
     boxes: Boxes,
     which: NDArray[np.int64],
-    matrices: NDArray[np.float64],
-    rates: NDArray[np.float64],
+    matrices: Array,
+    rates: Array,
     clock: Clock,
     *,
     bound_cost: bool = False,
@@ -65,7 +66,7 @@ def check_decay(
         bound_cost: also check that xᵀX_g x bounds the cost.
     """
     n_boxes = 0
-    costly: list[NDArray[np.float64]] = []
+    costly: list[Array] = []
     work, extent = boxes, boxes.extent
     none = np.empty((0, boxes.low.shape[1])), np.empty(0, np.int64)
     used = matrices[np.unique(which)]
@@ -103,7 +104,7 @@ def check_decay(
     return DecayCheck(True, bound_cost and not len(rows), rows, n_boxes, *none)
 
 
-def largest_ratio(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def largest_ratio(one: Array, other: Array) -> float:
     """Return a bound above on the μ ≥ 1 with one ⪯ μ · other; inf if none is shown.
 
     Args:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.enclosures.traced import relative_widths
@@ -54,7 +55,7 @@ class SlowDrift:
     factor: float
     names: tuple[str, ...]
     units: tuple[str, ...]
-    sensitivities: NDArray[np.float64]
+    sensitivities: Array
     time_unit: str
     why: str = ""
 
@@ -157,13 +158,13 @@ def bound_drift(
 
 def _largest(
     loops: GainLoops, boxes: Boxes, gain: int, axis: int, clock: Clock
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Array]:
     """Return a bound on c over all boxes of a gain, and a context where it is large."""
     extent, work = boxes.extent, boxes
     reached, settled, n_boxes = 0.0, 0.0, 0
     place = boxes.centre[0]
 
-    def at_points(rows: NDArray[np.float64]) -> None:
+    def at_points(rows: Array) -> None:
         nonlocal reached, place
         points = Boxes.points(rows)
         same = np.full(len(rows), gain)

@@ -30,12 +30,7 @@ class GainLoops:
         contexts: full context rows, at which code and formula are compared at least.
     """
 
-    def __init__(
-        self,
-        system: LinearSystem,
-        gains: Array,
-        contexts: Array,
-    ):
+    def __init__(self, system: LinearSystem, gains: Array, contexts: Array):
         self.system = system
         self.gains = np.ascontiguousarray(gains[:, None], np.float64)
         self._family = TracedFamily(
@@ -75,11 +70,7 @@ class GainLoops:
         return a - b @ k, q + np.swapaxes(k, -1, -2) @ r @ k
 
     def decay_bounds(
-        self,
-        boxes: Boxes,
-        which: NDArray[np.int64],
-        matrices: Array,
-        rates: Array,
+        self, boxes: Boxes, which: NDArray[np.int64], matrices: Array, rates: Array
     ) -> tuple[Array, Array]:
         """Return bounds that say whether matrices decay, and bound the cost, on boxes.
 

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.paper.rates import (
     LossRates,
     contexts_of,
@@ -29,9 +30,7 @@ from taskspace.systems.base import PROVENANCE_WORDS
 SHRINK = 1 - 1e-12
 
 
-def inner_radius(
-    upper_rate: ArrayLike, radius: float, epsilon: float
-) -> NDArray[np.float64]:
+def inner_radius(upper_rate: ArrayLike, radius: float, epsilon: float) -> Array:
     r"""Return radius of a ball that lies inside the tolerance set.
 
     $\min(r, \epsilon / L^r)$ for $L^r > 0$, and r for $L^r \le 0$; the ball is to be
@@ -49,7 +48,7 @@ def inner_radius(
         return np.where(rate > 0, np.minimum(radius, epsilon / rate), radius) * SHRINK
 
 
-def outer_radius(lower_rate: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def outer_radius(lower_rate: ArrayLike, epsilon: float) -> Array:
     r"""Return the radius of a ball that holds the tolerance set's part within r.
 
     $\epsilon / M^r$ for $M^r > 0$, infinite otherwise. This is a statement about
@@ -77,8 +76,8 @@ class Balls:
         rates: the loss rates behind them.
     """
 
-    inner: NDArray[np.float64]
-    outer: NDArray[np.float64]
+    inner: Array
+    outer: Array
     outer_is_global: NDArray[np.bool_]
     rates: LossRates
 
@@ -104,7 +103,7 @@ def check_balls(
     *,
     radius: float,
     judge: str = "worst",
-    upper_rate: NDArray[np.float64] | None = None,
+    upper_rate: Array | None = None,
 ) -> BallCheck:
     """Return inner and outer balls of every source, checked on every target of a table.
 

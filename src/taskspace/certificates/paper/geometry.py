@@ -1,8 +1,8 @@
 """Loss rates, and balls and volumes where they are derived."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import find_enclosure
 from taskspace.certificates.case import Case
 from taskspace.certificates.paper.balls import check_balls
@@ -83,9 +83,7 @@ def _no_rates(why: str) -> list[Certificate]:
 
 
 def _rates_certificate(
-    rates: LossRates,
-    exact: NDArray[np.float64] | None,
-    slopes: NDArray[np.float64] | None,
+    rates: LossRates, exact: Array | None, slopes: Array | None
 ) -> Certificate:
     upper = rates.upper
     values = {
@@ -124,9 +122,7 @@ def default_radius(targets: Space) -> float:
     return radius if radius > 0 else 1.0  # a single context has no neighbour
 
 
-def _exact_rates(
-    case: Case, radius: float
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+def _exact_rates(case: Case, radius: float) -> tuple[Array | None, Array | None]:
     """Return bounds on the rates that hold on the continuum, and slopes at home."""
     system, sources, targets = case.system, case.sources, case.targets
     if system is None or sources is None or targets is None:

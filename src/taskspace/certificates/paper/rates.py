@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure, find_enclosure
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
@@ -50,8 +51,8 @@ class LossRates:
     """
 
     radius: float
-    upper: NDArray[np.float64]
-    lower: NDArray[np.float64]
+    upper: Array
+    lower: Array
     n_neighbours: NDArray[np.int64]
     sources: Grid | Points
     provenance: Provenance = "given"
@@ -103,19 +104,14 @@ def loss_rates_until(
 
 
 def _quotients(
-    gap: NDArray[np.float64],
-    distance: NDArray[np.float64],
-    near: NDArray[np.bool_],
-    otherwise: float,
-) -> NDArray[np.float64]:
+    gap: Array, distance: Array, near: NDArray[np.bool_], otherwise: float
+) -> Array:
     out = np.full(gap.shape, otherwise)
     np.divide(gap, distance, out=out, where=near)
     return out
 
 
-def distances(
-    points: NDArray[np.float64], others: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def distances(points: Array, others: Array) -> Array:
     """Return Euclidean distances, dims `(point, other)`.
 
     Args:
@@ -148,7 +144,7 @@ def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
     return sources, targets
 
 
-def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.float64]:
+def local_slopes(system: System, policies: Policy, space: Space) -> Array:
     r"""Return the exact limit of $L^r$ as r → 0 at each source, from the gradient of J.
 
     It is the largest $\|\nabla_\theta J(\theta, \pi)\|$ of the family, over the axes
@@ -180,12 +176,12 @@ def local_slopes(system: System, policies: Policy, space: Space) -> NDArray[np.f
 
 def rate_bounds(
     enclosure: Enclosure,
-    targets: NDArray[np.float64],
+    targets: Array,
     radius: float,
-    sources: NDArray[np.float64],
+    sources: Array,
     *,
     clock: Clock | None = None,
-) -> NDArray[np.float64] | None:
+) -> Array | None:
     """Bound $L^r$ from above on the whole box of the targets, for certain.
 
     On a convex set no slope between two points exceeds the largest gradient, and
@@ -238,15 +234,15 @@ def rate_bounds(
     return bounds
 
 
-def _pieces(low: float, high: float) -> NDArray[np.float64]:
+def _pieces(low: float, high: float) -> Array:
     edges = np.linspace(low, high, PIECES + 1)
     edges[0], edges[-1] = low, high
     return edges
 
 
-def _below(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _below(x: Array) -> Array:
     return np.nextafter(x, -np.inf)
 
 
-def _above(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _above(x: Array) -> Array:
     return np.nextafter(x, np.inf)

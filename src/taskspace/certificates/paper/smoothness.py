@@ -9,8 +9,8 @@ does is `compare_covers`.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.paper.balls import SHRINK
 from taskspace.certificates.statements.base import Certificate
 from taskspace.cover import Cover, minimum_cover
@@ -92,9 +92,7 @@ def performance_smoothness(family: TabularFamily, policies: Policy) -> float:
     return _lipschitz(family, np.moveaxis(performance, -1, 0), norm_last=False)
 
 
-def _lipschitz(
-    family: TabularFamily, array: NDArray[np.float64], *, norm_last: bool
-) -> float:
+def _lipschitz(family: TabularFamily, array: Array, *, norm_last: bool) -> float:
     """Return the largest change per unit of theta; on a line neighbours suffice."""
     values = np.asarray(family.values)
     order = np.argsort(values)

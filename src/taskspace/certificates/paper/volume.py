@@ -8,8 +8,9 @@ docs/theory.md, "Volume bounds". Axes that do not vary have no width and do not 
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.paper.balls import SHRINK, Balls
 from taskspace.certificates.statements.base import Bound, Certificate
 from taskspace.certificates.statements.claims import claim, on_table
@@ -90,7 +91,7 @@ def printed_upper_count(widths: ArrayLike, radius: float) -> float:
     return 3 ** len(w) * float(np.prod(w)) / ball_volume(len(w), radius)
 
 
-def _live(widths: ArrayLike, radius: float) -> NDArray[np.float64]:
+def _live(widths: ArrayLike, radius: float) -> Array:
     w = np.asarray(widths, np.float64)
     if not radius > 0 or not (w >= 0).all():
         raise InvalidInputError(
@@ -144,11 +145,7 @@ def no_volume_bounds(why: str) -> list[Certificate]:
 
 
 def _upper_bounds(
-    widths: NDArray[np.float64],
-    rho: float,
-    balls: Balls,
-    same_sides: bool,
-    everywhere: bool,
+    widths: Array, rho: float, balls: Balls, same_sides: bool, everywhere: bool
 ) -> list[Certificate]:
     names = VOLUME_BOUNDS[:3]
     if not rho > 0:
@@ -230,7 +227,7 @@ def _upper_bounds(
 
 
 def _printed_lower(
-    widths: NDArray[np.float64], epsilon: float, balls: Balls, everywhere: bool
+    widths: Array, epsilon: float, balls: Balls, everywhere: bool
 ) -> Certificate:
     """Certify the paper's Vol(Θ) / Vol(B): a proof on the continuum, or nothing.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.case import Case
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.episodes import FreshCheck, check_on_fresh_episodes
@@ -124,7 +125,7 @@ def certify_share(case: Case) -> list[Certificate]:
     assignment = case.cover.assignment if fresh is None else fresh.assignment
     nearest = nearest_source(assignment, targets)
 
-    def select(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def select(rows: Array) -> NDArray[np.int64]:
         chosen = nearest(rows)
         if continuum is None:
             return chosen

@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.betting import BettingTests, check_confidence
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.statements.base import Certificate
@@ -280,11 +281,11 @@ class _Game:
         self.return_bounds = at_targets
         self.threshold = rule.threshold(question.epsilon, reference)
 
-    def contents(self) -> list[NDArray[np.float64]]:
+    def contents(self) -> list[Array]:
         """Return contexts of both sides, and the score that each target asks for."""
         return [self.source_rows, self.target_rows, self.threshold]
 
-    def _bounds(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _bounds(self, rows: Array) -> Array:
         found = self.system.return_bounds(rows)
         if found is None:
             raise InvalidInputError(
@@ -350,7 +351,7 @@ class _Game:
 
     def _range(
         self, targets: NDArray[np.int64], sources: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Array, Array]:
         low, high = self.return_bounds[targets].T
         if self.against_home:
             home_low, home_high = self.home_bounds[sources].T
@@ -367,7 +368,7 @@ class _Game:
         targets: NDArray[np.int64],
         sources: NDArray[np.int64],
         episodes: Sequence[int],
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Return what must be large: returns, or returns minus those at home."""
         samples = np.empty((len(targets), self.n_policies, len(episodes)))
         for source in np.unique(sources):
@@ -386,7 +387,7 @@ class _Game:
             samples[mine] = played
         return samples
 
-    def _check(self, scaled: NDArray[np.float64]) -> None:
+    def _check(self, scaled: Array) -> None:
         if not ((scaled >= -ROUNDING) & (scaled <= 1 + ROUNDING)).all():
             raise InvalidInputError(
                 f"Returns must lie in the return_bounds of {self.system.id}, "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.betting import check_confidence, share_bound
 from taskspace.certificates.statements.base import Certificate
 from taskspace.certificates.statements.claims import against_found
@@ -55,7 +56,7 @@ class Distribution:
 
     description: str
     names: tuple[str, ...]
-    sample: Callable[[int, np.random.Generator], NDArray[np.float64]]
+    sample: Callable[[int, np.random.Generator], Array]
     contents: Any = field(default_factory=object)
 
 
@@ -106,7 +107,7 @@ def distribution_of(name: str | Path, space: Space) -> Distribution:
     )
 
 
-def _read_contexts(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
+def _read_contexts(path: Path, names: Sequence[str]) -> Array:
     frame = read_text(path, header=True)
     missing = [name for name in names if name not in frame.names]
     if missing:
@@ -137,11 +138,11 @@ class ShareCheck:
     certificate: Certificate
     bound: float
     n_samples: int
-    failures: NDArray[np.float64]
+    failures: Array
 
 
 def served_share(
-    play: Callable[[NDArray[np.float64], int], NDArray[np.bool_]],
+    play: Callable[[Array, int], NDArray[np.bool_]],
     distribution: Distribution,
     question: Question,
     *,
@@ -190,7 +191,7 @@ def served_share(
         looks = [(n_samples, level)]
     else:
         looks = _looks_before(n_samples, level)
-    failures: list[NDArray[np.float64]] = []
+    failures: list[Array] = []
     n, n_failed = 0, 0
     best = Look(0, 0, 0.0)
     for stop, share in looks:
@@ -279,7 +280,7 @@ def _looks_before(n_samples: int, level: float) -> list[tuple[int, float]]:
 
 def nearest_source(
     assignment: NDArray[np.integer], targets: Space
-) -> Callable[[NDArray[np.float64]], NDArray[np.int64]]:
+) -> Callable[[Array], NDArray[np.int64]]:
     """Return the selection as deployed: the source of the nearest target.
 
     Distances are in shares of the box, axis by axis, so units do not matter.
@@ -292,7 +293,7 @@ def nearest_source(
     width = np.ptp(points, axis=0)
     width = np.where(width > 0, width, 1.0)
 
-    def select(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def select(rows: Array) -> NDArray[np.int64]:
         apart = np.zeros((len(rows), len(points)))
         for column in range(points.shape[1]):
             step = rows[:, None, column] - points[None, :, column]
@@ -323,10 +324,10 @@ class Deployed:
         self,
         system: System,
         policies: Policy,
-        sources: NDArray[np.float64],
+        sources: Array,
         names: Sequence[str],
         question: Question,
-        select: Callable[[NDArray[np.float64]], NDArray[np.int64]],
+        select: Callable[[Array], NDArray[np.int64]],
         seed: int,
     ):
         self._seed = seed
@@ -339,7 +340,7 @@ class Deployed:
         episodic = isinstance(self._system, EpisodicSystem)
         return "contexts and starts" if episodic else "contexts"
 
-    def __call__(self, rows: NDArray[np.float64], before: int) -> NDArray[np.bool_]:
+    def __call__(self, rows: Array, before: int) -> NDArray[np.bool_]:
         """Return which contexts are served.
 
         Args:
@@ -357,7 +358,7 @@ class Deployed:
     def _meets(
         self,
         question: Question,
-        contexts: NDArray[np.float64],
+        contexts: Array,
         chosen: NDArray[np.integer],
         before: int,
     ) -> NDArray[np.bool_]:
@@ -368,7 +369,7 @@ class Deployed:
         for source in np.unique(chosen[chosen >= 0]).tolist():
             mine = np.flatnonzero(chosen == source)
             stack = self._policies[source : source + 1]
-            against: NDArray[np.float64] = reference[mine]
+            against: Array = reference[mine]
             if rule.reference == "home":
                 own = self._sources[source : source + 1]
                 against = self._system.home_performance(stack, own)[0][:, None]
@@ -382,10 +383,10 @@ class Deployed:
         self,
         measure: str,
         stack: Policy,
-        contexts: NDArray[np.float64],
+        contexts: Array,
         mine: NDArray[np.intp],
         before: int,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Return J, or the return of one fresh episode, dims `(policy, context)`."""
         system = self._system
         if not isinstance(system, EpisodicSystem):
@@ -401,9 +402,7 @@ class Deployed:
         ]
         return np.stack(played, axis=1).astype(np.float64)
 
-    def _reference(
-        self, question: Question, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _reference(self, question: Question, contexts: Array) -> Array:
         if question.rule.reference != "best known":
             return np.zeros(len(contexts))
         system = self._system

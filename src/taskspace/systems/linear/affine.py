@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.base import weight_matrix
@@ -137,7 +138,7 @@ class AffineFamily(StatedFamily):
         """Which of Q and R have terms with a parameter."""
         return tuple(x for x in "QR" if any(names for names, _ in self._terms(x)))
 
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
         stacks = self._stacks("ABQR", contexts)
         for symbol in "QR":
@@ -147,13 +148,11 @@ class AffineFamily(StatedFamily):
             )
         return LinearMatrices(**stacks)
 
-    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def output_matrix(self, contexts: Array) -> Array:
         """C at each context row, the identity unless given."""
         return self._stacks("C", contexts)["C"]
 
-    def _stacks(
-        self, symbols: str, contexts: NDArray[np.float64]
-    ) -> dict[str, NDArray[np.float64]]:
+    def _stacks(self, symbols: str, contexts: Array) -> dict[str, Array]:
         values = [self._parameters(row) for row in contexts.tolist()]
         stacks = {}
         for symbol in symbols:
@@ -206,7 +205,7 @@ class AffineFamily(StatedFamily):
                 total[i, j] = total[i, j] + factor * float(matrix[i, j])
         return entries(tape, symbol, total, terms[0][1].shape)
 
-    def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], NDArray[np.float64]]]:
+    def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], Array]]:
         given = getattr(self, symbol)
         if symbol == "C" and given is None:
             given = np.eye(self._terms("A")[0][1].shape[0])
@@ -244,9 +243,7 @@ class _BoxParameter:
     def value(self, row: Sequence[float]) -> float:
         return float(self.given.value(**dict(zip(self.axes, row, strict=True))))
 
-    def bounds(
-        self, low: NDArray[np.float64], high: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def bounds(self, low: Array, high: Array) -> Array:
         """Lower and upper bounds on each box, checked at its centre, `(box, 2)`."""
         corners = [
             {name: rows[:, i] for i, name in enumerate(self.axes)}

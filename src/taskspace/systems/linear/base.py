@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.systems.base import Provenance, System
@@ -35,7 +36,7 @@ class LinearSystem(System):
     is_in_rates: ClassVar[bool] = False
     """Whether states, inputs and outputs are rates, see `systems.linear.rates`."""
     horizon: float
-    channel: "tuple[NDArray[np.float64], NDArray[np.float64]] | None" = None
+    channel: "tuple[Array, Array] | None" = None
     """B_w and C_z of the measure `channel_norm`, where they are stated."""
 
     @property
@@ -45,11 +46,11 @@ class LinearSystem(System):
 
     @property
     @abstractmethod
-    def initial_covariance(self) -> NDArray[np.float64]:
+    def initial_covariance(self) -> Array:
         """X₀, the second moment of the initial state."""
 
     @abstractmethod
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
 
     @property
@@ -62,14 +63,12 @@ class LinearSystem(System):
         """Names of the inputs, likewise."""
         return tuple(f"u{i + 1}" for i in range(self._sizes[1]))
 
-    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def output_matrix(self, contexts: Array) -> Array:
         """C at each context row, y = C x is what a controller sees; I unless stated."""
         n = self._sizes[0]
         return np.broadcast_to(np.eye(n), (len(contexts), n, n))
 
-    def direct_matrix(
-        self, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64] | None:
+    def direct_matrix(self, contexts: Array) -> Array | None:
         """D at each context row, y = C x + D u; None where there is none.
 
         Args:
@@ -79,7 +78,7 @@ class LinearSystem(System):
         return None
 
     def seen_by(
-        self, policies: LinearController, contexts: NDArray[np.float64]
+        self, policies: LinearController, contexts: Array
     ) -> Iterator[tuple[NDArray[np.intp], LinearController]]:
         """Yield contexts with one direct part, and the controllers on C x there.
 
@@ -125,9 +124,7 @@ class LinearSystem(System):
             horizon=float(self.horizon),
         )
 
-    def performance(
-        self, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain or controller at every context.
 
         The dims are `(source, policy, target)`. The states of a controller start at
@@ -145,11 +142,8 @@ class LinearSystem(System):
         return J
 
     def _negative_cost(
-        self,
-        gain: NDArray[np.float64],
-        matrices: LinearMatrices,
-        C: NDArray[np.float64] | None,
-    ) -> NDArray[np.float64]:
+        self, gain: Array, matrices: LinearMatrices, C: Array | None
+    ) -> Array:
         """Return J of u = −K x, or of controllers written as feedback of C x."""
         start = self.initial_covariance
         if C is not None:
@@ -165,15 +159,11 @@ class LinearSystem(System):
         )
         return -cost.reshape(*gain.shape[:2], len(matrices.A))
 
-    def home_performance(
-        self, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def home_performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at its own source, dims `(source, policy)`."""
         return super().home_performance(self.stacked(policies), contexts)
 
-    def scores(
-        self, measure: str, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def scores(self, measure: str, policies: Policy, contexts: Array) -> Array:
         """Return `performance`, or another measure; larger is better."""
         if measure not in MEASURES:
             return super().scores(measure, policies, contexts)
@@ -255,9 +245,7 @@ class LinearSystem(System):
         n_states, n_inputs = self.matrices(default).B.shape[1:]
         return n_states, n_inputs
 
-    def optimal_gain(
-        self, contexts: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def optimal_gain(self, contexts: Array) -> tuple[Array, NDArray[np.bool_]]:
         """K* of the infinite horizon from the Riccati equation, and where it exists.
 
         Args:
@@ -270,7 +258,7 @@ class LinearSystem(System):
         """
         return riccati_gain(*self.matrices(contexts), continuous=self.is_continuous)
 
-    def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def optimum(self, contexts: Array) -> Array | None:
         """J of K*, the best of all stabilising policies; None for a finite horizon.
 
         −inf where no policy stabilises (an unstable mode out of the inputs' reach),
@@ -308,9 +296,7 @@ def _stack_of(controllers: LinearController) -> LinearController:
     return LinearController.from_arrays(shaped, controllers.settings())
 
 
-def weight_matrix(
-    symbol: str, given: ArrayLike, definite: bool = False
-) -> NDArray[np.float64]:
+def weight_matrix(symbol: str, given: ArrayLike, definite: bool = False) -> Array:
     """Return a symmetric positive semidefinite (or definite) matrix, checked.
 
     Args:
@@ -338,7 +324,7 @@ def weight_matrix(
     return (matrix + matrix.T) / 2
 
 
-def _is_definite(matrix: NDArray[np.float64]) -> bool:
+def _is_definite(matrix: Array) -> bool:
     """Whether a symmetric matrix is positive definite, in whatever units."""
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.diagonal(matrix))

@@ -14,8 +14,9 @@ $R_a = \mathrm{diag}(R, 0)$, $X_{0,a} = \mathrm{diag}(X_0, 0)$. See docs/control
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController
 from taskspace.systems.linear.kernels.riccati import riccati_gain
@@ -23,8 +24,6 @@ from taskspace.systems.linear.matrices import LinearMatrices
 
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
-
-Array = NDArray[np.float64]
 
 
 def block_diagonal(first: Array, second: Array) -> Array:

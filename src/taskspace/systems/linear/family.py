@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.base import LinearSystem, check_horizon, weight_matrix
@@ -81,7 +82,7 @@ class StatedFamily(LinearSystem):
         return tuple(self.context_axes)
 
     @property
-    def initial_covariance(self) -> NDArray[np.float64]:
+    def initial_covariance(self) -> Array:
         """X₀; the identity unless given."""
         if self.x0_covariance is None:
             return np.eye(self._sizes[0])
@@ -173,7 +174,7 @@ class LinearFamily(StatedFamily):
         """Which of Q and R are functions."""
         return tuple(symbol for symbol in "QR" if callable(getattr(self, symbol)))
 
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
         rows = contexts.tolist()
         A = np.stack([self._matrix("A", row) for row in rows])
@@ -192,21 +193,19 @@ class LinearFamily(StatedFamily):
                 weights.append(np.broadcast_to(fixed, (len(rows), *fixed.shape)))
         return LinearMatrices(A, B, *map(np.ascontiguousarray, weights))
 
-    def output_matrix(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def output_matrix(self, contexts: Array) -> Array:
         """C at each context row, the identity unless given."""
         if self.C is None:
             return super().output_matrix(contexts)
         return np.stack([self._matrix("C", row) for row in contexts.tolist()])
 
-    def direct_matrix(
-        self, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64] | None:
+    def direct_matrix(self, contexts: Array) -> Array | None:
         """D at each context row, None unless given."""
         if self.D is None:
             return None
         return np.stack([self._matrix("D", row) for row in contexts.tolist()])
 
-    def _matrix(self, symbol: str, row: list[float]) -> NDArray[np.float64]:
+    def _matrix(self, symbol: str, row: list[float]) -> Array:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))
         given = getattr(self, symbol)
         entries = given(**context) if callable(given) else given

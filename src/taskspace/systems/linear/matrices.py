@@ -5,14 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
+
 
 class LinearMatrices(NamedTuple):
     """The matrices of a linear family at some contexts, each `(context, …, …)`."""
 
-    A: NDArray[np.float64]
-    B: NDArray[np.float64]
-    Q: NDArray[np.float64]
-    R: NDArray[np.float64]
+    A: Array
+    B: Array
+    Q: Array
+    R: Array
 
     def rows(self, chosen: NDArray[np.integer]) -> "LinearMatrices":
         """Return the matrices at some of the contexts.
@@ -34,8 +36,8 @@ class Loop(NamedTuple):
         gain: K.
     """
 
-    a: NDArray[np.float64]
-    b: NDArray[np.float64]
-    q: NDArray[np.float64]
-    r: NDArray[np.float64]
-    gain: NDArray[np.float64]
+    a: Array
+    b: Array
+    q: Array
+    r: Array
+    gain: Array

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
@@ -73,11 +74,11 @@ class MassSpringDamper(LinearSystem):
         return True
 
     @property
-    def initial_covariance(self) -> NDArray[np.float64]:
+    def initial_covariance(self) -> Array:
         """The identity."""
         return np.eye(2)
 
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
         k, c, m = contexts.T
         zero, one = np.zeros_like(k), np.ones_like(k)
@@ -88,9 +89,7 @@ class MassSpringDamper(LinearSystem):
         n = len(contexts)
         return LinearMatrices(A, B, np.tile(Q, (n, 1, 1)), np.tile(R, (n, 1, 1)))
 
-    def optimal_gain(
-        self, contexts: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def optimal_gain(self, contexts: Array) -> tuple[Array, NDArray[np.bool_]]:
         """K* from the Riccati equation, which is two quadratics here."""
         k, c, m = contexts.T
         r = self.input_weight
@@ -102,17 +101,13 @@ class MassSpringDamper(LinearSystem):
         gain = np.stack([on_position, on_velocity], -1)[:, None, :]
         return gain, np.ones(len(contexts), bool)
 
-    def performance(
-        self, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at every context, dims `(source, policy, target)`."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().performance(policies, contexts)
         return -self._cost(self.gains(policies).gain[..., None, 0, :], contexts)
 
-    def home_performance(
-        self, policies: Policy, contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def home_performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at its own source, dims `(source, policy)`."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().home_performance(policies, contexts)
@@ -121,10 +116,10 @@ class MassSpringDamper(LinearSystem):
     def reduce_family(
         self,
         policies: Policy,
-        home: NDArray[np.float64],
-        contexts: NDArray[np.float64],
+        home: Array,
+        contexts: Array,
         names: Collection[str] = REDUCED,
-    ) -> dict[str, NDArray[np.float64]]:
+    ) -> dict[str, Array]:
         """Worst and best over the family in one pass, J of no policy kept."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().reduce_family(policies, home, contexts, names)
@@ -144,11 +139,7 @@ class MassSpringDamper(LinearSystem):
         return {name: reduced[name] for name in names}
 
     def within_regret(
-        self,
-        policies: Policy,
-        contexts: NDArray[np.float64],
-        reference: NDArray[np.float64],
-        epsilon: float,
+        self, policies: Policy, contexts: Array, reference: Array, epsilon: float
     ) -> NDArray[np.uint64] | None:
         """Bits of the targets where `reference − J <= epsilon`, without storing J."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
@@ -165,9 +156,7 @@ class MassSpringDamper(LinearSystem):
         over_rows(kernel, len(gains))
         return words
 
-    def _cost(
-        self, gain: NDArray[np.float64], contexts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _cost(self, gain: Array, contexts: Array) -> Array:
         """Return the trace of P, by the same operations as in `_reduce_sources`."""
         k, c, m = np.moveaxis(contexts, -1, 0)
         g0, g1 = np.moveaxis(gain, -1, 0)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear.base import LinearSystem, check_horizon
 from taskspace.systems.linear.matrices import LinearMatrices
@@ -51,11 +51,11 @@ class ScalarLqr(LinearSystem):
         return True
 
     @property
-    def initial_covariance(self) -> NDArray[np.float64]:
+    def initial_covariance(self) -> Array:
         """One."""
         return np.eye(1)
 
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
         b, a = contexts.T[:, :, None, None]
         one = np.ones_like(a)
@@ -124,11 +124,11 @@ class Quadrotor(LinearSystem):
         return True
 
     @property
-    def initial_covariance(self) -> NDArray[np.float64]:
+    def initial_covariance(self) -> Array:
         """The identity."""
         return np.eye(12)
 
-    def matrices(self, contexts: NDArray[np.float64]) -> LinearMatrices:
+    def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
         A = np.zeros((12, 12))
         A[0:3, 3:6] = np.eye(3)

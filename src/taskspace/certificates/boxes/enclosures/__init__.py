@@ -80,10 +80,7 @@ LEVEL_ENCLOSURES: list[tuple[type[System], Factory]] = [
 
 
 def enclosure_for(
-    system: System | None,
-    policies: Policy | None,
-    sources: Array,
-    question: Question,
+    system: System | None, policies: Policy | None, sources: Array, question: Question
 ) -> Enclosure:
     """Return bounds over boxes; `NoEnclosureError` says why there are none.
 
@@ -115,10 +112,7 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
 
 
 def find_enclosure(
-    system: System | None,
-    policies: Policy | None,
-    sources: Array,
-    question: Question,
+    system: System | None, policies: Policy | None, sources: Array, question: Question
 ) -> tuple[Enclosure | None, str]:
     """Return bounds over boxes for a system, or None and why.
 

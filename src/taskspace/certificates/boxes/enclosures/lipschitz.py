@@ -120,12 +120,7 @@ class LipschitzEnclosure(PolicyEnclosure):
         high = np.where(unknown, np.inf, at_centre + margin + slack)
         return np.where(unknown, -np.inf, low), high
 
-    def _refute(
-        self,
-        contexts: Array,
-        losses: Array,
-        slack: Array,
-    ) -> None:
+    def _refute(self, contexts: Array, losses: Array, slack: Array) -> None:
         """Refuse constants that neighbours among the evaluated contexts contradict."""
         allowed = largest_change(np.diff(contexts, axis=0), self.rates) * (
             1 + EVALUATION_SLACK

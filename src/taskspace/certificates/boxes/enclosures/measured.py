@@ -255,7 +255,7 @@ class MeasuredEnclosure(Enclosure):
 @njit(cache=True, nogil=True)
 def _worst_piece(
     cell_low, cell_high, ends, box_low, box_high, under, over,
-    place, reach_low, reach_high, core_first, core_last, low, high,
+    place, reach_low, reach_high, core_first, core_last, low, high
 ):  # fmt: skip  # pragma: no cover
     """Fill the largest bounds of the pieces that each dilated box meets.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.cover.base import Clock
@@ -24,7 +25,7 @@ BLOCK_CELLS = 2**25
 
 def serves_cells(
     enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     epsilon: float,
     *,
     clock: Clock | None = None,
@@ -45,7 +46,7 @@ def serves_cells(
 
 def may_serve_nodes(
     enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     epsilon: float,
     *,
     clock: Clock | None = None,
@@ -70,7 +71,7 @@ def may_serve_nodes(
 
 def _search(
     enclosure: Enclosure,
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     epsilon: float,
     clock: Clock,
     undecided: bool,
@@ -96,7 +97,7 @@ def _search(
 def _descend(
     enclosure: Enclosure,
     rows: NDArray[np.int64],
-    edges: Sequence[NDArray[np.float64]],
+    edges: Sequence[Array],
     counts: NDArray[np.int64],
     epsilon: float,
     clock: Clock,
@@ -177,10 +178,7 @@ def _mark(served, counts, row, first, stop):
 
 
 def _cut_cells(
-    enclosure: Enclosure,
-    cells: Boxes,
-    sources: NDArray[np.int64],
-    epsilon: float,
+    enclosure: Enclosure, cells: Boxes, sources: NDArray[np.int64], epsilon: float
 ) -> NDArray[np.bool_]:
     """Return whether each source is within epsilon on all parts of its cell."""
     failed = np.zeros(len(cells), np.bool_)

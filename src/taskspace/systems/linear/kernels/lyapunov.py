@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.systems.linear.kernels.doubling import some_policies
 from taskspace.systems.linear.kernels.rational import rational_gramian
@@ -26,9 +27,7 @@ from taskspace.systems.linear.kernels.twofold import (
 from taskspace.systems.linear.matrices import Loop
 
 
-def careful_gramian(
-    loop: Loop, x0: NDArray[np.float64], continuous: bool
-) -> tuple[NDArray[np.float64], float]:
+def careful_gramian(loop: Loop, x0: Array, continuous: bool) -> tuple[Array, float]:
     """X of u = −Kx with an infinite horizon and its cost, `inf` where it is unstable.
 
     Args:
@@ -61,7 +60,7 @@ def careful_gramian(
     return x, cost
 
 
-def _state_scales(loop: NDArray[np.float64]) -> NDArray[np.float64]:
+def _state_scales(loop: Array) -> Array:
     """Units of the states, powers of two, in which rows and columns are alike."""
     if not np.isfinite(loop).all():
         return np.ones(len(loop))
@@ -69,9 +68,7 @@ def _state_scales(loop: NDArray[np.float64]) -> NDArray[np.float64]:
     return scale
 
 
-def excited_and_seen(
-    loop: NDArray[np.float64], x0: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def excited_and_seen(loop: Array, x0: Array, weight: Array) -> NDArray[np.bool_]:
     """States that the initial state reaches and that reach a weighed state.
 
     Args:
@@ -96,16 +93,16 @@ MIN_THREADED_WORK = 20_000
 
 
 def closed_loop_cost(
-    gains: NDArray[np.float64],
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    q: NDArray[np.float64],
-    r: NDArray[np.float64],
-    x0: NDArray[np.float64],
+    gains: Array,
+    a: Array,
+    b: Array,
+    q: Array,
+    r: Array,
+    x0: Array,
     continuous: bool,
     horizon: float,
-    c: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    c: Array | None = None,
+) -> Array:
     """Cost of every gain at every context.
 
     Ordinary pairs are computed with F = A − BK in float64. Where that is not enough,
@@ -150,9 +147,7 @@ def closed_loop_cost(
     return cost
 
 
-def _overflowed_cost(
-    pair: Loop, x0: NDArray[np.float64], continuous: bool, horizon: float
-) -> float:
+def _overflowed_cost(pair: Loop, x0: Array, continuous: bool, horizon: float) -> float:
     """Cost of a pair with a finite horizon in which a number overflowed."""
     a, b, q, r, gain = pair
     loop = a.copy()  # rounded as in the kernel, input by input
@@ -181,9 +176,7 @@ def _overflowed_cost(
     )
 
 
-def gramian(
-    loops: NDArray[np.float64], x0: NDArray[np.float64], *, continuous: bool
-) -> NDArray[np.float64]:
+def gramian(loops: Array, x0: Array, *, continuous: bool) -> Array:
     r"""Accumulated covariance of each loop, $X = \int_0^\infty x x^\top$.
 
     It solves $F X + X F^\top + X_0 = 0$, or $F X F^\top + X_0 = X$ in discrete time.

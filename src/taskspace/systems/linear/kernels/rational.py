@@ -11,16 +11,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.systems.linear.matrices import Loop
 
 Matrix = list[list[Any]]
 
 
-def rational_gramian(
-    loop: Loop, x0: NDArray[np.float64], continuous: bool
-) -> tuple[NDArray[np.float64], float]:
+def rational_gramian(loop: Loop, x0: Array, continuous: bool) -> tuple[Array, float]:
     """X of u = −Kx with an infinite horizon and its cost, rounded once.
 
     Args:
@@ -68,7 +66,7 @@ def rational_gramian(
     return np.array([[_rounded(x) for x in row] for row in X]), _rounded(cost)
 
 
-def _fractions(matrix: NDArray[np.float64]) -> Matrix:
+def _fractions(matrix: Array) -> Matrix:
     return [[Fraction(x) for x in row] for row in matrix.tolist()]
 
 

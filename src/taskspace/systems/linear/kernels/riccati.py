@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.systems.linear.kernels.lyapunov import gramian
 from taskspace.systems.linear.matrices import LinearMatrices
 
@@ -32,13 +33,8 @@ SLOW_STEPS = 4
 
 
 def riccati_gain(
-    A: NDArray[np.float64],
-    B: NDArray[np.float64],
-    Q: NDArray[np.float64],
-    R: NDArray[np.float64],
-    *,
-    continuous: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    A: Array, B: Array, Q: Array, R: Array, *, continuous: bool
+) -> tuple[Array, NDArray[np.bool_]]:
     """K* of many infinite-horizon LQR problems (u = −K x), and where it is found.
 
     Args:
@@ -70,9 +66,7 @@ def riccati_gain(
     return gains, solved
 
 
-def stabilisable(
-    A: NDArray[np.float64], B: NDArray[np.float64], *, continuous: bool
-) -> bool:
+def stabilisable(A: Array, B: Array, *, continuous: bool) -> bool:
     """Whether the inputs reach every unstable mode, beyond rounding.
 
     Args:
@@ -96,10 +90,8 @@ def stabilisable(
 
 
 def _newton(
-    K: NDArray[np.float64],
-    problem: LinearMatrices,
-    continuous: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    K: Array, problem: LinearMatrices, continuous: bool
+) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Descend from stabilising gains: the last gains, tr P, and where it settled."""
     usable = np.asarray(np.isfinite(K).all((1, 2)))
     K = np.where(usable[:, None, None], K, 0.0)
@@ -134,7 +126,7 @@ def _newton(
     return K, cost, solved
 
 
-def _change(P: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+def _change(P: Array, below: Array) -> Array:
     """Largest relative change of the diagonal, one a problem."""
     before, after = (np.diagonal(m, axis1=1, axis2=2) for m in (P, below))
     with np.errstate(all="ignore"):
@@ -142,11 +134,7 @@ def _change(P: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.fl
     return np.asarray(np.where(before == after, 0.0, relative).max(1), np.float64)
 
 
-def _cost_matrix(
-    K: NDArray[np.float64],
-    problem: LinearMatrices,
-    continuous: bool,
-) -> NDArray[np.float64]:
+def _cost_matrix(K: Array, problem: LinearMatrices, continuous: bool) -> Array:
     """P of each gain: the cost from x is xᵀ P x; `inf` where it is unstable."""
     A, B, Q, R = problem
     weight = Q + _transpose(K) @ R @ K
@@ -154,11 +142,7 @@ def _cost_matrix(
     return gramian(_transpose(A - B @ K), weight, continuous=continuous)
 
 
-def _best_reply(
-    P: NDArray[np.float64],
-    problem: LinearMatrices,
-    continuous: bool,
-) -> NDArray[np.float64]:
+def _best_reply(P: Array, problem: LinearMatrices, continuous: bool) -> Array:
     """Return the gain that is best if P is the cost ever after, NaN for none."""
     A, B, _, R = problem
     with np.errstate(all="ignore"):
@@ -166,10 +150,7 @@ def _best_reply(
         return _invert(R) @ BP if continuous else _invert(R + BP @ B) @ BP @ A
 
 
-def _doubling(
-    problem: LinearMatrices,
-    continuous: bool,
-) -> NDArray[np.float64]:
+def _doubling(problem: LinearMatrices, continuous: bool) -> Array:
     """Gains from the doubling algorithm: H converges quadratically to P."""
     A, B, Q, R = problem
     eye = np.eye(A.shape[1])
@@ -208,10 +189,7 @@ def _doubling(
         return _best_reply(found, problem, continuous)
 
 
-def _doubling_observed(
-    problem: LinearMatrices,
-    continuous: bool,
-) -> NDArray[np.float64]:
+def _doubling_observed(problem: LinearMatrices, continuous: bool) -> Array:
     """Stabilising gains from a weight on every state, so that no mode is free."""
     _, _, Q, R = problem
     size = np.abs(Q).max((1, 2))
@@ -220,10 +198,7 @@ def _doubling_observed(
     return _doubling(problem._replace(Q=observed), continuous)
 
 
-def _schur(
-    problem: LinearMatrices,
-    continuous: bool,
-) -> NDArray[np.float64]:
+def _schur(problem: LinearMatrices, continuous: bool) -> Array:
     """Gains from SciPy's invariant subspaces, one problem at a time."""
     solve = (
         scipy.linalg.solve_continuous_are
@@ -237,11 +212,11 @@ def _schur(
     return _best_reply(P, problem, continuous)
 
 
-def _transpose(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _transpose(x: Array) -> Array:
     return np.swapaxes(x, 1, 2)
 
 
-def _invert(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _invert(x: Array) -> Array:
     """Inverses, NaN where a matrix is singular or already NaN."""
     try:
         return np.asarray(np.linalg.inv(x), np.float64)

@@ -41,10 +41,7 @@ class EveryStart(Measure):
     larger_is_better: ClassVar[bool] = False
 
     def values(
-        self,
-        system: "LinearSystem",
-        policies: Policy,
-        contexts: Array,
+        self, system: "LinearSystem", policies: Policy, contexts: Array
     ) -> Array:
         """Return the excess of every gain at every context.
 

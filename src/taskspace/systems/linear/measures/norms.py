@@ -170,13 +170,7 @@ COMPLEMENTARY = Complementary()
 DISK_MARGIN = DiskMargin()
 
 
-def hinf_norms(
-    F: Array,
-    E: Array,
-    C: Array,
-    D: Array,
-    continuous: bool,
-) -> Array:
+def hinf_norms(F: Array, E: Array, C: Array, D: Array, continuous: bool) -> Array:
     """Return the norm of C (sI − F)⁻¹ E + D of each loop; they must be stable.
 
     Args:

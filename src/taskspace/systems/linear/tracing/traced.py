@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.systems.linear.base import LinearSystem
 from taskspace.systems.linear.family import LinearFamily
@@ -67,7 +68,7 @@ class Trace:
     op: NDArray[np.int64]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
-    value: NDArray[np.float64]
+    value: Array
     A: NDArray[np.int64]
     B: NDArray[np.int64]
     Q: NDArray[np.int64]
@@ -76,9 +77,7 @@ class Trace:
     enclosures: tuple[Any, ...] = ()
     assumption: str = ""
 
-    def at(
-        self, contexts: NDArray[np.float64]
-    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    def at(self, contexts: Array) -> tuple[list[Array], list[Array]]:
         """Return A, B, Q, R and C at contexts, and how far rounding moves each entry.
 
         The second bounds what the same operations give in floating point, in any
@@ -272,9 +271,7 @@ def entries(
     return places
 
 
-def check_trace(
-    trace: Trace, system: LinearSystem, contexts: NDArray[np.float64]
-) -> None:
+def check_trace(trace: Trace, system: LinearSystem, contexts: Array) -> None:
     """Refuse a trace that does not give the family's own matrices.
 
     Entry by entry, up to the rounding of the operations that made the entry. Contexts
