@@ -41,7 +41,7 @@ from .sampled.share import Distribution as Distribution
 from .sampled.share import distribution_of as distribution_of
 from .sampled.share import served_share as served_share
 from .sampled.share import share_bound as share_bound
-from .statements.base import Bound as Bound
-from .statements.base import Certificate as Certificate
+from .statements.claims import Bound as Bound
+from .statements.claims import Certificate as Certificate
 from .statements.claims import check_consistent as check_consistent
 from .statements.claims import claim as claim

@@ -10,7 +10,7 @@ from taskspace.certificates.paper.balls import Balls
 from taskspace.certificates.paper.rates import LossRates
 from taskspace.certificates.sampled.episodes import FreshCheck
 from taskspace.certificates.sampled.share import ShareCheck
-from taskspace.certificates.statements.base import Certificate
+from taskspace.certificates.statements.claims import Certificate
 from taskspace.cover import Cover
 from taskspace.cover.base import html_view
 from taskspace.questions import Question

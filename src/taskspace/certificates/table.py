@@ -3,8 +3,13 @@
 import numpy as np
 
 from taskspace.certificates.case import Case
-from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import claim, claim_on, on_table
+from taskspace.certificates.statements.claims import (
+    Bound,
+    Certificate,
+    claim,
+    claim_on,
+    on_table,
+)
 from taskspace.certificates.statements.words import caution_sentence, grid_sentence
 from taskspace.cover import lower_bounds
 from taskspace.cover.answer import assigned_errors

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, get_args
 
-from taskspace.certificates.statements.base import CertificateKind
+from taskspace.certificates.statements.claims import CertificateKind
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 

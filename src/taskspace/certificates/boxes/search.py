@@ -18,7 +18,7 @@ from taskspace.certificates.boxes.check import (
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
 from taskspace.certificates.boxes.shrink import FINE_CELLS, BoxSearch
-from taskspace.certificates.statements.base import Bound
+from taskspace.certificates.statements.claims import Bound
 from taskspace.cover import lower_bounds
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError

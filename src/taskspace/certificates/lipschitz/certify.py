@@ -6,8 +6,7 @@ from taskspace.certificates.lipschitz.grid import (
     estimate_rates,
     margin_rule,
 )
-from taskspace.certificates.statements.base import Bound, Certificate
-from taskspace.certificates.statements.claims import claim
+from taskspace.certificates.statements.claims import Bound, Certificate, claim
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 

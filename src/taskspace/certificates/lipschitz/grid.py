@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.paper.rates import distances
-from taskspace.certificates.statements.base import Certificate, CertificateKind
+from taskspace.certificates.statements.claims import Certificate, CertificateKind
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Space

@@ -37,7 +37,7 @@ from taskspace.certificates.operation.check import (
 )
 from taskspace.certificates.operation.drift import SlowDrift, bound_drift
 from taskspace.certificates.operation.loops import GainLoops
-from taskspace.certificates.statements.base import CertificateKind
+from taskspace.certificates.statements.claims import CertificateKind
 from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
 

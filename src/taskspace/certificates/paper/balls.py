@@ -19,8 +19,12 @@ from taskspace.certificates.paper.rates import (
     distances,
     loss_rates,
 )
-from taskspace.certificates.statements.base import Certificate, CertificateKind
-from taskspace.certificates.statements.claims import claim, on_table
+from taskspace.certificates.statements.claims import (
+    Certificate,
+    CertificateKind,
+    claim,
+    on_table,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question

@@ -13,8 +13,7 @@ from taskspace.certificates.paper.rates import (
     rate_bounds,
 )
 from taskspace.certificates.paper.volume import no_volume_bounds, volume_bounds
-from taskspace.certificates.statements.base import Certificate
-from taskspace.certificates.statements.claims import on_table
+from taskspace.certificates.statements.claims import Certificate, on_table
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question

@@ -18,7 +18,7 @@ from taskspace.certificates.sampled.share import (
     nearest_source,
     served_share,
 )
-from taskspace.certificates.statements.base import Certificate
+from taskspace.certificates.statements.claims import Certificate
 from taskspace.certificates.statements.words import PilotFacts
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError

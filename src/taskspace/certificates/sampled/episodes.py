@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array
 from taskspace._util.betting import BettingTests, check_confidence
 from taskspace.certificates.identity import describe_selection, sample_seed
-from taskspace.certificates.statements.base import Certificate
+from taskspace.certificates.statements.claims import Certificate
 from taskspace.certificates.statements.words import FreshFacts
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError

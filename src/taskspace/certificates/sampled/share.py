@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.betting import check_confidence, share_bound
-from taskspace.certificates.statements.base import Certificate
-from taskspace.certificates.statements.claims import against_found
+from taskspace.certificates.statements.claims import Certificate, against_found
 from taskspace.certificates.statements.words import share_sentence
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError

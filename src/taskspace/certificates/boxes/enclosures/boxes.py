@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.statements.base import CertificateKind
+from taskspace.certificates.statements.claims import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question

@@ -9,7 +9,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     Boxes,
     PolicyEnclosure,
 )
-from taskspace.certificates.statements.base import CertificateKind
+from taskspace.certificates.statements.claims import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question
