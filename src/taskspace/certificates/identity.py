@@ -105,14 +105,14 @@ def plain_settings(system: System) -> dict[str, Any]:
     Args:
         system: the tasks; their numbers tell what the code does.
     """
-    kept = {}
+    plain = {}
     for name, value in system.settings().items():
         try:
             _add(hashlib.blake2b(), value)
         except _IncomparableError:
             continue
-        kept[name] = value
-    return kept
+        plain[name] = value
+    return plain
 
 
 def _add(digest: _Digest, value: Any, *, by_identity: bool = False) -> None:
@@ -209,8 +209,8 @@ class ProofSubject:
             )
         other = [
             str(source)
-            for source, known in zip(self.sources, self.policies, strict=True)
-            if digest_of(policies[source : source + 1]) != known
+            for source, digest in zip(self.sources, self.policies, strict=True)
+            if digest_of(policies[source : source + 1]) != digest
         ]
         if other:
             more = f" and {len(other) - 5} more" if len(other) > 5 else ""

@@ -124,16 +124,16 @@ def _with_grid_bound(
     continuum: ContinuumCover, case: Case, n_candidates: int | None = None
 ) -> ContinuumCover:
     """Add the table's bound: nodes are in the box, so covering it takes as many."""
-    known = continuum.certificate.values
+    values = continuum.certificate.values
     is_sound = case.provenance == "exact"
     grid_bound = int(case.cover.lower_bound) if is_sound else 1
     every = max(continuum.lower_bound, grid_bound)
     among, n = every, n_candidates
     if n is None:
-        n = int(known["n_candidates"])
-        among = max(every, known["lower_bound_candidates"])
+        n = int(values["n_candidates"])
+        among = max(every, values["lower_bound_candidates"])
     bounds = []
-    if "uncoverable_context" not in known:
+    if "uncoverable_context" not in values:
         bounds.append(Bound("lower", every, "box", "table"))
     more = {"grid_lower_bound": case.cover.lower_bound}
     return continuum.with_bounds(every, among, n, more, bounds, bound=every)
@@ -142,10 +142,10 @@ def _with_grid_bound(
 def _lipschitz(case: Case) -> Enclosure | None:
     """Return bounds from constants that the user knows, where J can be evaluated."""
     system, policies, sources = case.system, case.policies, case.sources
-    given, rates = case.rate_check, case.rates
+    check, rates = case.rate_check, case.rates
     question = case.question.measured_with(None)
     if (
-        given is None
+        check is None
         or rates is None
         or system is None
         or system.provenance == "sampled"
@@ -167,5 +167,5 @@ def _lipschitz(case: Case) -> Enclosure | None:
             rigorous=not against_found(system.optimum_kind, question),
         ),
         basis="the Lipschitz constants that were given, if they hold "
-        f"({given.sentence})",
+        f"({check.sentence})",
     )

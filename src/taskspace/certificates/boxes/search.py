@@ -119,12 +119,12 @@ def _bound_of_all(
     if clock.left <= 0:
         return 1
     quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=clock.left)
-    return max(1, *(int(found.value) for found in quick))
+    return max(1, *(int(bound.value) for bound in quick))
 
 
 def _with_bounds(
     enclosure: Enclosure,
-    found: ContinuumCover,
+    cover: ContinuumCover,
     n_candidates: int,
     among: int,
     every: int,
@@ -134,9 +134,9 @@ def _with_bounds(
     values: dict[str, Any] = {}
     bounds: list[Bound] = []
     context = None
-    hopeless = _hopeless(enclosure, found, epsilon)
+    hopeless = _hopeless(enclosure, cover, epsilon)
     if hopeless is not None:
-        context = dict(zip(found.axes, hopeless.tolist(), strict=True))
+        context = dict(zip(cover.axes, hopeless.tolist(), strict=True))
         values["uncoverable_context"] = context
     else:
         # Where some part of the box has no source, bounds are about the rest alone.
@@ -144,9 +144,9 @@ def _with_bounds(
             Bound("lower", among, "box", "candidates"),
             Bound("lower", every, "box", "table"),
         ]
-        if found.holds:
-            bounds.append(Bound("upper", found.size, "box", "candidates"))
-    return found.with_bounds(
+        if cover.holds:
+            bounds.append(Bound("upper", cover.size, "box", "candidates"))
+    return cover.with_bounds(
         every,
         among,
         n_candidates,
@@ -157,9 +157,9 @@ def _with_bounds(
     )
 
 
-def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int64]:
-    if given is not None:
-        return np.unique(np.asarray(given, np.int64))
+def _candidates(enclosure: Enclosure, sources: ArrayLike | None) -> NDArray[np.int64]:
+    if sources is not None:
+        return np.unique(np.asarray(sources, np.int64))
     n = enclosure.n_sources
     if n <= MAX_CANDIDATES:
         return np.arange(n)
@@ -170,10 +170,10 @@ def _candidates(enclosure: Enclosure, given: ArrayLike | None) -> NDArray[np.int
 
 
 def _hopeless(
-    enclosure: Enclosure, found: ContinuumCover, epsilon: float
+    enclosure: Enclosure, cover: ContinuumCover, epsilon: float
 ) -> Array | None:
     """Return a context at which every candidate certainly exceeds epsilon, if any."""
-    centre = found.boxes[found.status == UNCOVERED].centre
+    centre = cover.boxes[cover.status == UNCOVERED].centre
     centre = centre[:: max(1, len(centre) // 200)]
     if not len(centre):
         return None

@@ -76,16 +76,16 @@ def certify_fresh(case: Case) -> list[Certificate]:
     return [fresh.certificate]
 
 
-def _of_all(found: FreshCheck, pilot: Pilot, n_selected: int) -> FreshCheck:
+def _of_all(check: FreshCheck, pilot: Pilot, n_selected: int) -> FreshCheck:
     """Return what was found about a shortlist, with the whole table's sources.
 
     Args:
-        found: of the table of the shortlist.
+        check: of the table of the shortlist.
         pilot: the shortlist.
         n_selected: sources of the cover that was chosen on it.
     """
     n_episodes = pilot.table.attrs["n_episodes"]
-    said = found.certificate
+    said = check.certificate
     values = {
         **said.values,
         "sources": pilot.sources[said.values["sources"]].tolist(),
@@ -94,12 +94,12 @@ def _of_all(found: FreshCheck, pilot: Pilot, n_selected: int) -> FreshCheck:
         "pilot_episodes": n_episodes,
     }
     stated = PilotFacts(len(pilot.sources), n_episodes, n_selected)
-    facts = replace(found.facts, pilot=stated)
+    facts = replace(check.facts, pilot=stated)
     return replace(
-        found,
+        check,
         certificate=replace(said, why=facts.sentence, values=values),
         facts=facts,
-        assignment=np.where(found.assignment >= 0, pilot.sources[found.assignment], -1),
+        assignment=np.where(check.assignment >= 0, pilot.sources[check.assignment], -1),
     )
 
 

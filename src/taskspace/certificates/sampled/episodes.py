@@ -191,8 +191,8 @@ def _others(
         if not gain[best]:
             break
         allowed[best] = True
-    left = np.where(allowed[:, None] & served, losses, np.inf)
-    return np.where(np.isfinite(left).any(0), left.argmin(0), -1)
+    open_losses = np.where(allowed[:, None] & served, losses, np.inf)
+    return np.where(np.isfinite(open_losses).any(0), open_losses.argmin(0), -1)
 
 
 def _certificate(
@@ -286,13 +286,13 @@ class _Game:
         return [self.source_rows, self.target_rows, self.threshold]
 
     def _bounds(self, rows: Array) -> Array:
-        found = self.system.return_bounds(rows)
-        if found is None:
+        limits = self.system.return_bounds(rows)
+        if limits is None:
             raise InvalidInputError(
                 "A statement of confidence needs bounded returns, but "
                 f"{self.system.id} declares no return_bounds."
             )
-        return np.asarray(found, np.float64)
+        return np.asarray(limits, np.float64)
 
     def play(
         self,
@@ -372,9 +372,9 @@ class _Game:
         """Return what must be large: returns, or returns minus those at home."""
         samples = np.empty((len(targets), self.n_policies, len(episodes)))
         for source in np.unique(sources):
-            mine = sources == source
+            at_source = sources == source
             stack = self.policies[int(source) : int(source) + 1]
-            rows = self.target_rows[targets[mine]]
+            rows = self.target_rows[targets[at_source]]
             played = self.system.returns(stack, rows, episodes=episodes)[0]
             played = np.moveaxis(played.astype(np.float64), 0, 1)
             if self.against_home:
@@ -384,7 +384,7 @@ class _Game:
                     played = np.where(
                         played == -np.inf, -np.inf, played - home.astype(np.float64)
                     )
-            samples[mine] = played
+            samples[at_source] = played
         return samples
 
     def _check(self, scaled: Array) -> None:

@@ -366,16 +366,16 @@ class Deployed:
         reference = self._reference(question, contexts)
         served = np.zeros(len(contexts), np.bool_)
         for source in np.unique(chosen[chosen >= 0]).tolist():
-            mine = np.flatnonzero(chosen == source)
+            places = np.flatnonzero(chosen == source)
             stack = self._policies[source : source + 1]
-            against: Array = reference[mine]
+            against: Array = reference[places]
             if rule.reference == "home":
                 own = self._sources[source : source + 1]
                 against = self._system.home_performance(stack, own)[0][:, None]
-            scores = self._scores(rule.measure, stack, contexts, mine, before)
+            scores = self._scores(rule.measure, stack, contexts, places, before)
             losses = rule.loss(scores, against)
             loss = losses.max(0) if question.judge == "worst" else losses.min(0)
-            served[mine] = loss <= question.epsilon
+            served[places] = loss <= question.epsilon
         return served
 
     def _scores(
@@ -383,13 +383,13 @@ class Deployed:
         measure: str,
         stack: Policy,
         contexts: Array,
-        mine: NDArray[np.intp],
+        places: NDArray[np.intp],
         before: int,
     ) -> Array:
         """Return J, or the return of one fresh episode, dims `(policy, context)`."""
         system = self._system
         if not isinstance(system, EpisodicSystem):
-            return system.scores(measure, stack, contexts[mine])[0]
+            return system.scores(measure, stack, contexts[places])[0]
         # Draws are independent: each has an episode of its own.
         played = [
             system.returns(
@@ -397,7 +397,7 @@ class Deployed:
                 contexts[i : i + 1],
                 episodes=random_episodes(self._seed, 1, first=before + int(i)),
             )[0, :, 0, 0]
-            for i in mine
+            for i in places
         ]
         return np.stack(played, axis=1).astype(np.float64)
 

@@ -118,13 +118,13 @@ class AffineFamily(StatedFamily):
     id: ClassVar[str] = "affine-family"
 
     def __post_init__(self):
-        known = [axis.name for axis in self.axes] + list(self.parameters)
+        allowed = [axis.name for axis in self.axes] + list(self.parameters)
         shapes = {}
         for symbol in "ABQRC":
             for names, matrix in self._terms(symbol):
                 for name in names:
-                    if name not in known:
-                        raise UnknownNameError(f"parameter of {symbol}", name, known)
+                    if name not in allowed:
+                        raise UnknownNameError(f"parameter of {symbol}", name, allowed)
                 shapes.setdefault(symbol, matrix.shape)
                 if matrix.ndim != 2 or matrix.shape != shapes[symbol]:
                     raise InvalidInputError(
@@ -173,13 +173,14 @@ class AffineFamily(StatedFamily):
         }
         symbols: dict[str, Any] = dict(context)
         enclosed = []
-        for name, given in self.parameters.items():
-            if isinstance(given, Enclosed):
+        for name, parameter in self.parameters.items():
+            if isinstance(parameter, Enclosed):
                 symbols[name] = Symbol(tape, tape.add(ENCLOSED, len(enclosed)))
-                enclosed.append(_BoxParameter(name, given, tuple(context)))
+                enclosed.append(_BoxParameter(name, parameter, tuple(context)))
             else:
                 what = f"The parameter {name!r}"
-                symbols[name] = call_with_symbols(tape, what, follow(given), **context)
+                function = follow(parameter)
+                symbols[name] = call_with_symbols(tape, what, function, **context)
         places = {
             symbol: call_with_symbols(tape, symbol, self._places, tape, symbol, symbols)
             for symbol in "ABQRC"
@@ -206,10 +207,10 @@ class AffineFamily(StatedFamily):
         return entries(tape, symbol, total, terms[0][1].shape)
 
     def _terms(self, symbol: str) -> list[tuple[tuple[str, ...], Array]]:
-        given = getattr(self, symbol)
-        if symbol == "C" and given is None:
-            given = np.eye(self._terms("A")[0][1].shape[0])
-        terms = given if isinstance(given, Mapping) else {"": given}
+        value = getattr(self, symbol)
+        if symbol == "C" and value is None:
+            value = np.eye(self._terms("A")[0][1].shape[0])
+        terms = value if isinstance(value, Mapping) else {"": value}
         return [
             (
                 tuple(part.strip() for part in key.split("*")) if key.strip() else (),
@@ -221,8 +222,8 @@ class AffineFamily(StatedFamily):
     def _parameters(self, row: Sequence[float]) -> dict[str, float]:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))
         values = dict(context)
-        for name, given in self.parameters.items():
-            function = given.value if isinstance(given, Enclosed) else given
+        for name, parameter in self.parameters.items():
+            function = parameter.value if isinstance(parameter, Enclosed) else parameter
             values[name] = float(function(**context))
             if not np.isfinite(values[name]):
                 raise InvalidInputError(

@@ -216,19 +216,19 @@ class LinearSystem(System):
                 "A linear system takes LinearGain policies here, but got "
                 f"{type(policies).__name__}."
             )
-        given: Any = policies
+        arrays: Any = policies
         if isinstance(policies, LinearGain):
-            given = policies.gain
+            arrays = policies.gain
         elif not isinstance(policies, np.ndarray):
-            given = [p.gain if isinstance(p, LinearGain) else p for p in policies]
+            arrays = [p.gain if isinstance(p, LinearGain) else p for p in policies]
         n_states, n_inputs = self._sizes
         wanted = f"(…, {n_inputs}, {n_states})"
         try:
-            gain = np.asarray(given, np.float64)
+            gain = np.asarray(arrays, np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"Gains must be arrays of shape {wanted}, u = −K x, all alike, but "
-                f"got {given!r}."
+                f"got {arrays!r}."
             ) from error
         if gain.ndim < 2 or gain.shape[-2:] != (n_inputs, n_states):
             raise InvalidInputError(

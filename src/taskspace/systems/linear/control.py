@@ -64,26 +64,26 @@ def control_family(
 
     @lru_cache(maxsize=1)
     def model(context: tuple[tuple[str, float], ...]) -> Any:
-        found: Any = plant(**dict(context))
-        if isinstance(found, ct.TransferFunction):
-            found = ct.ss(found)
-        if not isinstance(found, ct.StateSpace):
+        system: Any = plant(**dict(context))
+        if isinstance(system, ct.TransferFunction):
+            system = ct.ss(system)
+        if not isinstance(system, ct.StateSpace):
             raise InvalidInputError(
                 "plant(context) must give a control.StateSpace or TransferFunction, "
-                f"but at {dict(context)} it gave {type(found).__name__}."
+                f"but at {dict(context)} it gave {type(system).__name__}."
             )
-        if np.any(found.D) and not has_direct:
+        if np.any(system.D) and not has_direct:
             raise InvalidInputError(
                 "A plant without a direct part at the default context must have none "
                 f"anywhere, but D is not zero at {dict(context)}. Choose a default "
                 "where it is there."
             )
-        if found.dt != first.dt:
+        if system.dt != first.dt:
             raise InvalidInputError(
                 "All models must have the same time step, but dt is "
-                f"{first.dt} in one and {found.dt} at {dict(context)}."
+                f"{first.dt} in one and {system.dt} at {dict(context)}."
             )
-        return found
+        return system
 
     labels: dict[str, Any] = {}
     if isinstance(first, ct.StateSpace):
@@ -124,13 +124,13 @@ def controller_of(
         1
     """
     ct = import_control()
-    found = ct.ss(model)
-    discrete = found.isdtime(strict=True)
+    system = ct.ss(model)
+    discrete = system.isdtime(strict=True)
     return LinearController(
-        found.A,
-        found.B,
-        found.C,
-        found.D,
+        system.A,
+        system.B,
+        system.C,
+        system.D,
         time="discrete" if discrete else "continuous",
     )
 

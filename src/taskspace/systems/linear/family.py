@@ -181,15 +181,15 @@ class LinearFamily(StatedFamily):
         B = np.stack([self._matrix("B", row) for row in rows])
         weights = []
         for symbol, definite in (("Q", False), ("R", True)):
-            given = getattr(self, symbol)
-            if callable(given):
+            value = getattr(self, symbol)
+            if callable(value):
                 checked = [
                     weight_matrix(symbol, self._matrix(symbol, row), definite)
                     for row in rows
                 ]
                 weights.append(np.stack(checked))
             else:
-                fixed = weight_matrix(symbol, given, definite)
+                fixed = weight_matrix(symbol, value, definite)
                 weights.append(np.broadcast_to(fixed, (len(rows), *fixed.shape)))
         return LinearMatrices(A, B, *map(np.ascontiguousarray, weights))
 
@@ -207,8 +207,8 @@ class LinearFamily(StatedFamily):
 
     def _matrix(self, symbol: str, row: list[float]) -> Array:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))
-        given = getattr(self, symbol)
-        entries = given(**context) if callable(given) else given
+        value = getattr(self, symbol)
+        entries = value(**context) if callable(value) else value
         matrix = np.array(entries, dtype=np.float64)
         if matrix.ndim != 2 or not np.isfinite(matrix).all():
             raise InvalidInputError(

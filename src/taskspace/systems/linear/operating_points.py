@@ -151,7 +151,7 @@ def interpolated_family(
         -2.558
     """
     names = list(points.names)
-    given = {"A": A, "B": B} | ({} if C is None else {"C": C})
+    stated = {"A": A, "B": B} | ({} if C is None else {"C": C})
     keys = [
         "*".join(term)
         for power in range(degree + 1)
@@ -171,7 +171,7 @@ def interpolated_family(
     basis = np.stack(columns, 1)
     terms: dict[str, dict[str, Array]] = {}
     unknown: dict[str, Enclosed] = {}
-    for symbol, matrices in given.items():
+    for symbol, matrices in stated.items():
         stack = _stack(symbol, matrices, points.size)
         flat = stack.reshape(points.size, -1)
         fitted = np.linalg.lstsq(basis, flat, rcond=None)[0]
@@ -320,7 +320,7 @@ def read_lin(
                 "All files must have the same states, inputs and outputs, but "
                 f"{model.path} has others than {models[0].path}."
             )
-    kept = {
+    selected = {
         "state": list(range(len(first["state"])))
         if states is None
         else [_find(part, "state", models[0]) for part in states],
@@ -328,7 +328,7 @@ def read_lin(
         "output": [_find(part, "output", models[0]) for part in outputs],
     }
     for model in models:
-        for kind, places in kept.items():
+        for kind, places in selected.items():
             for place in places:
                 if model.rotating[kind][place]:
                     raise InvalidInputError(
@@ -336,7 +336,7 @@ def read_lin(
                         "frame, so the plant depends on the azimuth. Apply the "
                         "multi-blade coordinate transform first."
                     )
-        x, u, y = kept["state"], kept["input"], kept["output"]
+        x, u, y = selected["state"], selected["input"], selected["output"]
         stacks["D"].append(model.matrices["D"][np.ix_(y, u)])
         stacks["A"].append(model.matrices["A"][np.ix_(x, x)])
         stacks["B"].append(model.matrices["B"][np.ix_(x, u)])
@@ -344,7 +344,7 @@ def read_lin(
     name = re.sub(r"\W+", "_", context.strip().lower())
     chosen = {
         kind: tuple(first[kind][place] for place in places)
-        for kind, places in kept.items()
+        for kind, places in selected.items()
     }
     D = np.stack(stacks["D"])
     return OperatingPoints(

@@ -124,9 +124,9 @@ def _errors(plant: LinearFamily) -> list[str]:
     return [f"error of {y}" for y in plant.outputs]
 
 
-def _function(given: Any) -> Callable[..., Any]:
+def _function(value: Any) -> Callable[..., Any]:
     """Return a matrix as a function of the context."""
-    if callable(given):
-        return given
-    matrix = np.array(given, np.float64)
+    if callable(value):
+        return value
+    matrix = np.array(value, np.float64)
     return lambda **context: matrix

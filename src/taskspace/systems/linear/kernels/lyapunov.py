@@ -160,8 +160,8 @@ def _overflowed_cost(pair: Loop, x0: Array, continuous: bool, horizon: float) ->
         return np.inf
     if not keep.any():
         return 0.0
-    kept = np.flatnonzero(keep)
-    part, n = (kept[:, None], kept), len(kept)
+    places = np.flatnonzero(keep)
+    part, n = (places[:, None], places), len(places)
     return float(
         closed_loop_cost(
             np.zeros((1, 1, n)),

@@ -58,10 +58,10 @@ def riccati_gain(
             break
         open_ones = problem.rows(rows)
         first = first_gains(open_ones, continuous)
-        found, reached, good = _newton(first, open_ones, continuous)
+        last, reached, good = _newton(first, open_ones, continuous)
         better = good | (reached < cost[rows])
         rows = rows[better]
-        gains[rows], solved[rows] = found[better], good[better]
+        gains[rows], solved[rows] = last[better], good[better]
         cost[rows] = reached[better]
     return gains, solved
 
@@ -169,7 +169,7 @@ def _doubling(problem: LinearMatrices, continuous: bool) -> Array:
             G = 2 * shift * inverse @ G @ W
         else:
             E, H = A, Q
-        found = np.full_like(H, np.nan)
+        P = np.full_like(H, np.nan)
         rows = np.arange(len(A))
         for _ in range(DOUBLINGS):
             W = _invert(eye + G @ H)
@@ -181,12 +181,12 @@ def _doubling(problem: LinearMatrices, continuous: bool) -> Array:
             G, H = (G + _transpose(G)) / 2, (H + _transpose(H)) / 2
             # Each problem by itself: a result does not depend on its neighbours.
             on = np.abs(E).max((1, 2)) > DOUBLING_DONE
-            found[rows[~on]] = H[~on]
+            P[rows[~on]] = H[~on]
             rows, G, H, E = rows[on], G[on], H[on], E[on]
             if not len(rows):
                 break
-        found[rows] = H
-        return _best_reply(found, problem, continuous)
+        P[rows] = H
+        return _best_reply(P, problem, continuous)
 
 
 def _doubling_observed(problem: LinearMatrices, continuous: bool) -> Array:

@@ -111,10 +111,10 @@ def worst_start_excess(
     least = gramian(
         np.swapaxes(a - b @ best, 1, 2).copy(), weight, continuous=continuous
     )
-    factor, known = _factor(least, solved)
+    factor, is_known = _factor(least, solved)
     inner = r.copy()
     if not continuous:
-        inner[known] += (np.swapaxes(b, 1, 2) @ least @ b)[known]
+        inner[is_known] += (np.swapaxes(b, 1, 2) @ least @ b)[is_known]
     # In coordinates z = Lᵀ x, P* = L Lᵀ, the best cost is |z|².
     inverse = np.linalg.inv(factor)
     back = np.swapaxes(inverse, 1, 2)
@@ -123,7 +123,7 @@ def worst_start_excess(
         closed_loop_cost(gains, a, b, q, r, np.eye(n), continuous, np.inf)
     )
     excess[~stable] = np.inf
-    policy, target = np.nonzero(stable & known)
+    policy, target = np.nonzero(stable & is_known)
     for first in range(0, len(policy), BLOCK_LOOPS):
         p, t = policy[first : first + BLOCK_LOOPS], target[first : first + BLOCK_LOOPS]
         loop = np.swapaxes(factor[t], 1, 2) @ (a[t] - b[t] @ gains[p]) @ back[t]
@@ -135,24 +135,25 @@ def worst_start_excess(
             np.swapaxes(loop, 1, 2).copy(), weights / safe, continuous=continuous
         )
         fine = np.isfinite(extra).all((1, 2))
-        found = np.full(len(p), np.nan)
-        found[fine] = np.linalg.eigvalsh(extra[fine])[:, -1] * scale[fine, 0, 0]
-        excess[p, t] = np.maximum(found, 0.0)
+        largest = np.full(len(p), np.nan)
+        largest[fine] = np.linalg.eigvalsh(extra[fine])[:, -1] * scale[fine, 0, 0]
+        excess[p, t] = np.maximum(largest, 0.0)
     return excess
 
 
 def _factor(least: Array, solved: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
     """L with P* = L Lᵀ, and where P* is known and far from singular."""
-    known = solved & np.isfinite(least).all((1, 2))
-    size = np.sqrt(np.where(known[:, None], np.diagonal(least, axis1=1, axis2=2), 1.0))
-    known &= (size > 0).all(1)
+    is_known = solved & np.isfinite(least).all((1, 2))
+    diagonal = np.diagonal(least, axis1=1, axis2=2)
+    size = np.sqrt(np.where(is_known[:, None], diagonal, 1.0))
+    is_known &= (size > 0).all(1)
     eye = np.eye(least.shape[1])
-    safe = np.where(known[:, None], size, 1.0)
-    scaled = np.where(known[:, None, None], least, eye) / (
+    safe = np.where(is_known[:, None], size, 1.0)
+    scaled = np.where(is_known[:, None, None], least, eye) / (
         safe[:, :, None] * safe[:, None, :]
     )
     scaled = (scaled + np.swapaxes(scaled, 1, 2)) / 2
-    known &= np.linalg.eigvalsh(scaled)[:, 0] >= LEAST
-    scaled[~known] = eye
+    is_known &= np.linalg.eigvalsh(scaled)[:, 0] >= LEAST
+    scaled[~is_known] = eye
     factor = safe[:, :, None] * np.linalg.cholesky(scaled)
-    return np.asarray(factor, np.float64), known
+    return np.asarray(factor, np.float64), is_known

@@ -301,8 +301,8 @@ def _is_of_library(value: Any) -> bool:
 
 def _names(code: types.CodeType) -> set[str]:
     """Names that a function or one inside it may look up in its globals."""
-    found = set(code.co_names)
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+            names |= _names(constant)
+    return names

@@ -149,14 +149,14 @@ def trace_matrices(system: LinearSystem) -> Trace:
         context = dict(zip((a.name for a in system.axes), symbols, strict=True))
         made = {}
         for name in "ABQRC":
-            given = getattr(system, name)
-            if given is None:
-                given = np.eye(len(made["A"]))
-            if callable(given):
-                given = call_with_symbols(
-                    tape, f"{name}(context)", follow(given), **context
+            matrix = getattr(system, name)
+            if matrix is None:
+                matrix = np.eye(len(made["A"]))
+            if callable(matrix):
+                matrix = call_with_symbols(
+                    tape, f"{name}(context)", follow(matrix), **context
                 )
-            made[name] = given
+            made[name] = matrix
     else:
         row = np.empty((1, len(symbols)), object)
         row[0] = symbols
@@ -288,10 +288,8 @@ def check_trace(trace: Trace, system: LinearSystem, contexts: Array) -> None:
     if not defined.any():
         return
     rows = np.ascontiguousarray(contexts[defined])
-    given = (*system.matrices(rows), system.output_matrix(rows))
-    for name, made, around, wanted in zip(
-        "ABQRC", formulas, reaches, given, strict=True
-    ):
+    own = (*system.matrices(rows), system.output_matrix(rows))
+    for name, made, around, wanted in zip("ABQRC", formulas, reaches, own, strict=True):
         formula, reach = made[defined], around[defined]
         if name in "QR":
             formula = (formula + formula.swapaxes(1, 2)) / 2
