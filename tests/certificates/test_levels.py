@@ -184,6 +184,27 @@ def test_an_unstable_loop_meets_no_level():
         assert bounds.bounds(box, epsilon=level)[1].tolist() == [[np.inf]]
 
 
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_a_rate_of_growth_is_met_by_stable_loops_alone(time):
+    # The table has no rate for a loop that is not stable, so no box may have one.
+    one = 1.0 if time == "discrete" else 0.0
+    grower = LinearFamily(
+        [ContextAxis("a", 0.0)],
+        A=lambda a: [[one + a]],
+        B=[[1.0]],
+        Q=[[1.0]],
+        R=[[1.0]],
+        time=time,
+    )
+    still = LinearGain(np.zeros((1, 1, 1, 1)))
+    asked = ts.Question("floor", measure="decay_rate", epsilon=0.5)
+    boxes = Boxes(np.array([[-0.5], [-0.1], [0.2]]), np.array([[-0.4], [0.1], [0.3]]))
+    bounds = enclosure_for(grower, still, np.zeros((1, 1)), asked)
+    low, high = bounds.bounds(boxes, epsilon=0.5)
+    assert (high[0] <= 0.5).tolist() == [True, False, False]
+    assert (low[0] > 0.5).tolist() == [False, False, True]
+
+
 def test_demands_are_proven_together():
     system = plant()
     space = ts.Grid(k=(0.5, 3.0, 9))

@@ -14,6 +14,7 @@ from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
 from taskspace.systems.linear.controllers import without_direct
 from taskspace.systems.linear.measures import MEASURES
+from taskspace.systems.linear.measures.norms import hinf_norms
 from tests.systems.linear.test_controllers import plant, random_controllers
 
 CONTEXTS = np.array([[0.3], [1.0], [2.5]])
@@ -250,3 +251,25 @@ def test_refusals_and_words():
     asked = ts.Question("floor", measure="hinf", epsilon=2.0)
     assert asked.label == "hinf ≤ 2, worst policy"
     assert asked.clause.endswith("of at most 2")
+
+
+def test_norms_in_discrete_time_are_those_of_a_grid_in_all_units():
+    """Random loops; the gain at z = −1 is often the largest of the first ones."""
+    rng = np.random.default_rng(0)
+    angles = np.linspace(0, np.pi, 2000)
+    z = np.exp(1j * angles)[:, None, None]
+    n_near_end = 0
+    for _ in range(60):
+        n = int(rng.integers(2, 5))
+        F, E, C = (rng.normal(size=s) for s in ((n, n), (n, 1), (1, n)))
+        F /= np.abs(np.linalg.eigvals(F)).max() * (1 + 10.0 ** rng.uniform(-2, 0))
+        E *= 10.0 ** rng.uniform(-2, 0)
+        D = np.eye(1)
+        gains = np.abs(D + C @ np.linalg.solve(z * np.eye(n) - F, E[None]))[:, 0, 0]
+        n_near_end += gains.max() > gains[-1] * 1.001 > gains[0] * 1.001
+        units = 10.0 ** rng.integers(-6, 7, n)
+        for u in (np.ones(n), units):
+            moved = F * u[:, None] / u, E * u[:, None], C / u
+            norm = hinf_norms(*(x[None] for x in moved), D, False)[0]
+            assert gains.max() * (1 - 1e-5) <= norm <= gains.max() * 1.05
+    assert n_near_end > 5

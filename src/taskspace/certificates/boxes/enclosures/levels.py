@@ -91,7 +91,9 @@ class LevelEnclosure(PerLoop):
             )
             weight = np.diag(1 / scale**2)
         eye, nothing = np.eye(len(loop)), np.zeros(2)
-        for rate, side in ((-epsilon, 1), (-epsilon - REFUTED * abs(epsilon), -1)):
+        for level, side in ((-epsilon, 1), (-epsilon - REFUTED * abs(epsilon), -1)):
+            # A loop that is not stable meets no level, be it a rate of growth.
+            rate = max(level, 0.0)
             # In discrete time a factor, rounded to the safe side.
             factor = rate if continuous else np.exp(rate) * (1 + side * 1e-14)
             if not np.isfinite(factor):
