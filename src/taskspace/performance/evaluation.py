@@ -10,6 +10,7 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.files import table_from
+from taskspace.performance.io.parts import even_families, numbered
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.blocks import computed_rows
 from taskspace.performance.study import Study
@@ -244,15 +245,10 @@ def evaluate_policies(
 
 
 def _families(stack: PythonPolicies, sources: Space) -> tuple[PythonPolicies, Space]:
-    """Policies of the same source together; a smaller family repeats its first."""
-    groups: dict[tuple[float, ...], list[Any]] = {}
-    for row, members in zip(sources.points.tolist(), stack.objects, strict=True):
-        groups.setdefault(tuple(row), []).extend(members)
-    if len(groups) == sources.size:
+    """Return policies by source; a smaller family repeats its first members."""
+    family, first = numbered(list(map(tuple, sources.points.tolist())))
+    if len(first) == sources.size:
         return stack, sources
-    size = max(map(len, groups.values()))
-    rows = [[*group, *[group[0]] * (size - len(group))] for group in groups.values()]
-    objects = np.empty((len(rows), size), object)
-    for i, row in enumerate(rows):
-        objects[i] = row
-    return PythonPolicies(objects), Points(sources.names, list(groups))
+    rows = even_families(family, 1, "the policies")
+    objects = stack.objects[rows].reshape(len(rows), -1)
+    return PythonPolicies(objects), Points(sources.names, sources.points[first])

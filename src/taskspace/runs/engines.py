@@ -79,7 +79,7 @@ def engine(
     scheduler: str | None,
     say: Callable[[str], None] | None = None,
 ) -> Iterator[Engine]:
-    """Who does the work, ready to take it.
+    """Open who does the work; what ends them is said in one sentence.
 
     Args:
         workers: processes of this machine; 0 works in this one.
@@ -87,14 +87,19 @@ def engine(
         say: told what a person may want to know, e.g. where a dashboard is.
     """
     if scheduler is not None:
-        with _dask(scheduler, max(1, workers), say or (lambda _: None)) as found:
-            yield found
+        opened = _dask(scheduler, max(1, workers), say or (lambda _: None))
     elif workers == 0:
         # What is done is written before the next piece is begun.
-        yield Engine(_Here(), 1, n_ahead=1)
+        opened = contextlib.nullcontext(Engine(_Here(), 1, n_ahead=1))
     else:
-        with _processes(workers) as found:
-            yield found
+        opened = _processes(workers)
+    with opened as crew:
+        try:
+            yield crew
+        except BaseException as error:
+            if why := crew.why(error):
+                raise RunStoreError(why) from error
+            raise
 
 
 # --- this process -----------------------------------------------------------------

@@ -16,7 +16,6 @@ from taskspace.errors import (
     NOT_OF_A_TRAINING,
     DamagedFileError,
     InvalidInputError,
-    RunStoreError,
 )
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
@@ -222,10 +221,6 @@ def _work_off(
             if not done:
                 crew.check()
         tell_all()
-    except BaseException as error:
-        if why := crew.why(error):
-            raise RunStoreError(why) from error
-        raise
     finally:
         for future in running:
             future.cancel()

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import xarray as xr
 
-from taskspace.errors import InvalidInputError, RunStoreError
+from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import Work
 from taskspace.progress import Progress
@@ -24,7 +24,7 @@ from taskspace.runs.specs import SelectSpec
 from taskspace.runs.store import RunStore
 from taskspace.runs.stored import selection_layout
 from taskspace.runs.takeover import check_ours, locked
-from taskspace.selection import Budget, Options, SelectionLoop, SelectResult
+from taskspace.selection import SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
 from taskspace.selection.loop import Done, do_source
@@ -107,14 +107,6 @@ def run_selection(
         run = RunStore.create(out, experiment, question=question, layout=layout)
         store = run.trainings
         ledger.store = store
-        options = Options(
-            budget=Budget(spec.budget, spec.environment_steps, spec.hours),
-            n_parallel=spec.n_parallel,
-            deterministic=spec.deterministic,
-            retries=spec.retries,
-            patience=spec.patience or 2 * len(space.names) + 1,
-            evaluate_uncovered_only=spec.evaluate_uncovered_only,
-        )
         assert spec.selector is not None
         selector = make_selector(
             spec.selector, space, experiment.seed, anywhere, spec.price
@@ -135,7 +127,7 @@ def run_selection(
                 ledger,
                 selector,
                 question,
-                options,
+                spec.options(len(space.names)),
                 submit=lambda work: crew.executor.submit(
                     do_selected, text, experiment.code, keep, work
                 ),
@@ -143,12 +135,7 @@ def run_selection(
                 progress=note,
                 check=crew.check,
             )
-            try:
-                reason = selection.run()
-            except Exception as error:
-                if why := crew.why(error):
-                    raise RunStoreError(why) from error
-                raise
+            reason = selection.run()
         limit = experiment.cover.time_limit
         result = conclude(selection, reason, full_table, limit)
         _finish(run, ledger, result)

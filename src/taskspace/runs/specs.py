@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -11,6 +11,9 @@ from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.objects import check_keys
+
+if TYPE_CHECKING:
+    from taskspace.selection import Options
 
 FORMER_KEYS = {
     "n_at_once": "n_parallel",
@@ -141,7 +144,7 @@ class SelectSpec:
     price: float | None = None
 
     def __post_init__(self):
-        from taskspace.selection import SELECTORS, Budget, Options
+        from taskspace.selection import SELECTORS
         from taskspace.selection.candidates import BOX
 
         if self.selector is not None and self.selector not in SELECTORS:
@@ -153,9 +156,24 @@ class SelectSpec:
                 f"select.candidates must be a number >= 1 or {BOX!r}, but got "
                 f"{self.candidates!r}."
             )
-        Budget(self.budget, self.environment_steps, self.hours)
-        patience = 1 if self.patience is None else self.patience
-        Options(n_parallel=self.n_parallel, retries=self.retries, patience=patience)
+        self.options(n_axes=1)
+
+    def options(self, n_axes: int) -> "Options":
+        """Return the options of the selection.
+
+        Args:
+            n_axes: context axes; they say how patient it is, where nothing else does.
+        """
+        from taskspace.selection import Budget, Options
+
+        return Options(
+            budget=Budget(self.budget, self.environment_steps, self.hours),
+            n_parallel=self.n_parallel,
+            deterministic=self.deterministic,
+            retries=self.retries,
+            patience=2 * n_axes + 1 if self.patience is None else self.patience,
+            evaluate_uncovered_only=self.evaluate_uncovered_only,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, as plain values."""
