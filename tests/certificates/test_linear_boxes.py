@@ -15,8 +15,7 @@ from taskspace.certificates.boxes.enclosures import (
     enclosure_for,
     find_enclosure,
 )
-from taskspace.certificates.boxes.rigor.monomials import monomials
-from taskspace.certificates.boxes.rigor.taylor import evaluate_tape
+from taskspace.certificates.boxes.rigor.taylor import evaluate_tape, monomials
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import (

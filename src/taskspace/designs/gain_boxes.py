@@ -23,14 +23,18 @@ from taskspace.certificates.boxes.rigor.costs import (
     box_costs,
     empty_matrices,
 )
-from taskspace.certificates.boxes.rigor.monomials import monomials
-from taskspace.certificates.boxes.rigor.ranges import minus, most
 from taskspace.certificates.boxes.rigor.small import (
     inverse_cholesky,
     lyapunov_factors,
     lyapunov_solve,
 )
-from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY, UNIT
+from taskspace.certificates.boxes.rigor.taylor import (
+    SLACK,
+    TINY,
+    UNIT,
+    monomials,
+    most,
+)
 from taskspace.designs.bodies import Bodies
 from taskspace.designs.tasks import Tasks
 
@@ -219,7 +223,7 @@ def _by_costs(
                 plant, nothing, of_gain, sigma, tables, continuous, n_p, below, above,
                 matrices,
             )  # fmt: skip
-            if status == UNSTABLE or -most(minus(below), even) > limit[t]:
+            if status == UNSTABLE or -most(-below, even) > limit[t]:
                 may[b, t] = False
                 continue
             if status != UNKNOWN or not continuous:
@@ -235,7 +239,7 @@ def _by_costs(
                     plant, nothing, of_gain, sigma, tables, continuous, n_p, below,
                     above, matrices,
                 )  # fmt: skip
-                if -most(minus(below), even) > limit[t]:
+                if -most(-below, even) > limit[t]:
                     may[b, t] = False
                     break
 

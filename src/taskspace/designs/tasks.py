@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.rigor.costs import STABLE, box_costs, empty_matrices
-from taskspace.certificates.boxes.rigor.monomials import monomials
-from taskspace.certificates.boxes.rigor.ranges import most
+from taskspace.certificates.boxes.rigor.taylor import monomials, most
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.systems.base import System

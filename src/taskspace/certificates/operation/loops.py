@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.enclosures.traced import BoxProgram, TracedFamily
-from taskspace.certificates.boxes.rigor.decay import bound_decay
-from taskspace.certificates.boxes.rigor.sensitivity import bound_sensitivity
+from taskspace.certificates.boxes.rigor.drift import bound_decay, bound_sensitivity
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.tracing.loops import differentiate

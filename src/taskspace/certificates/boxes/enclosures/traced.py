@@ -21,7 +21,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     NoEnclosureError,
     check_exact,
 )
-from taskspace.certificates.boxes.rigor.monomials import monomials
+from taskspace.certificates.boxes.rigor.taylor import monomials
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem

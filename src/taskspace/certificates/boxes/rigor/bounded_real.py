@@ -39,6 +39,7 @@ from taskspace.certificates.boxes.rigor.residual import (
     add_products,
     frobenius,
     rounding,
+    sum_of_norms,
 )
 from taskspace.certificates.boxes.rigor.small import (
     add_product,
@@ -109,9 +110,7 @@ def _margin(plant, t, tables, n_p, gain, continuous):
         for j in range(m):
             error = rounded[j, i] + 8.0 * gamma * kt_t[i, j]
             d_rest[i, j] += error * abs(R[0, j, j]) * t_r[j, j]
-    total = frobenius(d_rest)
-    for g in range(d.shape[0]):
-        total += frobenius(d[g])
+    total = sum_of_norms(d, d_rest)
     # |R| is at least `least` on the box: d² is divided by its share of `size`.
     least = size
     for i in range(m):
@@ -148,10 +147,7 @@ def _input_square(p, B, B_rest, product, n_cap, gamma):
     pb_sum = absolute_sum(pb)
     add_product_t(whole, reach, rest, 1.0)
     add_product_t(whole, inner, pb_sum, 1.0)
-    total = frobenius(whole)
-    for g in range(n_cap):
-        total += frobenius(square[g])
-    return total * SLACK * SLACK + n * m * TINY
+    return sum_of_norms(square, whole) * SLACK * SLACK + n * m * TINY
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -182,17 +178,17 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
         if not fill_plant(tape, places, box, place, tables, order, models):
             continue
         A, B, Q, R = models[0], models[2], models[4], models[6]
-        _copy(Q[0], plain)
+        plain[:] = Q[0]
         if not riccati_gain(A[0], B[0], plain, R[0], continuous, first):
             continue
         # P without Z, from the Lyapunov equation of A − B K.
-        _copy(A[0], stack[0])
+        stack[0] = A[0]
         add_product(stack[0], B[0], first, -1.0)
         factors, fine = lyapunov_factors(stack[0], continuous, pivots)
         if not fine:
             continue
         fill_product(weighed, R[0], first)
-        _copy(plain, inner[0])
+        inner[0] = plain
         add_product_t(inner[0], first, weighed, 1.0)
         candidates(stack, inner, factors, pivots, tables[0], continuous, p)
         speed = 0.0
@@ -209,22 +205,13 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
             if not fine:
                 continue
             gain = np.zeros((n_linear, m, n))
-            for i in range(n):
-                for j in range(n):
-                    Q[0, i, j] = plain[i, j] + weight[i, j]
+            Q[0] = plain + weight
             if riccati_gain(A[0], B[0], Q[0], R[0], continuous, gain[0]):
                 margin, positive = _margin(models, t, tables, n_p, gain, continuous)
                 proven[b] = positive and margin > loose(weight, Q[0], t)
-            _copy(plain, Q[0])
+            Q[0] = plain
             if proven[b]:
                 break
-
-
-@njit(cache=True, error_model="numpy")
-def _copy(a, out):
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            out[i, j] = a[i, j]
 
 
 @njit(cache=True, error_model="numpy")
@@ -236,10 +223,7 @@ def loose(z, q, t):
     fill_product(half, t, z)
     fill_product(gap, half, transposed(t))
     size = absolute_transpose(t)
-    inner = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            inner[i, j] = abs(z[i, j]) + abs(q[i, j])
+    inner = np.abs(z) + np.abs(q)
     spread = np.zeros((n, n))
     add_product(spread, inner, size, 1.0)
     whole = np.zeros((n, n))

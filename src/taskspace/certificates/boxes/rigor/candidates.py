@@ -114,10 +114,7 @@ def follow_optimum(plant, a, p, product, continuous, n_linear, gain):
     """Fill the first derivatives of the optimal gain: R̃₀ K_i = D_iᵀ."""
     _, _, B, _, _, _, R, _ = plant
     n, m = B.shape[1:]
-    weight = np.zeros((m, m))
-    for i in range(m):
-        for j in range(m):
-            weight[i, j] = R[0, i, j]
+    weight = R[0].copy()
     if not continuous:
         pb = np.zeros((n, m))
         add_product(pb, p[0], B[0], 1.0)

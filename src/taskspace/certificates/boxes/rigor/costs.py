@@ -41,14 +41,19 @@ from taskspace.certificates.boxes.rigor.residual import (
     absolute_sum,
     absolute_transpose,
     add_products,
+    add_weight,
     frobenius,
     perron_bound,
     range_norm,
     residual,
     right_product,
+    round_up,
     rounding,
+    scaled_gain,
     scaled_loop,
     scaled_weight,
+    sum_of_norms,
+    widen,
 )
 from taskspace.certificates.boxes.rigor.small import (
     add_product,
@@ -95,14 +100,10 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
     n, m = B.shape[1:]
     n_cap, n_linear = len(tables[1]), tables[2]
     n_loop = n_cap if least else A.shape[0]
-    for g in range(n_p):
-        low[g] = 0.0
-        high[g] = 0.0
+    low[:n_p], high[:n_p] = 0.0, 0.0
     clear_matrices(matrices)
     gain = np.zeros((n_linear if least else 1, m, n))
-    for i in range(m):
-        for j in range(n):
-            gain[0, i, j] = given[0, i, j]
+    gain[0] = given[0]
     if least and not riccati_gain(A[0], B[0], Q[0], R[0], continuous, gain[0]):
         return UNKNOWN
     a = np.zeros((n_loop, n, n))
@@ -158,8 +159,7 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
             low_factor = (1.0 - 1e-15) / (1.0 + nu_x)
             scale_polynomial(value, slop, low_factor, -1.0, below)
             if status == UNKNOWN:
-                for g in range(n_p):
-                    low[g] = below[g]
+                low[:n_p] = below
                 combine(p, low_factor, x, 0.0, matrices[0], matrices[1])
         sign = definite(x[0]) if nu_x < SURE else 0
         if sign < 0:
@@ -200,9 +200,7 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
             shift_polynomial(value, slop, x_value, x_slop, shift, -1.0, below)
         if status != STABLE or error < best:
             status, best = STABLE, error
-            for g in range(n_p):
-                low[g] = below[g]
-                high[g] = above[g]
+            low[:n_p], high[:n_p] = below, above
             combine(p, low_factor, x, low_part, matrices[0], matrices[1])
             combine(p, high_factor, x, high_part, matrices[2], matrices[3])
         if error < LOOSE:
@@ -273,27 +271,15 @@ def scaled_problem(plant, gain, loop, p, t, tables, continuous, gamma):
     a, a_rest, w, w_rest = loop
     even = tables[1]
     n = t.shape[0]
-    n_cap = len(even)
-    # Σ |K_α Tᵀ|, with what rounding may add to it.
-    kt_stack = np.empty(gain.shape)
-    right_product(gain, t, kt_stack)
-    kt = absolute_sum(kt_stack)
-    add_product(kt, absolute_sum(gain), absolute_transpose(t), gamma)
+    kt_stack, kt = scaled_gain(gain, t, gamma)
     c = np.empty(a.shape)
     c_sum, c_rest = scaled_loop(a, a_rest, B_rest, kt, t, gamma, c)
-    mw = np.zeros((n_cap, n, n))
+    mw = np.zeros((len(even), n, n))
     mw_rest = np.zeros((n, n))
     scaled_weight(w, w_rest, kt, R_rest, t, gamma, mw, mw_rest)
     scaled = (c, c_sum, c_rest)
     e, e_rest, y = residual(scaled, p, t, tables, continuous, gamma)
-    for i in range(n):
-        for j in range(n):
-            extra = 0.0
-            for g in range(n_cap):
-                e[g, i, j] += mw[g, i, j]
-                extra += abs(mw[g, i, j]) + abs(e[g, i, j])
-            # Adding the weight rounds by less than gamma times what is there.
-            e_rest[i, j] += mw_rest[i, j] + gamma * extra
+    add_weight(e, e_rest, mw, mw_rest, gamma)
     nu = range_norm(e, e_rest, even, gamma)
     return nu, mw, mw_rest, scaled, y, kt_stack, kt
 
@@ -320,17 +306,10 @@ def gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma):
     rt = np.empty(R.shape)
     right_product(R, t_r, rt)
     inner = absolute_sum(R)
-    for i in range(m):
-        for j in range(m):
-            inner[i, j] = gamma * inner[i, j] + R_rest[i, j]
+    widen(inner, gamma, R_rest, 0.0)
     rt_rest = np.zeros((m, m))
     add_product(rt_rest, inner, absolute_transpose(t_r), 1.0)
-    minus = np.zeros(kt_stack.shape)
-    for g in range(kt_stack.shape[0]):
-        for i in range(kt_stack.shape[1]):
-            for j in range(n):
-                minus[g, i, j] = -kt_stack[g, i, j]
-    add_products(minus, rt, product, True, d, d_rest)
+    add_products(-kt_stack, rt, product, True, d, d_rest)
     add_product_t(d_rest, kt, rt_rest, 1.0)
     # Rounding of K Tᵀ and of all these sums.
     kt_rest = np.zeros(kt.shape)
@@ -338,10 +317,7 @@ def gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma):
     rt_sum = absolute_sum(rt)
     add_product_t(d_rest, kt_rest, rt_sum, 1.0)
     add_product_t(d_rest, kt, rt_sum, gamma)
-    total = frobenius(d_rest)
-    for g in range(d.shape[0]):
-        total += frobenius(d[g])
-    return total * SLACK + n * m * TINY, r_phi
+    return sum_of_norms(d, d_rest) * SLACK + n * m * TINY, r_phi
 
 
 @njit(cache=True, error_model="numpy")
@@ -352,9 +328,7 @@ def through_inputs(B, B_rest, t_r, scaled, product, gamma):
     bt = np.empty(B.shape)
     right_product(B, t_r, bt)
     inner = absolute_sum(B)
-    for i in range(n):
-        for j in range(m):
-            inner[i, j] = gamma * inner[i, j] + B_rest[i, j]
+    widen(inner, gamma, B_rest, 0.0)
     bt_rest = np.zeros((n, m))
     add_product(bt_rest, inner, absolute_transpose(t_r), 1.0)
     d = np.zeros((y.shape[0], n, m))
@@ -365,9 +339,7 @@ def through_inputs(B, B_rest, t_r, scaled, product, gamma):
     add_product_t(d_rest, y_rest, bt_rest, 1.0)
     add_product_t(d_rest, y_rest, bt_sum, 1.0)
     add_product_t(d_rest, y_sum, bt_sum, 2.0 * gamma)
-    for i in range(n):
-        for j in range(m):
-            d_rest[i, j] = d_rest[i, j] * SLACK + n * TINY
+    round_up(d_rest, n * TINY)
     return d, d_rest
 
 
@@ -380,9 +352,7 @@ def input_norms(plant, yx, x, tables, gamma, continuous):
     if not fine:
         return np.inf, np.inf
     d, d_rest = through_inputs(B, B_rest, t_r, yx, tables[0], gamma)
-    total = frobenius(d_rest)
-    for g in range(d.shape[0]):
-        total += frobenius(d[g])
+    total = sum_of_norms(d, d_rest)
     inside = 0.0
     if not continuous:
         # Entrywise: |T_R| |B|ᵀ |X| |B| |T_R|ᵀ; it only enters times a small number.
@@ -443,9 +413,7 @@ def definite(x):
         out = np.zeros((1, n, n))
         rest = np.zeros((n, n))
         stack = np.empty((1, n, n))
-        for i in range(n):
-            for j in range(n):
-                stack[0, i, j] = x[i, j]
+        stack[0] = x
         zero = np.zeros((n, n))
         scaled_weight(stack, zero, none, np.zeros((1, 1)), t, gamma, out, rest)
         for i in range(n):

@@ -19,15 +19,15 @@ from taskspace.certificates.boxes.rigor.costs import (
     box_costs,
     empty_matrices,
 )
-from taskspace.certificates.boxes.rigor.ranges import (
-    largest_difference,
-    largest_ratio,
-    minus,
-    most,
-)
 from taskspace.certificates.boxes.rigor.residual import rounding
 from taskspace.certificates.boxes.rigor.starts import start_range
-from taskspace.certificates.boxes.rigor.taylor import evaluate_tape, gather
+from taskspace.certificates.boxes.rigor.taylor import (
+    evaluate_tape,
+    gather,
+    largest_difference,
+    largest_ratio,
+    most,
+)
 
 COST, REGRET, RATIO, START = 0, 1, 2, 3
 
@@ -57,7 +57,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
     if status == UNSTABLE:
         return np.inf, np.inf
     if kind == COST:
-        at_least = max(0.0, -most(minus(low), even))
+        at_least = max(0.0, -most(-low, even))
         at_least -= home[1]
         at_least -= 2e-16 * abs(at_least)
         at_most = np.inf
@@ -75,7 +75,7 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
         if stable:
             at_most = max(0.0, largest_difference(high, least_low, 1.0, even))
         return at_least, at_most
-    if -most(minus(low), even) > 0.0:
+    if -most(-low, even) > 0.0:
         inverse = largest_ratio(least_high, low, even)
         if inverse > 0.0:
             at_least = max(0.0, (1.0 / inverse - 1.0) - 1e-15 / inverse)

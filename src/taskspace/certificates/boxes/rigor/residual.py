@@ -96,6 +96,22 @@ def add_absolute_product(out, a, b):
 
 
 @njit(cache=True, error_model="numpy")
+def widen(total, gamma, rest, tiny):
+    """Replace a sum of absolute values by γ times it, plus a remainder."""
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] = gamma * total[i, j] + rest[i, j] + tiny
+
+
+@njit(cache=True, error_model="numpy")
+def round_up(rest, tiny):
+    """Enlarge a remainder by the rounding of the sums that made it."""
+    for i in range(rest.shape[0]):
+        for j in range(rest.shape[1]):
+            rest[i, j] = rest[i, j] * SLACK + tiny
+
+
+@njit(cache=True, error_model="numpy")
 def right_product(stack, t, out):
     """Fill x_α tᵀ for each matrix of a stack."""
     out[:] = 0.0
@@ -175,6 +191,15 @@ def frobenius(x):
 
 
 @njit(cache=True, error_model="numpy")
+def sum_of_norms(stack, rest):
+    """Bound the norm of a polynomial, its coefficients one by one, and a remainder."""
+    total = frobenius(rest)
+    for g in range(stack.shape[0]):
+        total += frobenius(stack[g])
+    return total
+
+
+@njit(cache=True, error_model="numpy")
 def range_norm(stack, rest, even, gamma):
     """Bound ‖Σ s^γ x_γ + e‖ over s in [−1, 1]^d and |e| <= rest, symmetric.
 
@@ -187,9 +212,7 @@ def range_norm(stack, rest, even, gamma):
     n = stack.shape[1]
     base = np.empty((n, n))
     total = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            base[i, j] = stack[0, i, j]
+    base[:] = stack[0]
     one_by_one = 0.0
     for g in range(1, stack.shape[0]):
         if is_zero(stack[g]):
@@ -239,20 +262,15 @@ def scaled_weight(w, w_rest, kt, r_rest, t, gamma, out, rest):
         add_product(out[g], t, half, 1.0)
         symmetrise(out[g])
     inner = absolute_sum(w)
-    for i in range(n):
-        for j in range(n):
-            inner[i, j] = gamma * inner[i, j] + w_rest[i, j] + TINY
-            t_t[i, j] = abs(t_t[i, j])
-    fill_product(half, inner, t_t)
+    widen(inner, gamma, w_rest, TINY)
+    fill_product(half, inner, absolute_transpose(t))
     rest[:] = 0.0
     add_absolute_product(rest, t, half)
     if not is_zero(r_rest):
         through = np.zeros(kt.shape)
         add_product(through, r_rest, kt, 1.0)
         add_product_t(rest, kt, through, 1.0)
-    for i in range(n):
-        for j in range(n):
-            rest[i, j] = rest[i, j] * SLACK + TINY
+    round_up(rest, TINY)
 
 
 @njit(cache=True, error_model="numpy")
@@ -271,16 +289,35 @@ def scaled_loop(a, a_rest, b_rest, kt, t, gamma, out):
     n = t.shape[0]
     right_product(a, t, out)
     inner = absolute_sum(a)
-    for i in range(n):
-        for j in range(n):
-            inner[i, j] = gamma * inner[i, j] + a_rest[i, j] + TINY
+    widen(inner, gamma, a_rest, TINY)
     rest = np.zeros((n, n))
     add_product(rest, inner, absolute_transpose(t), 1.0)
     add_product(rest, b_rest, kt, 1.0)
-    for i in range(n):
-        for j in range(n):
-            rest[i, j] = rest[i, j] * SLACK + TINY
+    round_up(rest, TINY)
     return absolute_sum(out), rest
+
+
+@njit(cache=True, error_model="numpy")
+def scaled_gain(gain, t, gamma):
+    """Return K_α Tᵀ, and Σ |K_α Tᵀ| with what rounding may add to it."""
+    out = np.empty(gain.shape)
+    right_product(gain, t, out)
+    total = absolute_sum(out)
+    add_product(total, absolute_sum(gain), absolute_transpose(t), gamma)
+    return out, total
+
+
+@njit(cache=True, error_model="numpy")
+def add_weight(e, e_rest, weight, weight_rest, gamma):
+    """Add a polynomial to another, and its radius and the rounding to the radius."""
+    for i in range(e_rest.shape[0]):
+        for j in range(e_rest.shape[1]):
+            extra = 0.0
+            for g in range(e.shape[0]):
+                e[g, i, j] += weight[g, i, j]
+                extra += abs(weight[g, i, j]) + abs(e[g, i, j])
+            # Adding rounds by less than gamma times what is there.
+            e_rest[i, j] += weight_rest[i, j] + gamma * extra
 
 
 @njit(cache=True, error_model="numpy")
@@ -297,16 +334,12 @@ def product_with(scaled, other, product, gamma, out, rest):
     """
     c, c_sum, c_rest = scaled
     y, y_sum, y_rest = other
-    n = y_sum.shape[0]
     add_products(c, y, product, True, out, rest)
-    inner = np.empty(y_sum.shape)
-    for i in range(n):
-        for j in range(y_sum.shape[1]):
-            inner[i, j] = gamma * y_sum[i, j] + y_rest[i, j]
+    inner = y_sum.copy()
+    widen(inner, gamma, y_rest, 0.0)
     add_product_t(rest, c_sum, inner, 1.0)
-    for i in range(n):
-        for j in range(y_sum.shape[1]):
-            inner[i, j] = y_sum[i, j] + y_rest[i, j]
+    inner[:] = y_sum
+    widen(inner, 1.0, y_rest, 0.0)
     add_product_t(rest, c_rest, inner, 1.0)
 
 
@@ -341,28 +374,19 @@ def residual(scaled, p, t, tables, continuous, gamma):
         add_product(y_rest, p_sum, absolute_transpose(t), gamma)
     else:
         add_products(p, c, product, False, y, y_rest)
-        inner = np.empty((n, n))
-        for i in range(n):
-            for j in range(n):
-                inner[i, j] = gamma * c_sum[i, j] + c_rest[i, j]
+        inner = c_sum.copy()
+        widen(inner, gamma, c_rest, 0.0)
         add_product(y_rest, p_sum, inner, 1.0)
     y_sum = absolute_sum(y)
-    for i in range(n):
-        for j in range(n):
-            y_rest[i, j] = y_rest[i, j] * SLACK + n * TINY
+    round_up(y_rest, n * TINY)
     product_with(scaled, (y, y_sum, y_rest), product, gamma, out, rest)
     for g in range(out.shape[0]):
         symmetrise(out[g])
     symmetrise(rest)
     if continuous:
         # C'Y + Y'C is twice the symmetric part.
-        for g in range(out.shape[0]):
-            for i in range(n):
-                for j in range(n):
-                    out[g, i, j] *= 2.0
-        for i in range(n):
-            for j in range(n):
-                rest[i, j] *= 2.0
+        out *= 2.0
+        rest *= 2.0
     else:
         half = np.empty((n, n))
         for b in range(p.shape[0]):
@@ -370,11 +394,7 @@ def residual(scaled, p, t, tables, continuous, gamma):
             add_product(out[b], t, half, -1.0)
             symmetrise(out[b])
         fill_product(half, p_sum, absolute_transpose(t))
-        for i in range(n):
-            for j in range(n):
-                half[i, j] *= 2.0 * gamma
+        half *= 2.0 * gamma
         add_absolute_product(rest, t, half)
-    for i in range(n):
-        for j in range(n):
-            rest[i, j] = rest[i, j] * SLACK + n * TINY
+    round_up(rest, n * TINY)
     return out, rest, (y, y_sum, y_rest)

@@ -104,12 +104,8 @@ def solve_factorised(a, pivots, x):
 def invert(a):
     """Return the inverse and whether it exists."""
     n = a.shape[0]
-    factors = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            factors[i, j] = a[i, j]
     out = np.empty((n, n))
-    return out, fill_inverse(out, factors, np.empty(n, np.int64))
+    return out, fill_inverse(out, a.copy(), np.empty(n, np.int64))
 
 
 @njit(cache=True, error_model="numpy")
@@ -231,13 +227,13 @@ def lyapunov_solve(factors, pivots, right, out):
 
 @njit(cache=True, error_model="numpy")
 def _largest(a):
-    found = 0.0
+    largest = 0.0
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
             x = abs(a[i, j])
-            if not x <= found:
-                found = x
-    return found
+            if not x <= largest:  # a NaN must win
+                largest = x
+    return largest
 
 
 @njit(cache=True, error_model="numpy")

@@ -16,10 +16,14 @@ import numpy as np
 from numba import njit
 
 from taskspace.certificates.boxes.rigor.costs import identity_gap
-from taskspace.certificates.boxes.rigor.ranges import largest_ratio, minus, most
 from taskspace.certificates.boxes.rigor.residual import scaled_weight
 from taskspace.certificates.boxes.rigor.small import inverse_cholesky, transposed
-from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY
+from taskspace.certificates.boxes.rigor.taylor import (
+    SLACK,
+    TINY,
+    largest_ratio,
+    most,
+)
 
 # How much is added to the entries of an eigenvector, to make them positive.
 LIFTS = (1e-3, 1e-6, 1e-9, 1e-12)
@@ -49,7 +53,7 @@ def start_range(stable, unstable, known, gain, least, even, gamma):
     at_least, at_most = 0.0, np.inf
     start = t[n - 1]
     below = quadratic_form(gain[0], gain[1], start, -1.0, gamma)
-    if -most(minus(below), even) > 0.0:
+    if -most(-below, even) > 0.0:
         above = quadratic_form(least[2], least[3], start, 1.0, gamma)
         inverse = largest_ratio(above, below, even)
         if inverse > 0.0:
@@ -114,10 +118,10 @@ def largest_eigenvalue(p, p_rest, s, s_rest, t, even, gamma):
         excess = top_of_difference(p_hat, p_error, s_hat, s_error, mu, even, gamma)
         if not excess < np.inf:
             return best
-        found = mu + excess / (smallest if excess > 0.0 else largest)
-        found += 8e-16 * (mu + abs(excess) / smallest) + TINY
-        best = min(best, found)
-        mu = max(0.0, found)
+        bound = mu + excess / (smallest if excess > 0.0 else largest)
+        bound += 8e-16 * (mu + abs(excess) / smallest) + TINY
+        best = min(best, bound)
+        mu = max(0.0, bound)
     return best
 
 

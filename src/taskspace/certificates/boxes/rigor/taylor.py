@@ -12,10 +12,18 @@ the sum of absolute values, in any order. A radius is a sum of products of numbe
 so its own rounding is relative: it is multiplied by `SLACK`, which covers more than
 $10^6$ operations. Functions of the C library are taken to be right to `LIBRARY`,
 45 units in the last place; good ones err by less than one.
+
+Polynomials are arrays of coefficients in the order of `Monomials`: by degree, so those
+up to a smaller degree come first.
 """
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from taskspace.systems.linear.tracing import symbols as ops
 
@@ -23,6 +31,55 @@ UNIT = 2.0**-53
 SLACK = 1.0 + 1e-9
 TINY = 1e-290
 LIBRARY = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials:
+    """All monomials of some variables up to a degree.
+
+    Args:
+        counts: how many there are up to degree 0, 1, 2, …
+        first: place of each variable itself.
+        product: place of the product of two, −1 where its degree is too large.
+        even: whether all exponents are even, so that its range is [0, 1].
+    """
+
+    counts: NDArray[np.int64]
+    first: NDArray[np.int64]
+    product: NDArray[np.int64]
+    even: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.even)
+
+
+@lru_cache(maxsize=64)
+def monomials(n_variables: int, degree: int) -> Monomials:
+    """Return the monomials of `n_variables` variables up to `degree`.
+
+    Args:
+        n_variables: how many variables, may be none.
+        degree: largest degree, at least 1.
+    """
+    chosen = [
+        c
+        for k in range(degree + 1)
+        for c in combinations_with_replacement(range(n_variables), k)
+    ]
+    place = {c: i for i, c in enumerate(chosen)}
+    product = np.full((len(chosen), len(chosen)), -1, np.int64)
+    for i, x in enumerate(chosen):
+        for j, y in enumerate(chosen):
+            product[i, j] = place.get(tuple(sorted(x + y)), -1)
+    lengths = np.array([len(c) for c in chosen])
+    even = [all(c.count(v) % 2 == 0 for v in c) for c in chosen]
+    even[0] = False  # the constant has no range
+    return Monomials(
+        counts=np.array([(lengths <= k).sum() for k in range(degree + 1)], np.int64),
+        first=np.array([place[(v,)] for v in range(n_variables)], np.int64),
+        product=product,
+        even=np.array(even, np.bool_),
+    )
 
 
 @njit(cache=True, error_model="numpy")
@@ -253,3 +310,56 @@ def gather(places, c, r, symmetric, model, rest):
                     model[k, j, i] = x
                 rest[i, j] = total * SLACK
                 rest[j, i] = rest[i, j]
+
+
+@njit(cache=True, error_model="numpy")
+def most(p, even):
+    """Return a bound above on the polynomial over the box."""
+    total, rest = p[0], 0.0
+    for g in range(1, len(p)):
+        if even[g]:
+            rest += max(0.0, p[g])
+        else:
+            rest += abs(p[g])
+    total += rest * SLACK
+    return total + 4e-16 * (abs(p[0]) + rest) + TINY
+
+
+@njit(cache=True, error_model="numpy")
+def _difference(p, q, factor):
+    """Return a polynomial above p − factor · q, rounding added to its constant."""
+    out = np.empty(len(p))
+    slop = 0.0
+    for g in range(len(p)):
+        x = factor * q[g]
+        out[g] = p[g] - x
+        slop += abs(x) + abs(p[g])
+    out[0] += 4e-16 * slop + TINY
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def largest_difference(p, q, factor, even):
+    """Return a bound above on p(s) − factor · q(s) over the box."""
+    return most(_difference(p, q, factor), even)
+
+
+@njit(cache=True, error_model="numpy")
+def largest_ratio(p, q, even):
+    """Bound p(s) / q(s) over the box from above, for p >= 0; inf unless q > 0."""
+    least = -most(-q, even)
+    if not least > 0.0:
+        return np.inf
+    largest = most(q, even)
+    factor = max(0.0, p[0] / q[0])
+    best = np.inf
+    for _ in range(3):
+        # p <= factor q + excess.
+        excess = largest_difference(p, q, factor, even)
+        bound = factor + excess / (least if excess > 0.0 else largest)
+        bound += 4e-16 * (abs(factor) + abs(bound)) + TINY
+        best = min(best, bound)
+        if not bound < np.inf:
+            return np.inf
+        factor = max(0.0, bound)
+    return best
