@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,7 +219,7 @@ def plain(
     """Plain values, as JSON and TOML have them: dicts, lists, texts and numbers.
 
     Args:
-        value: numbers, strings, NumPy arrays, and lists and dicts of them.
+        value: numbers, strings, NumPy arrays, and lists, dicts and dataclasses of them.
         nonfinite: what infinities and NaN become, which JSON does not have: None,
             text such as `"inf"`, or themselves.
         without_none: leave out entries of dicts that are None, which TOML has not.
@@ -230,6 +231,10 @@ def plain(
             return {k: v for k, v in items.items() if not (without_none and v is None)}
         if isinstance(value, np.ndarray | np.generic):
             return convert(value.tolist())
+        if is_dataclass(value):
+            return {
+                each.name: convert(getattr(value, each.name)) for each in fields(value)
+            }
         if isinstance(value, list | tuple):
             return [convert(item) for item in value]
         if isinstance(value, float) and not math.isfinite(value):

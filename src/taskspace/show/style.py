@@ -2,7 +2,8 @@
 
 import colorsys
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from taskspace._util.files import replacing, write_atomically
+from taskspace._util.files import plain, replacing, write_atomically
 from taskspace.cover import METHODS
 
 # Okabe & Ito (2008) without black, then lighter and darker ones of the same hues.
@@ -51,15 +52,44 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure in our style; no window is ever opened.
+@contextmanager
+def panels(
+    width: float,
+    height: float,
+    rows: int,
+    columns: int,
+    *,
+    grid: bool = True,
+    **settings: Any,
+) -> Iterator[tuple[Figure, NDArray[Any]]]:
+    """Yield a figure in our style and its axes to draw on; no window is ever opened.
 
     Args:
         width: in inches.
         height: in inches.
+        rows: rows of panels.
+        columns: columns of panels.
+        grid: whether to draw grid lines.
+        **settings: see `Figure.subplots`.
     """
-    with mpl.rc_context(STYLE):
-        return Figure(figsize=(width, height), layout="constrained")
+    with mpl.rc_context(STYLE | {"axes.grid": grid}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns, squeeze=False, **settings)
+
+
+@contextmanager
+def panel(
+    width: float, height: float, *, grid: bool = True
+) -> Iterator[tuple[Figure, Axes]]:
+    """Yield a figure in our style with one panel.
+
+    Args:
+        width: in inches.
+        height: in inches.
+        grid: whether to draw grid lines.
+    """
+    with panels(width, height, 1, 1, grid=grid) as (figure, axes):
+        yield figure, axes[0, 0]
 
 
 def colour(number: int) -> str:
@@ -183,14 +213,15 @@ def save(figure: Figure, path: Path, record: Any = None) -> list[Path]:
     Args:
         figure: what to write.
         path: without a suffix; its folder is made if it is not there.
-        record: plain values behind the picture, if they are to be kept.
+        record: a dataclass or plain values behind the picture, if they are to be kept.
 
     Returns:
         The pictures. They are the same bytes for the same picture.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if record is not None:
-        write_atomically(path.with_name(f"{path.name}.json"), json.dumps(record) + "\n")
+        text = json.dumps(plain(record)) + "\n"
+        write_atomically(path.with_name(f"{path.name}.json"), text)
     # Not `with_suffix`: a name may hold a tolerance such as 0.2.
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     notes = {"Software": None}, {"CreationDate": None, "Creator": None}

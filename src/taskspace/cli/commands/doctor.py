@@ -1,7 +1,7 @@
 """`taskspace doctor`: is a system sound, before hours are spent on it?"""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from taskspace.cli.options import TrustOption, argument, as_command, option
 from taskspace.cli.output import Answer, console, show_table, shown
@@ -72,9 +72,7 @@ def doctor(options: Options) -> Answer:
         context=context,
     )
     has_failed = any(check.state == "failed" for check in checks)
-    return Answer(
-        lambda: [asdict(check) for check in checks], lambda: _show(checks), has_failed
-    )
+    return Answer(lambda: checks, lambda: _show(checks), has_failed)
 
 
 def _show(checks: list[Check]) -> None:

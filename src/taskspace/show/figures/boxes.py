@@ -7,7 +7,6 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -22,13 +21,13 @@ from taskspace.certificates.paper.rates import contexts_of
 from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
+from taskspace.show.figures.map import n_sources, places_on
 from taskspace.show.style import (
-    STYLE,
     colour,
     colour_numbers,
     draw_sources,
     literal,
-    new_figure,
+    panels,
     touching_sources,
 )
 
@@ -68,6 +67,15 @@ class BoxMap:
     numbers: list[int]
 
 
+def varies(found: ContinuumCover) -> bool:
+    """Return whether an axis varies, so that there is something to draw.
+
+    Args:
+        found: a cover of the continuum.
+    """
+    return bool((found.boxes.low.min(0) < found.boxes.high.max(0)).any())
+
+
 def box_map(found: ContinuumCover, study: Study) -> BoxMap:
     """Return the certified, open and uncovered boxes of a cover of the continuum.
 
@@ -76,28 +84,19 @@ def box_map(found: ContinuumCover, study: Study) -> BoxMap:
         study: what it is about: the contexts of the sources, the labels of the axes.
     """
     boxes = found.boxes
-    live = [
-        i
-        for i in range(len(found.axes))
-        if boxes.low[:, i].min() < boxes.high[:, i].max()
-    ]
-    if not live:
+    if not varies(found):
         raise InvalidInputError("A map of boxes needs an axis that varies.")
+    live = np.flatnonzero(boxes.low.min(0) < boxes.high.max(0))
     names = [found.axes[i] for i in live]
     sources, _ = contexts_of(study.table)
-    at = None
-    if set(names) <= set(sources.names):
-        columns = [sources.names.index(name) for name in names]
-        at = sources.points[found.sources][:, columns].tolist()
     place = {int(s): i for i, s in enumerate(found.sources)}
     values = found.certificate.values
     where = "the whole box"
     if not found.certificate.holds:
         where = f"{100 * found.share(CERTIFIED):.4g} % of the box"
-    size = f"{found.size} source{'s' if found.size != 1 else ''}"
     return BoxMap(
-        title=f"{size}: {values['criterion']} ≤ {values['epsilon']:g} on {where} "
-        f"({found.certificate.kind})",
+        title=f"{n_sources(found.size)}: {values['criterion']} ≤ "
+        f"{values['epsilon']:g} on {where} ({found.certificate.kind})",
         kind=found.certificate.kind,
         names=names,
         labels=[study.labels.get(name, name) for name in names],
@@ -106,7 +105,7 @@ def box_map(found: ContinuumCover, study: Study) -> BoxMap:
         status=found.status.tolist(),
         assignment=[place.get(int(s), -1) for s in found.assignment],
         bound=plain(found.loss_bound),
-        sources=at,
+        sources=places_on(names, sources, found.sources),
         numbers=found.sources.tolist(),
     )
 
@@ -143,13 +142,7 @@ def draw_box_map(record: BoxMap) -> Figure:
         marks[:, : len(record.names)] = np.array(record.sources).reshape(len(marks), -1)
     status, source = np.array(record.status), np.array(record.assignment)
     source = np.where(status == CERTIFIED, source, -1)
-    middle = low.min(0) / 2 + high.max(0) / 2
-    cuts = [middle]
-    if low.shape[1] > 2:
-        shares = np.linspace(0.0, 1.0, 3)[:, None]
-        cuts = list(np.tile(middle, (3, 1)))
-        for cut, at in zip(cuts, low.min(0) + shares * np.ptp(high, 0), strict=True):
-            cut[2] = np.clip(at[2], low[:, 2].min(), high[:, 2].max())
+    cuts = _cuts(low, high)
     shown = [
         ((low[:, 2:] <= cut[2:]) & (cut[2:] <= high[:, 2:])).all(1) for cut in cuts
     ]
@@ -159,10 +152,9 @@ def draw_box_map(record: BoxMap) -> Figure:
         for place, more in enumerate(touching_sources(plane, len(near))):
             near[place] |= more
     shades = [colour(number) for number in colour_numbers(near)]
-    with mpl.rc_context(STYLE):
-        figure = new_figure(5.2 if len(cuts) == 1 else 3.6 * len(cuts), 4.6)
-        panels = figure.subplots(1, len(cuts), squeeze=False)[0]
-        for axes, cut, inside in zip(panels, cuts, shown, strict=True):
+    width = 5.2 if len(cuts) == 1 else 3.6 * len(cuts)
+    with panels(width, 4.6, 1, len(cuts), grid=False) as (figure, (row,)):
+        for axes, cut, inside in zip(row, cuts, shown, strict=True):
             drawn = low[inside], high[inside], status[inside], source[inside]
             _draw_boxes(axes, *drawn, shades)
             if len(cuts) == 1 and record.sources is not None:
@@ -172,23 +164,11 @@ def draw_box_map(record: BoxMap) -> Figure:
             axes.set_ylabel(literal(record.labels[1]) if len(record.names) > 1 else "")
             if len(record.names) == 1:
                 axes.set_yticks([])
-            axes.grid(False)
             fixed = zip(record.names[2:], cut[2:], strict=True)
-            axes.set_title(
-                literal(", ".join(f"{n} = {v:.3g}" for n, v in fixed)), fontsize=9
-            )
-        counts = np.bincount(status, minlength=3)
+            words = ", ".join(f"{n} = {v:.3g}" for n, v in fixed)
+            axes.set_title(literal(words), fontsize=9)
         figure.legend(
-            handles=[
-                Patch(
-                    facecolor=STATUS_COLOURS[name],
-                    hatch=STATUS_HATCHES[name],
-                    edgecolor="#555555",
-                    label=f"{name}: {count:,} boxes",
-                )
-                for name, count in zip(STATUS, counts, strict=True)
-                if count
-            ],
+            handles=_patches(status),
             loc="outside lower center",
             ncols=3,
             frameon=False,
@@ -196,6 +176,34 @@ def draw_box_map(record: BoxMap) -> Figure:
         )
         figure.suptitle(textwrap.fill(record.title, 60), fontsize=10)
     return figure
+
+
+def _cuts(
+    low: NDArray[np.float64], high: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return where to cut: three places along the third axis, the middle of others."""
+    middle = low.min(0) / 2 + high.max(0) / 2
+    if low.shape[1] <= 2:
+        return [middle]
+    cuts = np.tile(middle, (3, 1))
+    places = low.min(0)[2] + np.linspace(0.0, 1.0, 3) * np.ptp(high, 0)[2]
+    cuts[:, 2] = np.clip(places, low[:, 2].min(), high[:, 2].max())
+    return list(cuts)
+
+
+def _patches(status: NDArray[np.int64]) -> list[Patch]:
+    """Return what each colour and hatch means, with how many boxes there are."""
+    counts = np.bincount(status, minlength=3)
+    return [
+        Patch(
+            facecolor=STATUS_COLOURS[name],
+            hatch=STATUS_HATCHES[name],
+            edgecolor="#555555",
+            label=f"{name}: {count:,} boxes",
+        )
+        for name, count in zip(STATUS, counts, strict=True)
+        if count
+    ]
 
 
 def _raster(
@@ -220,15 +228,8 @@ def _draw_boxes(
     source: NDArray[np.int64],
     shades: list[str],
 ) -> None:
-    corners = np.stack(
-        [
-            low[:, :2],
-            np.stack([high[:, 0], low[:, 1]], 1),
-            high[:, :2],
-            np.stack([low[:, 0], high[:, 1]], 1),
-        ],
-        axis=1,
-    )
+    (x, y), (xx, yy) = low[:, :2].T, high[:, :2].T
+    corners = np.stack([[x, y], [xx, y], [xx, yy], [x, yy]]).transpose(2, 0, 1)
     for code, name in enumerate(STATUS):
         chosen = status == code
         if not chosen.any():

@@ -6,11 +6,10 @@ renders it with matplotlib. The record is saved beside the picture.
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -25,13 +24,8 @@ from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results
-from taskspace.show.figures.map import (
-    context_map,
-    draw_context_map,
-    map_title,
-    regions_of,
-)
-from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+from taskspace.show.figures.map import context_map, draw_context_map, regions_of
+from taskspace.show.style import METHOD_COLOURS, panels, save
 from taskspace.spaces import Points, Space
 
 
@@ -108,50 +102,52 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
     )
 
 
-def draw_coverage(panels: Sequence[CoveragePlot]) -> Figure:
+def draw_coverage(plots: Sequence[CoveragePlot]) -> Figure:
     """Draw coverage against policies kept (top) and trainings spent (bottom).
 
     Args:
-        panels: one per question.
+        plots: one per question.
     """
-    figure = new_figure(4.2 * len(panels), 6.0)
-    with mpl.rc_context(STYLE):
-        axes = figure.subplots(2, len(panels), squeeze=False, sharey=True)
-        for column, panel in enumerate(panels):
-            for row, quantity in enumerate(("n_sources", "trainings")):
-                _draw_curves(axes[row, column], panel, quantity)
-            for method, size, coverage in panel.covers:
-                axes[0, column].plot(
-                    size,
-                    coverage,
-                    "*",
-                    color=METHOD_COLOURS.get(method, "black"),
-                    markersize=13,
-                    markeredgecolor="black",
-                    markeredgewidth=0.5,
-                    linestyle="none",
-                    label=method,
-                    clip_on=False,
-                    zorder=5,
-                )
-            axes[0, column].set_title(textwrap.fill(panel.title, 42), fontsize=9.5)
-            axes[0, column].set_xlabel("sources kept")
-            axes[1, column].set_xlabel("policies trained to choose them")
-            if panel.lower_bound is not None:
-                axes[0, column].axvline(
-                    panel.lower_bound, color="black", linestyle=":", linewidth=1
-                )
-                axes[0, column].annotate(
-                    f"proven: at least {panel.lower_bound:g}",
-                    (panel.lower_bound, 0.02),
-                    xytext=(4, 0),
-                    textcoords="offset points",
-                    fontsize=8,
-                )
-        for row in range(2):
-            axes[row, 0].set_ylabel("targets covered")
+    n = len(plots)
+    with panels(4.2 * n, 6.0, 2, n, sharey=True) as (figure, axes):
+        for plot, top, bottom in zip(plots, *axes, strict=True):
+            _draw_curves(top, plot, "n_sources")
+            _draw_curves(bottom, plot, "trainings")
+            top.set_xlabel("sources kept")
+            bottom.set_xlabel("policies trained to choose them")
+            top.set_title(textwrap.fill(plot.title, 42), fontsize=9.5)
+            _draw_covers(top, plot)
+        for first in axes[:, 0]:
+            first.set_ylabel("targets covered")
         axes[0, 0].legend(loc="lower right")
     return figure
+
+
+def _draw_covers(axes: Axes, plot: CoveragePlot) -> None:
+    """Draw covers without a curve as stars, and the lower bound of all of them."""
+    for method, size, coverage in plot.covers:
+        axes.plot(
+            size,
+            coverage,
+            "*",
+            color=METHOD_COLOURS.get(method, "black"),
+            markersize=13,
+            markeredgecolor="black",
+            markeredgewidth=0.5,
+            linestyle="none",
+            label=method,
+            clip_on=False,
+            zorder=5,
+        )
+    if plot.lower_bound is not None:
+        axes.axvline(plot.lower_bound, color="black", linestyle=":", linewidth=1)
+        axes.annotate(
+            f"proven: at least {plot.lower_bound:g}",
+            (plot.lower_bound, 0.02),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=8,
+        )
 
 
 def _draw_curves(axes: Axes, panel: CoveragePlot, quantity: str) -> None:
@@ -243,8 +239,7 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
     # A question by which no target can be served has nothing to show.
     drawn = [p for p in panels if any(max(c.coverage, default=0) for c in p.curves)]
     if drawn:
-        records = [asdict(panel) for panel in drawn]
-        files.append(save(draw_coverage(drawn), folder / "coverage", records)[0])
+        files.append(save(draw_coverage(drawn), folder / "coverage", drawn)[0])
     for question, answers in results.by_question:
         # The smallest of the fullest covers.
         best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
@@ -254,12 +249,11 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
             study.experiment.target_space,
             _sources(study.experiment, results, best),
             best.cover,
-            title=map_title(best.cover),
             labels=study.labels,
             trained_on=regions_of(study.table),
         )
         name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
-        files.append(save(draw_context_map(record), folder / name, asdict(record))[0])
+        files.append(save(draw_context_map(record), folder / name, record)[0])
     return files
 
 

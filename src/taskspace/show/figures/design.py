@@ -1,17 +1,14 @@
 """Designed gains in the space of gains: where they are, and what they serve."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from taskspace._util.files import plain, write_atomically
 from taskspace.designs import Design
 from taskspace.errors import InvalidInputError
-from taskspace.show.style import STYLE, colour, literal, new_figure, save
+from taskspace.show.style import colour, literal, panel, save
 from taskspace.systems.linear import LinearSystem
 
 
@@ -68,10 +65,8 @@ def draw_design(plot: DesignPlot) -> Figure:
     Args:
         plot: the data.
     """
-    figure = new_figure(5.4, 4.4)
     optimal, who = np.array(plot.optimal), np.array(plot.served_by)
-    with mpl.rc_context(STYLE):
-        axes = figure.subplots()
+    with panel(5.4, 4.4) as (figure, axes):
         for i, (x, y) in enumerate(plot.designed):
             own = optimal[who == i]
             axes.scatter(own[:, 0], own[:, 1], s=4, color=colour(i), lw=0)
@@ -80,9 +75,8 @@ def draw_design(plot: DesignPlot) -> Figure:
                 label="designed gain" if i == 0 else None,
             )  # fmt: skip
         axes.plot([], [], "o", ms=3, color="grey", label="optimal gain of a target")
-        axes.set_xlabel(literal(plot.labels[0]))
-        axes.set_ylabel(literal(plot.labels[1]))
-        axes.set_title(plot.title)
+        x, y = map(literal, plot.labels)
+        axes.set(xlabel=x, ylabel=y, title=plot.title)
         axes.legend()
     return figure
 
@@ -97,8 +91,5 @@ def save_design(made: Design, path: Path) -> Path:
     Returns:
         The PNG file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     plot = design_plot(made)
-    record = json.dumps(plain(asdict(plot))) + "\n"
-    write_atomically(path.with_name(f"{path.name}.json"), record)
-    return save(draw_design(plot), path)[0]
+    return save(draw_design(plot), path, plot)[0]

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from taskspace.designs import DesignCurve, design_curve
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
+from taskspace.show.style import METHOD_COLOURS, PALETTE, panel, save
 
 
 def gains(
@@ -42,17 +41,11 @@ def draw_curve(curve: DesignCurve) -> Figure:
     Args:
         curve: the numbers.
     """
-    figure = new_figure(5.4, 4.0)
     numbers = [point.k for point in curve.points]
-    with mpl.rc_context(STYLE):
-        axes = figure.subplots()
+    best = f"best of {curve.n_candidates:,} candidates"
+    with panel(5.4, 4.0) as (figure, axes):
         for name, label, colour, line in (
-            (
-                "candidates",
-                f"best of {curve.n_candidates:,} candidates",
-                METHOD_COLOURS["greedy"],
-                "-",
-            ),
+            ("candidates", best, METHOD_COLOURS["greedy"], "-"),
             ("designed", "designed gains", METHOD_COLOURS["minimum"], "-"),
             ("lower", "no gains of any design lose less", "black", ":"),
         ):
@@ -73,8 +66,9 @@ def draw_curve(curve: DesignCurve) -> Figure:
         if not curve.question.rule.allows_negative_epsilon:
             axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("gains")
-        axes.set_ylabel(f"{curve.question.criterion} at the worst target")
+        axes.set(
+            xlabel="gains", ylabel=f"{curve.question.criterion} at the worst target"
+        )
         axes.legend()
     return figure
 

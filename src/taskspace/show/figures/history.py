@@ -5,11 +5,10 @@ also of one in progress; figure and page draw the same record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -23,7 +22,7 @@ from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
 from taskspace.selection.log import Proposal
 from taskspace.selection.result import Saved
-from taskspace.show.style import METHOD_COLOURS, PALETTE, STYLE, new_figure, save
+from taskspace.show.style import METHOD_COLOURS, PALETTE, panels, save
 
 COSTS = {
     "trainings": "trainings",
@@ -244,14 +243,13 @@ def draw_selection(plot: SelectionPlot) -> Figure:
     everyone = (plot.own, *plot.rivals)
     costs = [c for c in COSTS if any(any(getattr(each, c)) for each in everyone)]
     costs = costs or ["trainings"]
-    figure = new_figure(4.6 * len(costs) + 0.8, 4.0)
-    with mpl.rc_context(STYLE):
-        panels = figure.subplots(1, len(costs), sharey=True, squeeze=False)[0]
-        for axes, cost in zip(panels, costs, strict=True):
+    width = 4.6 * len(costs) + 0.8
+    with panels(width, 4.0, 1, len(costs), sharey=True) as (figure, ((first, *rest),)):
+        for axes, cost in zip((first, *rest), costs, strict=True):
             _panel(axes, plot, cost)
-        panels[0].set(ylabel="targets covered", ylim=(0, 1.03))
-        panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
-        panels[0].legend(loc="lower right", fontsize=8)
+        first.set(ylabel="targets covered", ylim=(0, 1.03))
+        first.yaxis.set_major_formatter(PercentFormatter(1.0))
+        first.legend(loc="lower right", fontsize=8)
         figure.suptitle(plot.title)
     return figure
 
@@ -331,4 +329,4 @@ def save_selection(plot: SelectionPlot, folder: Path) -> list[Path]:
         plot: the record.
         folder: where to.
     """
-    return save(draw_selection(plot), folder / "selection", asdict(plot))
+    return save(draw_selection(plot), folder / "selection", plot)

@@ -2,11 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -23,12 +22,12 @@ from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.figures.transfer import transfer
 from taskspace.show.style import (
-    STYLE,
     colour,
     colour_numbers,
     draw_sources,
     literal,
-    new_figure,
+    panel,
+    panels,
     touching_sources,
 )
 from taskspace.spaces import Grid, Space
@@ -61,7 +60,6 @@ def map(study: Study | xr.Dataset, cover: Cover) -> Figure:
         study.targets,
         study.sources,
         cover,
-        title=map_title(cover),
         labels=study.labels,
         names=source_names(study.table),
         trained_on=regions_of(study.table),
@@ -86,8 +84,33 @@ def map_title(cover: Cover) -> str:
     """
     question = cover.question
     asked = f"{question.criterion} ≤ {question.epsilon:g}, " if question else ""
-    things = "1 source" if cover.size == 1 else f"{cover.size} sources"
-    return f"{things} ({cover.method}), {asked}{100 * cover.coverage:.4g} % covered"
+    covered = f"{100 * cover.coverage:.4g} % covered"
+    return f"{n_sources(cover.size)} ({cover.method}), {asked}{covered}"
+
+
+def n_sources(size: int) -> str:
+    """Return how many sources, in words.
+
+    Args:
+        size: how many.
+    """
+    return f"{size} source" if size == 1 else f"{size} sources"
+
+
+def places_on(
+    names: Sequence[str], sources: Space | None, chosen: Sequence[int] | NDArray[Any]
+) -> list[list[float]] | None:
+    """Return where sources lie on some axes, None if they do not have all of these.
+
+    Args:
+        names: the axes.
+        sources: contexts of all sources, None where they have none.
+        chosen: numbers of the sources.
+    """
+    if sources is None or not set(names) <= set(sources.names):
+        return None
+    columns = [sources.names.index(name) for name in names]
+    return sources.points[chosen][:, columns].tolist()
 
 
 @dataclass(frozen=True)
@@ -183,7 +206,6 @@ def context_map(
     sources: Space | None,
     cover: Cover,
     *,
-    title: str | None = None,
     labels: Mapping[str, str] | None = None,
     names: list[str] | None = None,
     trained_on: NDArray[np.float64] | None = None,
@@ -194,7 +216,6 @@ def context_map(
         targets: contexts of the targets.
         sources: contexts of the sources, None where they have none.
         cover: who serves whom.
-        title: what it is called; what the cover says of itself by default.
         labels: axis labels by name.
         names: names of all sources.
         trained_on: weights of the targets in the training of each source, dims
@@ -212,12 +233,7 @@ def context_map(
     else:
         region = np.array(assignment, np.int64).reshape(shape)
         colours = colour_numbers(touching_sources(region, cover.size))
-    at = None
-    if sources is not None and set(targets.names) <= set(sources.names):
-        columns = [sources.names.index(name) for name in targets.names]
-        at = sources.points[chosen][:, columns].tolist()
-    size = f"{cover.size} source{'s' if cover.size != 1 else ''}"
-    title = title or f"{size} ({cover.method}), {100 * cover.coverage:.4g} % covered"
+    title = map_title(cover)
     regions = None if trained_on is None else _regions(trained_on[chosen])
     if any(regions or []):
         title += "\ndashed: what a source was trained on"
@@ -227,7 +243,7 @@ def context_map(
         shape=shape,
         targets=targets.points.tolist(),
         assignment=assignment,
-        sources=at,
+        sources=places_on(targets.names, sources, chosen),
         names=None if names is None else [names[s] for s in chosen],
         colours=colours,
         trained_on=regions,
@@ -248,30 +264,22 @@ def draw_context_map(record: ContextMap) -> Figure:
     """
     n_axes = len(record.axes)
     if n_axes <= 2:
-        figure = new_figure(5.4, 4.8 if n_axes == 2 else 1.9)
-        with mpl.rc_context(STYLE | {"axes.grid": False}):
-            axes = figure.subplots()
+        height = 4.8 if n_axes == 2 else 1.9
+        with panel(5.4, height, grid=False) as (figure, axes):
             _draw_plane(axes, record, (0, 1)[:n_axes], ())
             axes.set_title(literal(record.title), fontsize=10)
         return figure
-    panels = _slices(record) if record.shape else _pairs(record)
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = new_figure(3.4 * columns, 3.1 * lines + 0.4)
-    with mpl.rc_context(STYLE | {"axes.grid": False}):
-        grid = figure.subplots(lines, columns, squeeze=False).ravel()
-        for axes, (shown, fixed) in zip(grid, panels, strict=False):
+    planes = _slices(record) if record.shape else _pairs(record)
+    columns = min(3, len(planes))
+    lines = -(-len(planes) // columns)
+    width, height = 3.4 * columns, 3.1 * lines + 0.4
+    with panels(width, height, lines, columns, grid=False) as (figure, grid):
+        for axes, (shown, fixed) in zip(grid.ravel(), planes, strict=False):
             _draw_plane(axes, record, shown, fixed)
-            axes.set_title(
-                literal(
-                    ", ".join(
-                        f"{record.axes[a].name} = {_value(record, a, i):g}"
-                        for a, i in fixed
-                    )
-                ),
-                fontsize=9,
-            )
-        for axes in grid[len(panels) :]:
+            values = [(record.axes[a].name, _value(record, a, i)) for a, i in fixed]
+            words = ", ".join(f"{name} = {value:g}" for name, value in values)
+            axes.set_title(literal(words), fontsize=9)
+        for axes in grid.ravel()[len(planes) :]:
             axes.set_visible(False)
         figure.suptitle(literal(record.title), fontsize=10)
     return figure
@@ -305,57 +313,68 @@ def _draw_plane(
     two = len(shown) == 2
     x_axis, y_axis = record.axes[shown[0]], record.axes[shown[1]] if two else None
     shades = [colour(number) for number in record.colours]
-    if record.shape is not None:
-        region = np.array(record.assignment).reshape(record.shape)
-        place: list[Any] = [slice(None)] * region.ndim
+    if (shape := record.shape) is not None:
+        x = _edges(x_axis)
+        y = np.array([-0.5, 0.5]) if y_axis is None else _edges(y_axis)
+        place: list[Any] = [slice(None)] * len(shape)
         for axis, at in fixed:
             place[axis] = at
-        _draw_cells(axes, region[tuple(place)], x_axis, y_axis, shades)
+
+        def cells(values: Any) -> NDArray[Any]:
+            cut = np.reshape(values, shape)[tuple(place)]
+            return cut if two else cut[:, None]
+
+        _draw_cells(axes, cells(record.assignment), x, y, shades)
         for number, members in enumerate(record.trained_on or []):
-            mask = np.zeros(region.size, bool)
+            mask = np.zeros(len(record.assignment), bool)
             mask[members] = True
-            part = mask.reshape(region.shape)[tuple(place)]
-            _outline(axes, part, x_axis, y_axis, shades[number])
+            _outline(axes, cells(mask), x, y, shades[number])
     else:
         targets = np.array(record.targets)
         height = targets[:, shown[1]] if two else np.zeros(len(targets))
         face = [shades[i] if i >= 0 else "white" for i in record.assignment]
         axes.scatter(targets[:, shown[0]], height, c=face, edgecolors="grey", s=30)
-    for axis, name in ((x_axis, "x"), (y_axis, "y")):
-        if axis is None:
-            continue
-        getattr(axes, f"set_{name}label")(literal(axis.label))
-        if axis.scale == "log":
-            getattr(axes, f"set_{name}scale")("log")
-            ticks = getattr(axes, f"{name}axis")
-            few = axis.high / axis.low < 200
-            ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-            ticks.set_major_formatter(StrMethodFormatter("{x:g}"))
-            ticks.set_minor_formatter(NullFormatter())
-        pad = 0.0 if record.shape is not None else 0.03 * (axis.high - axis.low)
-        low, high = axis.low - pad, axis.high + pad
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        if axis.scale == "log":
-            low = max(low, axis.low)
-        getattr(axes, f"set_{name}lim")(low, high)
-    if not two:
-        axes.set_yticks([])
-        axes.set_ylim(-0.5, 0.5)
+    pad = 0.0 if record.shape is not None else 0.03
+    _set_axis(axes, "x", x_axis, pad)
+    if y_axis is not None:
+        _set_axis(axes, "y", y_axis, pad)
+    else:
+        axes.set(yticks=[], ylim=(-0.5, 0.5))
     _draw_sources(axes, record, shown, fixed, shades)
+
+
+def _set_axis(axes: Axes, name: str, axis: AxisRecord, pad: float) -> None:
+    """Give an axis its label, scale, ticks and limits.
+
+    Args:
+        axes: where to draw.
+        name: `"x"` or `"y"`.
+        axis: what it shows.
+        pad: how far it goes beyond its values, as a share of their range.
+    """
+    extra = pad * (axis.high - axis.low)
+    low, high = axis.low - extra, axis.high + extra
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    axes.set(**{f"{name}label": literal(axis.label)})
+    if axis.scale == "log":
+        low = max(low, axis.low)
+        axes.set(**{f"{name}scale": "log"})
+        ticks = getattr(axes, f"{name}axis")
+        few = axis.high / axis.low < 200
+        ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+        ticks.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ticks.set_minor_formatter(NullFormatter())
+    axes.set(**{f"{name}lim": (low, high)})
 
 
 def _draw_cells(
     axes: Axes,
     region: NDArray[np.int64],
-    x_axis: AxisRecord,
-    y_axis: AxisRecord | None,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
     shades: list[str],
 ) -> None:
-    if region.ndim == 1:
-        region = region[:, None]
-    x = _edges(x_axis)
-    y = _edges(y_axis) if y_axis is not None else np.array([-0.5, 0.5])
     axes.pcolormesh(
         x,
         y,
@@ -368,36 +387,31 @@ def _draw_cells(
     missing = np.ma.masked_where(region.T >= 0, region.T)
     if not missing.mask.all():
         axes.pcolor(x, y, missing, hatch="////", alpha=0.0, edgecolor="grey")
-    lines = []
-    i, j = np.nonzero(region[1:] != region[:-1])
-    lines += [
-        [(x[a + 1], y[b]), (x[a + 1], y[b + 1])] for a, b in zip(i, j, strict=True)
-    ]
-    i, j = np.nonzero(region[:, 1:] != region[:, :-1])
-    lines += [
-        [(x[a], y[b + 1]), (x[a + 1], y[b + 1])] for a, b in zip(i, j, strict=True)
-    ]
+    lines = _borders(np.pad(region, 1, mode="edge"), x, y)
     axes.add_collection(LineCollection(lines, colors="white", linewidths=0.8))
 
 
-def _outline(
-    axes: Axes,
-    mask: NDArray[np.bool_],
-    x_axis: AxisRecord,
-    y_axis: AxisRecord | None,
-    shade: str,
-) -> None:
-    """Draw the border of what a source was trained on, dashed."""
-    if mask.ndim == 1:
-        mask = mask[:, None]
-    x = _edges(x_axis)
-    y = _edges(y_axis) if y_axis is not None else np.array([-0.5, 0.5])
-    wide = np.pad(mask, 1)
+def _borders(
+    wide: NDArray[Any], x: NDArray[np.float64], y: NDArray[np.float64]
+) -> list[Any]:
+    """Return the lines between cells that differ, of cells with one more around."""
     lines = []
     i, j = np.nonzero(wide[1:, 1:-1] != wide[:-1, 1:-1])
     lines += [[(x[a], y[b]), (x[a], y[b + 1])] for a, b in zip(i, j, strict=True)]
     i, j = np.nonzero(wide[1:-1, 1:] != wide[1:-1, :-1])
     lines += [[(x[a], y[b]), (x[a + 1], y[b])] for a, b in zip(i, j, strict=True)]
+    return lines
+
+
+def _outline(
+    axes: Axes,
+    mask: NDArray[np.bool_],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    shade: str,
+) -> None:
+    """Draw the border of what a source was trained on, dashed."""
+    lines = _borders(np.pad(mask, 1), x, y)
     for colour_, width, style in (("black", 2.6, "solid"), (shade, 1.6, "dashed")):
         axes.add_collection(
             LineCollection(

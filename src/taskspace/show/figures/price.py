@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -14,7 +13,7 @@ from taskspace.questions import Question
 from taskspace.runs.opening import is_selection
 from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
-from taskspace.show.style import PALETTE, STYLE, literal, new_figure
+from taskspace.show.style import PALETTE, literal, panel
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,8 @@ def draw_prices(points: Sequence[PricePoint]) -> Figure:
     Args:
         points: what selections spent and kept.
     """
-    figure = new_figure(6.0, 4.0)
-    with mpl.rc_context(STYLE):
-        axes = figure.subplots()
-        front = unbeaten(points)
+    front = unbeaten(points)
+    with panel(6.0, 4.0) as (figure, axes):
         axes.step(
             [point.environment_steps for point in front],
             [point.policies for point in front],

@@ -1,20 +1,20 @@
 """Complexity against the tolerance: the record, and the picture."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from numpy.typing import NDArray
 
 from taskspace.cover import ProfilePoint, complexity_profile
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.style import METHOD_COLOURS, STYLE, new_figure, save
+from taskspace.show.style import METHOD_COLOURS, panel, save
 
 
 def profile(
@@ -45,11 +45,9 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         points: the profile, ascending in ε; points without a cover are left out.
         title: what the losses are.
     """
-    figure = new_figure(5.4, 4.0)
     covered = [point for point in points if point.upper is not None]
     epsilon = np.array([point.epsilon for point in covered])
-    with mpl.rc_context(STYLE):
-        axes = figure.subplots()
+    with panel(5.4, 4.0) as (figure, axes):
         for name, label, colour in (
             ("greedy", "greedy", METHOD_COLOURS["greedy"]),
             ("upper", "best found", METHOD_COLOURS["minimum"]),
@@ -76,30 +74,30 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
             alpha=0.2,
             lw=0,
         )
-        positive = epsilon[epsilon > 0]
-        if len(positive) and len(positive) == len(epsilon):
-            axes.set_xscale("log")
-        elif len(positive) and epsilon.min() == 0:
-            # Logarithmic above the smallest positive tolerance, zero beside it.
-            axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
-            axes.set_xlim(0, None)
-            decades = np.floor(np.log10(positive.max() / positive.min())) + 1
-            every = 10.0 ** np.arange(-decades, 1) * 10 ** np.floor(
-                np.log10(positive.max())
-            )
-            axes.set_xticks([0, *every[every > 1.5 * positive.min()]])
-            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        _scale_tolerances(axes, epsilon)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         if covered and max(point.greedy or 0 for point in covered) < 10:
             axes.set_yscale("linear")
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("tolerance ε")
-        axes.set_ylabel("sources")
-        axes.set_title(title)
+        axes.set(xlabel="tolerance ε", ylabel="sources", title=title)
         axes.legend()
     return figure
+
+
+def _scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
+    """Make the axis logarithmic above the smallest positive tolerance."""
+    positive = epsilon[epsilon > 0]
+    if len(positive) and len(positive) == len(epsilon):
+        axes.set_xscale("log")
+    elif len(positive) and epsilon.min() == 0:
+        axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
+        axes.set_xlim(0, None)
+        decades = np.floor(np.log10(positive.max() / positive.min())) + 1
+        every = 10.0 ** (np.arange(-decades, 1) + np.floor(np.log10(positive.max())))
+        axes.set_xticks([0, *every[every > 1.5 * positive.min()]])
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def save_profile(
@@ -116,7 +114,7 @@ def save_profile(
         The PNG file.
     """
     figure = draw_profile(points, _title(question))
-    return save(figure, path, [asdict(point) for point in points])[0]
+    return save(figure, path, list(points))[0]
 
 
 def _where(points: Sequence[ProfilePoint]) -> str:

@@ -5,13 +5,11 @@ drawing second (`draw_*`); the record is saved beside the picture.
 """
 
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
@@ -23,8 +21,8 @@ from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.figures.boxes import box_map, draw_box_map
-from taskspace.show.style import PALETTE, STYLE, literal, new_figure, save
+from taskspace.show.figures.boxes import box_map, draw_box_map, varies
+from taskspace.show.style import PALETTE, literal, panel, save
 
 
 @dataclass(frozen=True)
@@ -177,48 +175,34 @@ def draw_tolerance(record: TolerancePlot) -> Figure:
     Args:
         record: what to draw.
     """
-    with mpl.rc_context(STYLE):
-        figure = new_figure(4.6, 4.2)
-        axes: Axes = figure.subplots()
-        points = np.array(record.targets)
-        served = np.array(record.served)
-        x = points[:, 0]
-        y = points[:, 1] if points.shape[1] > 1 else np.zeros(len(x))
+    points, served = np.array(record.targets), np.array(record.served)
+    is_plane = points.shape[1] > 1
+    x, y = points[:, 0], points[:, 1] if is_plane else np.zeros(len(points))
+    centre = (record.source[0], record.source[1] if is_plane else 0.0)
+    balls = [("inner", record.inner, PALETTE[2], "-", "")]
+    if record.outer_is_global:
+        balls.append(("outer", record.outer, PALETTE[5], "-", ""))
+    else:
+        balls.append(("outer", record.outer, PALETTE[5], "--", ", within r only"))
+    with panel(4.6, 4.2) as (figure, axes):
         axes.scatter(x[~served], y[~served], s=4, color="#cccccc")
         axes.scatter(x[served], y[served], s=6, color=PALETTE[4])
-        centre = (record.source[0], record.source[1] if points.shape[1] > 1 else 0.0)
         axes.plot(*centre, marker="*", markersize=12, color="black", linestyle="")
         handles = [
             Patch(color=PALETTE[4], label=f"served: {int(served.sum()):,}"),
             Patch(color="#cccccc", label=f"not served: {int((~served).sum()):,}"),
         ]
-        if record.inner is not None:
-            axes.add_patch(
-                Circle(centre, record.inner, fill=False, color=PALETTE[2], linewidth=2)
-            )
-            label = f"inner ball, {record.inner:.3g}"
-            handles.append(Patch(color=PALETTE[2], label=label))
-        if record.outer is not None:
-            style = "-" if record.outer_is_global else "--"
-            axes.add_patch(
-                Circle(
-                    centre,
-                    record.outer,
-                    fill=False,
-                    color=PALETTE[5],
-                    linestyle=style,
-                    linewidth=2,
-                )
-            )
-            note = "" if record.outer_is_global else ", within r only"
-            handles.append(
-                Patch(color=PALETTE[5], label=f"outer ball, {record.outer:.3g}{note}")
-            )
+        for name, radius, shade, style, note in balls:
+            if radius is not None:
+                ball = Circle(centre, radius, fill=False, color=shade, ls=style, lw=2)
+                axes.add_patch(ball)
+                label = f"{name} ball, {radius:.3g}{note}"
+                handles.append(Patch(color=shade, label=label))
         axes.set_title(literal(textwrap.fill(record.title, 52)), fontsize=9.5)
         axes.set_xlabel(literal(record.labels[0]))
-        axes.set_ylabel(literal(record.labels[1]) if points.shape[1] > 1 else "")
+        axes.set_ylabel(literal(record.labels[1]) if is_plane else "")
         axes.set_xlim(x.min(), x.max() if x.max() > x.min() else x.min() + 1)
-        if points.shape[1] > 1 and y.max() > y.min():
+        if is_plane and y.max() > y.min():
             axes.set_ylim(y.min(), y.max())
             if 0.2 < np.ptp(x) / np.ptp(y) < 5:
                 axes.set_aspect("equal")
@@ -232,11 +216,9 @@ def draw_rate_map(record: RateMap) -> Figure:
     Args:
         record: what to draw.
     """
-    with mpl.rc_context(STYLE):
-        figure = new_figure(5.0, 4.2)
-        axes: Axes = figure.subplots()
-        points = np.array(record.sources)
-        rates = np.array([np.nan if r is None else r for r in record.rates])
+    points = np.array(record.sources)
+    rates = np.array([np.nan if r is None else r for r in record.rates])
+    with panel(5.0, 4.2) as (figure, axes):
         if points.shape[1] == 1:
             axes.plot(points[:, 0], rates, color=PALETTE[0])
             axes.set_ylabel("L")
@@ -244,19 +226,15 @@ def draw_rate_map(record: RateMap) -> Figure:
             x, y = (np.unique(column) for column in points.T)
             if len(x) * len(y) == len(points):
                 image = np.full((len(x), len(y)), np.nan)
-                place = (
-                    np.searchsorted(x, points[:, 0]),
-                    np.searchsorted(y, points[:, 1]),
-                )
-                image[place] = rates
+                columns = zip((x, y), points.T, strict=True)
+                image[tuple(np.searchsorted(*pair) for pair in columns)] = rates
                 drawn = axes.pcolormesh(x, y, image.T, shading="nearest")
                 axes.grid(False)
             else:
                 drawn = axes.scatter(points[:, 0], points[:, 1], c=rates, s=12)
             figure.colorbar(drawn, ax=axes, label="L (loss per unit of distance)")
             axes.set_ylabel(record.names[1])
-        axes.set_xlabel(record.names[0])
-        axes.set_title(record.title)
+        axes.set(xlabel=record.names[0], title=record.title)
     return figure
 
 
@@ -274,24 +252,18 @@ def save_certificate_figures(
         The pictures (PNG and PDF).
     """
     files: list[Path] = []
-    rates = result.rates
-    flat = rates is not None and len(rates.sources.names) <= 2
-    if flat and result.balls is not None:
-        chosen = result.cover.sources
-        if len(chosen):
-            widest = int(chosen[result.balls.inner[chosen].argmax()])
-        else:
-            widest = int(result.balls.inner.argmax())
-        plot = tolerance_plot(study, result.balls, result.question, widest)
-        files += save(draw_tolerance(plot), folder / "tolerance-set", asdict(plot))
-    if flat and rates is not None:
+    rates, balls = result.rates, result.balls
+    if rates is not None and len(rates.sources.names) <= 2:
+        if balls is not None:
+            chosen = result.cover.sources
+            if not len(chosen):
+                chosen = np.arange(len(balls.inner))
+            widest = int(chosen[balls.inner[chosen].argmax()])
+            plot = tolerance_plot(study, balls, result.question, widest)
+            files += save(draw_tolerance(plot), folder / "tolerance-set", plot)
         drawn = rate_map(rates)
-        files += save(draw_rate_map(drawn), folder / "loss-rates", asdict(drawn))
-    if result.continuum is not None:
-        boxes = result.continuum.boxes
-        if (boxes.low.min(0) < boxes.high.max(0)).any():
-            record = box_map(result.continuum, study)
-            files += save(
-                draw_box_map(record), folder / "certified-boxes", asdict(record)
-            )
+        files += save(draw_rate_map(drawn), folder / "loss-rates", drawn)
+    if result.continuum is not None and varies(result.continuum):
+        record = box_map(result.continuum, study)
+        files += save(draw_box_map(record), folder / "certified-boxes", record)
     return files

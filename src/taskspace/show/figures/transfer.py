@@ -4,18 +4,21 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from taskspace._util.files import plain
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.show.style import STYLE, literal, new_figure
+from taskspace.show.style import literal, panel
+
+MAX_NAMES = 40
+"""Names along an axis, at most."""
 
 
 def transfer(
@@ -87,9 +90,7 @@ def matrix_plot(
     ordered = losses[rows][:, columns]
     return MatrixPlot(
         title=title,
-        losses=[
-            [float(v) if np.isfinite(v) else None for v in line] for line in ordered
-        ],
+        losses=plain(ordered),
         sources=[sources[i] for i in rows],
         targets=[targets[j] for j in columns],
         selected=[i for i, row in enumerate(rows.tolist()) if row in chosen],
@@ -136,14 +137,12 @@ def draw_matrix(record: MatrixPlot) -> Figure:
         [[np.inf if v is None else v for v in line] for line in record.losses]
     )
     n_rows, n_columns = losses.shape
-    named = n_rows <= 40, n_columns <= 40
-    width = 2.2 + min(7.0, 0.22 * n_columns)
-    figure = new_figure(max(4.5, width), max(2.6, 1.5 + min(6.5, 0.2 * n_rows)))
+    width = max(4.5, 2.2 + min(7.0, 0.22 * n_columns))
+    height = max(2.6, 1.5 + min(6.5, 0.2 * n_rows))
     limit = record.epsilon
     if limit is None:
         limit = float(losses[np.isfinite(losses)].max(initial=0.0))
-    with mpl.rc_context(STYLE | {"axes.grid": False}):
-        axes = figure.subplots()
+    with panel(width, height, grid=False) as (figure, axes):
         axes.set_facecolor("#dddddd")
         inside = np.ma.masked_where(losses > limit, losses)
         image = axes.imshow(
@@ -151,26 +150,23 @@ def draw_matrix(record: MatrixPlot) -> Figure:
         )
         figure.colorbar(image, label=f"loss ≤ {limit:.4g}; grey: not served")
         for row in record.selected:
+            corner = (-0.5, row - 0.5)
             axes.add_patch(
-                Rectangle(
-                    (-0.5, row - 0.5), n_columns, 1, fill=False, ec="#D55E00", lw=1.5
-                )
+                Rectangle(corner, n_columns, 1, fill=False, ec="#D55E00", lw=1.5)
             )
-        if named[0]:
-            axes.set_yticks(range(n_rows), [_short(n) for n in record.sources])
-        else:
-            axes.set_yticks([])
-        if named[1]:
-            axes.set_xticks(
-                range(n_columns), [_short(n) for n in record.targets], rotation=90
-            )
-        else:
-            axes.set_xticks([])
+        axes.set_yticks(*_ticks(record.sources))
+        axes.set_xticks(*_ticks(record.targets), rotation=90)
         axes.tick_params(labelsize=7)
-        axes.set_ylabel("sources")
-        axes.set_xlabel("targets")
-        axes.set_title(textwrap.fill(record.title, 60), fontsize=10)
+        title = textwrap.fill(record.title, 60)
+        axes.set(ylabel="sources", xlabel="targets")
+        axes.set_title(title, fontsize=10)
     return figure
+
+
+def _ticks(names: list[str]) -> tuple[range, list[str]]:
+    """Return places and names along an axis, none of too many."""
+    shown = names if len(names) <= MAX_NAMES else []
+    return range(len(shown)), [_short(name) for name in shown]
 
 
 def _short(name: str) -> str:

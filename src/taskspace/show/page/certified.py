@@ -10,7 +10,7 @@ from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.show.figures.boxes import box_map
+from taskspace.show.figures.boxes import box_map, varies
 from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.show.page.layers import layer_key
@@ -90,10 +90,7 @@ def add_certificates(
 def _boxes(result: CertifyResult, study: Study, blobs: Blobs) -> dict[str, Any] | None:
     """Return the record of a figure of boxes, its numbers as arrays, axis by axis."""
     continuum = result.continuum
-    if (
-        continuum is None
-        or not (continuum.boxes.low.min(0) < continuum.boxes.high.max(0)).any()
-    ):
+    if continuum is None or not varies(continuum):
         return None
     record = box_map(continuum, study)
     place = np.array(record.assignment, np.int64)
