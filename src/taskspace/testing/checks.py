@@ -61,6 +61,10 @@ class Check:
         return "skipped" if self.ok is None else "ok" if self.ok else "failed"
 
 
+Verdict = tuple[bool | Literal["warning"] | None, str]
+"""What a check found, see `Check`: whether all is well, and one sentence."""
+
+
 def assert_system(
     system: System, trainer: Trainer | None = None, **options: Any
 ) -> None:
@@ -108,7 +112,7 @@ def check_system(
     if trainer is None and isinstance(system, LinearSystem):
         trainer = Lqr(n_policies=1, noise=0.0)
     trial = SystemTrial(system, trainer, np.asarray(row, np.float64), seed)
-    checks: list[tuple[str, Callable[[SystemTrial], Check]]] = [
+    checks: list[tuple[str, Callable[[SystemTrial], Verdict]]] = [
         ("shapes", _shapes),
         ("axes alive", _axes_alive),
         ("deterministic", _deterministic),
@@ -143,7 +147,7 @@ def check_environment(
     row = np.array([axis.default for axis in axes])
     same = np.array_equal(outcomes(row), outcomes(row), equal_nan=True)
     return [
-        _alive(never_alive(outcomes, axes, row)),
+        _named("axes alive", _alive(never_alive(outcomes, axes, row))),
         Check(
             "deterministic",
             same,
@@ -155,41 +159,38 @@ def check_environment(
     ]
 
 
-def _shapes(trial: SystemTrial) -> Check:
-    name = "shapes"
+def _shapes(trial: SystemTrial) -> Verdict:
     axes = trial.system.axes
     names = [axis.name for axis in axes]
     if len(set(names)) < len(names):
-        return Check(name, False, f"Names of axes must differ, but are {names}.")
+        return False, f"Names of axes must differ, but are {names}."
     for axis in axes:
         if not axis.allows(np.array([axis.default]))[0]:
-            say = f"{axis.bounds} must hold, but its default is {axis.default:g}."
-            return Check(name, False, say)
+            return (
+                False,
+                f"{axis.bounds} must hold, but its default is {axis.default:g}.",
+            )
     policies, contexts = trial.policies(), trial.contexts()
     values = trial.scores
     n_rows, n_members = policies.stack_shape
     wanted = (n_rows, n_members, len(contexts))
     if values.shape != wanted or values.dtype != np.float64:
-        return Check(
-            name,
-            False,
+        return False, (
             f"performance must be float64 with shape {wanted} (source, policy, "
-            f"target), but is {values.dtype} with shape {values.shape}.",
+            f"target), but is {values.dtype} with shape {values.shape}."
         )
     few = min(n_rows, len(contexts))
     home = trial.system.home_performance(policies[:few], contexts[:few])
     own = values[np.arange(few), :, np.arange(few)]
     if home.shape != own.shape or not np.allclose(home, own, rtol=1e-6):
-        return Check(
-            name,
-            False,
+        return False, (
             "home_performance must equal performance at the policies' own sources, "
-            f"but differs by {np.abs(home - own).max():g}.",
+            f"but differs by {np.abs(home - own).max():g}."
         )
-    return Check(name, True, f"J is float64 with dims {wanted}, axes {names}.")
+    return True, f"J is float64 with dims {wanted}, axes {names}."
 
 
-def _axes_alive(trial: SystemTrial) -> Check:
+def _axes_alive(trial: SystemTrial) -> Verdict:
     system = trial.system
     if isinstance(system, TabularFamily):
         values = np.asarray(system.values)[:, None]
@@ -204,36 +205,31 @@ def _axes_alive(trial: SystemTrial) -> Check:
     return _alive(dead)
 
 
-def _deterministic(trial: SystemTrial) -> Check:
+def _deterministic(trial: SystemTrial) -> Verdict:
     policies, contexts = trial.policies(), trial.contexts()
     first = trial.scores
     again = trial.system.performance(policies, contexts)
     difference = _difference(first, again)
     if difference == 0:
-        return Check("deterministic", True, "Two evaluations are the same.")
-    return Check(
-        "deterministic",
-        False,
+        return True, "Two evaluations are the same."
+    return False, (
         f"Two evaluations of the same policies differ by up to {difference:g}: "
-        "all randomness must come from a seed that is set for every episode.",
+        "all randomness must come from a seed that is set for every episode."
     )
 
 
-def _common_random_numbers(trial: SystemTrial) -> Check:
+def _common_random_numbers(trial: SystemTrial) -> Verdict:
     """J of a policy must not depend on what is evaluated beside it."""
-    name = "common random numbers"
     policies, contexts = trial.policies(), trial.contexts()
     whole = trial.scores
     alone = trial.system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
     difference = _difference(whole[-1:], alone)
     scale = np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
     if difference > 1e-6 * scale:
-        return Check(
-            name,
-            False,
+        return False, (
             f"A policy scores differently (by up to {difference:g}) when it is "
             "evaluated alone or in another order: random numbers must depend on the "
-            "episode alone.",
+            "episode alone."
         )
     if isinstance(trial.system, EpisodicSystem) and trial.system.n_episodes > 1:
         several = trial.system.returns(policies, contexts)[..., -1:]
@@ -241,36 +237,29 @@ def _common_random_numbers(trial: SystemTrial) -> Check:
         one = trial.system.returns(policies, contexts, episodes=last)
         difference = _difference(several, one)
         if difference > 1e-6 * scale:
-            return Check(
-                name,
-                False,
+            return False, (
                 f"Episode {last[0]} gives other returns (by up to {difference:g}) when "
-                "it is played alone: they must depend on the episode's number alone.",
+                "it is played alone: they must depend on the episode's number alone."
             )
-    say = "A policy scores the same alone, among others and in another order."
-    return Check(name, True, say)
+    return True, "A policy scores the same alone, among others and in another order."
 
 
-def _no_nan(trial: SystemTrial) -> Check:
+def _no_nan(trial: SystemTrial) -> Verdict:
     contexts, values = trial.contexts(), trial.scores
     wrong = np.isnan(values) | (values == np.inf)
     if not wrong.any():
         n_failed = int((values == -np.inf).sum())
-        say = f"{values.size} values of J, {n_failed} of them −inf (failures)."
-        return Check("no NaN", True, say)
+        return True, f"{values.size} values of J, {n_failed} of them −inf (failures)."
     source, _, target = np.argwhere(wrong)[0].tolist()
     names = [axis.name for axis in trial.system.axes]
     where = dict(zip(names, contexts[target].tolist(), strict=True))
-    return Check(
-        "no NaN",
-        False,
+    return False, (
         f"J is {values[wrong][0]} for policy {source} at {where}; a failure must "
-        "be −inf.",
+        "be −inf."
     )
 
 
-def _larger_is_better(trial: SystemTrial) -> Check:
-    name = "larger is better"
+def _larger_is_better(trial: SystemTrial) -> Verdict:
     system = trial.system
     if isinstance(system, FunctionSystem):
         return _homes_are_best(trial, system)
@@ -282,35 +271,29 @@ def _larger_is_better(trial: SystemTrial) -> Check:
         best = float(optimum[0])
         slack = 1e-9 * abs(best) if np.isfinite(best) else 0.0
         if (random > best + slack).any():
-            return Check(
-                name,
-                False,
+            return False, (
                 f"A random policy has J = {random.max():g}, more than the optimum "
-                f"{best:g}: is the sign of J flipped?",
+                f"{best:g}: is the sign of J flipped?"
             )
     if trial.trainer is None:
         if optimum is not None:
-            return Check(name, True, f"No random policy exceeds {optimum[0]:g}.")
-        say = "Skipped: give a trainer whose policy can be compared with chance."
-        return Check(name, None, say)
+            return True, f"No random policy exceeds {optimum[0]:g}."
+        return None, "Skipped: give a trainer whose policy can be compared with chance."
     policies, _ = trial.trained
     score = float(system.performance(policies, trial.row[None]).max())
     chance = float(np.median(random))
     compared = f"A trained policy has J = {score:g} at home, random ones {chance:g}"
     if score > chance or (score == chance and score == random.max()):
-        return Check(name, True, f"{compared} (median).")
-    return Check(
-        name,
-        False,
+        return True, f"{compared} (median)."
+    return False, (
         f"{compared} (median): is the sign of J flipped (larger must be better), "
-        "or was the trial training too short?",
+        "or was the trial training too short?"
     )
 
 
-def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Check:
-    name = "larger is better"
+def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Verdict:
     if len(system.homes) < 2:
-        return Check(name, None, "Skipped: give examples with their homes.")
+        return None, "Skipped: give examples with their homes."
     names = [axis.name for axis in system.axes]
     rows = np.tile(trial.row, (len(system.homes), 1))
     for i, home in enumerate(system.homes):
@@ -321,26 +304,22 @@ def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Check:
     rank = float((own[None, :] >= values).mean())
     say = f"At their homes the examples are at least as good as {100 * rank:.0f} %"
     if rank >= 0.5:
-        return Check(name, True, f"{say} of all examples.")
-    return Check(
-        name,
-        False,
-        f"{say} of all examples only: is the sign of J flipped (larger must be "
-        "better)?",
+        return True, f"{say} of all examples."
+    return False, (
+        f"{say} of all examples only: is the sign of J flipped (larger must be better)?"
     )
 
 
-def _trainer_is_pure(trial: SystemTrial) -> Check:
+def _trainer_is_pure(trial: SystemTrial) -> Verdict:
     if trial.trainer is None:
-        return Check("trainer", None, "Skipped: none was given.")
+        return None, "Skipped: none was given."
     first, seconds = trial.trained
     if seconds > LONG_TRAINING:
-        say = f"Skipped: one training took {seconds:.0f} s."
-        return Check("trainer", None, say)
+        return None, f"Skipped: one training took {seconds:.0f} s."
     return _compare_policies(first, trial.trained_again[0])
 
 
-def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Check:
+def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Verdict:
     policies, contexts = trial.policies(), trial.contexts()
     size = trial.scores.size  # by now everything is compiled
     began, n_calls = time.perf_counter(), 0
@@ -363,19 +342,17 @@ def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Check:
     memory = 8 * kept
     memory += 4 * cells * trial.full_system.n_episodes
     cores = os.cpu_count() or 1
-    return Check(
-        "time and memory",
-        True,
+    return True, (
         f"{time_span(each)} an evaluation; {n_sources:,} sources x {n_policies} "
         f"policies x {n_targets:,} targets: training {time_span(training)}, "
         f"evaluation {time_span(evaluation)} on one of {cores} cores, "
-        f"{data_size(memory)}.",
+        f"{data_size(memory)}."
     )
 
 
-def _state_shares(trial: SystemTrial) -> Check:
+def _state_shares(trial: SystemTrial) -> Verdict:
     """Whether the start of one state makes nearly all of the cost."""
-    name, system = "cost of each state", trial.system
+    system = trial.system
     assert isinstance(system, LinearSystem)
     contexts = trial.contexts()
     gains, _ = system.optimal_gain(contexts)
@@ -388,47 +365,42 @@ def _state_shares(trial: SystemTrial) -> Check:
     parts = np.diagonal(matrices @ system.initial_covariance, axis1=1, axis2=2)
     parts = parts[np.isfinite(parts).all(1) & (parts.sum(1) > 0)]
     if not len(parts):
-        return Check(name, None, "Skipped: no context has a known best gain.")
+        return None, "Skipped: no context has a known best gain."
     shares = parts / parts.sum(1, keepdims=True)
     row, state = np.unravel_index(int(shares.argmax()), shares.shape)
     share, label = 100 * float(shares[row, state]), system.states[state]
     mean = system.objective.mean_over
     if share <= MOST_OF_THE_COST:
-        say = f"No state makes more than {share:.0f} % of the cost, a mean over {mean}."
-        return Check(name, True, say)
-    return Check(
-        name,
-        True,
+        return (
+            True,
+            f"No state makes more than {share:.0f} % of the cost, a mean over {mean}.",
+        )
+    return "warning", (
         f"The start of {label} makes {share:.4g} % of the cost, so how well the other "
         f"states are controlled hardly counts: the mean is over {mean}. State a "
         "physical x0_covariance (how far each state is from rest at the start, in its "
-        "own unit, squared), or ask by the criterion every_start, which needs none.",
-        warning=True,
+        "own unit, squared), or ask by the criterion every_start, which needs none."
     )
 
 
-def _alive(dead: list[str]) -> Check:
+def _alive(dead: list[str]) -> Verdict:
     if not dead:
-        return Check("axes alive", True, "Moving each axis changes what happens.")
-    return Check(
-        "axes alive",
-        False,
+        return True, "Moving each axis changes what happens."
+    return False, (
         f"Moving {', '.join(dead)} changes nothing: the value does not reach the "
         "physics. A field that is computed from it once (as total_mass from masscart) "
-        "must be computed again.",
+        "must be computed again."
     )
 
 
-def _compare_policies(first: Policy, again: Policy) -> Check:
+def _compare_policies(first: Policy, again: Policy) -> Verdict:
     for name, array in first.arrays().items():
         if not np.array_equal(array, again.arrays()[name]):
-            return Check(
-                "trainer",
-                False,
+            return False, (
                 f"Two trainings with the same seed differ in {name!r}: all randomness "
-                "must come from the seed.",
+                "must come from the seed."
             )
-    return Check("trainer", True, "Two trainings with the same seed are the same.")
+    return True, "Two trainings with the same seed are the same."
 
 
 def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
@@ -437,10 +409,15 @@ def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
         return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
+def _named(name: str, verdict: Verdict) -> Check:
+    ok, detail = verdict
+    return Check(name, None if ok is None else bool(ok), detail, ok == "warning")
+
+
+def _guarded(name: str, check: Callable[[], Verdict]) -> Check:
     """Fail a check that raises an exception, with its message."""
     try:
-        return check()
+        return _named(name, check())
     except Exception as error:
         kind = "" if isinstance(error, TaskspaceError) else f"{type(error).__name__}: "
         return Check(name, False, f"{kind}{error}")
