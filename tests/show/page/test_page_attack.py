@@ -61,17 +61,14 @@ def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
 def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
     table = hostile_table("k").assign_attrs(system="x")
     from taskspace.show.figures.history import SelectedSource, SelectionPlot, Spending
-    from taskspace.show.page.subject import add_selection
+    from taskspace.show.page.subject import selection_record
 
     page = collect(table, [ts.Question(epsilon=1.0)], time_limit=0.2, n_steps=4)
     source = SelectedSource((1.0, 2.0), evil, 0, "failed", evil)
     own = Spending(evil, (1,), (0,), (5,), (0.5,))
-    add_selection(
-        page,
-        SelectionPlot(
-            evil, evil, own, (replace(own, coverage=(0.2,)),), sources=(source,)
-        ),
-    )
+    rivals = (replace(own, coverage=(0.2,)),)
+    plot = SelectionPlot(evil, evil, own, rivals, sources=(source,))
+    page.header["selection"] = selection_record(plot)
     page.header["certificates"] = [
         {"key": "regret.worst", "epsilon": 1.0, "question": evil, "boxes": None,
          "items": [{"name": evil, "holds": True, "kind": "proof", "scope": evil,

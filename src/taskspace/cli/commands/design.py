@@ -213,7 +213,7 @@ def _draw(made: Design, keep: Path) -> list[Path]:
     """Return the picture of gains with two entries."""
     if made.gains[0].size != 2:
         return []
-    from taskspace.show.figures.design import save_design  # matplotlib loads slowly
+    from taskspace.show.figures.gains import save_design  # matplotlib loads slowly
 
     return [save_design(made, keep.with_name(f"{keep.stem}-gains"))]
 

@@ -16,16 +16,20 @@ from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
-from taskspace.show.page.errors import error_steps
 from taskspace.show.page.html import render
 from taskspace.show.page.layers import Layer, make_layer
-from taskspace.show.page.lists import add_lists
+from taskspace.show.page.lists import make_lists
 
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
 
 MAX_NUMBERS = 500_000_000
 """Losses that are held at once while a page is made (4 GB)."""
+
+MULTIPLES = (1.0, 0.0, 0.25, 0.5, 0.75)
+"""Of the error of measured contexts that was asked for, which is shown first: the steps
+of a slider. Each is a layer of its own, whose losses are the largest within the error,
+so sets, covers and bounds are exact at every step."""
 
 CITATION = """\
 @software{taskspace,
@@ -84,12 +88,43 @@ def collect(
     """
     progress = progress or silent
     known_covers = list(covers)
-    asked = error_steps([*questions, *(question for question, _ in known_covers)])
+    asked = _error_steps([*questions, *(question for question, _ in known_covers)])
     if min(table.sizes["source"], table.sizes["target"]) == 0:
         raise InvalidInputError(
             "A page needs at least one source and one target, but the table has "
             f"{table.sizes['source']} and {table.sizes['target']}."
         )
+    layers = _make_layers(
+        table,
+        asked,
+        known_covers,
+        n_steps=n_steps,
+        time_limit=time_limit,
+        seed=seed,
+        progress=progress,
+    )
+    rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
+    text = about_page(title, path, table.attrs.get("system", "")) | {
+        "question": {"path": path, "lower_is_better": False, "contexts": None},
+        **(about or {}),
+    }
+    lists = make_lists(table, layers[0], time_limit=time_limit / 4, seed=seed)
+    if lists is not None:
+        text["tables"] = [*text.get("tables", ()), *lists]
+    return page_data(table, layers, rows, about=text, labels=labels)
+
+
+def _make_layers(
+    table: xr.Dataset,
+    asked: Sequence[Question],
+    covers: Sequence[tuple[Question, Cover]],
+    *,
+    n_steps: int | None,
+    time_limit: float,
+    seed: int,
+    progress: Progress,
+) -> list[Layer]:
+    """Return the criteria of a page, those asked for first."""
     every = _questions(table, asked)
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
     progress("losses", 0, len(every))
@@ -108,29 +143,44 @@ def collect(
             losses[question],
             question,
             stored=[q.epsilon for q in own],
-            covers=[(q.epsilon, c) for q, c in known_covers if q in own],
+            covers=[(q.epsilon, c) for q, c in covers if q in own],
             n_steps=n_steps or (40 if small else 20),
             epsilons=None if exact is None else exact.epsilons,
             time_limit=time_limit / len(losses),
             seed=seed,
             progress=progress,
         )
-    layers = [made[question] for question in every if question in made]
-    if not layers:
+    if not made:
         raise InvalidInputError("No criterion applies to this table.")
-    rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
-    everything = {
+    return [made[question] for question in every if question in made]
+
+
+def about_page(title: str, path: str, system: object) -> dict[str, Any]:
+    """Return the text that every page shows around its pictures.
+
+    Args:
+        title: heading of the page.
+        path: what it is about, as one types it in a shell.
+        system: name of the system, empty where there is none.
+    """
+    return {
         "title": title,
         "path": path,
-        "question": {"path": path, "lower_is_better": False, "contexts": None},
-        "system": str(table.attrs.get("system", "")),
-        "versions": versions(),
+        "system": str(system),
+        "versions": _versions(),
         "reproduce": f"taskspace explore {path}",
-        "citation": citation(),
-        **(about or {}),
+        "citation": CITATION.replace("VERSION", version("taskspace")),
     }
-    add_lists(everything, table, layers[0], time_limit=time_limit / 4, seed=seed)
-    return page_data(table, layers, rows, about=everything, labels=labels)
+
+
+def _error_steps(asked: Sequence[Question]) -> list[Question]:
+    """Return questions with smaller errors, down to none, behind each that has one."""
+    steps = [
+        question.measured_with(question.error and question.error.times(multiple))
+        for question in asked
+        for multiple in (MULTIPLES if question.error is not None else (0.0,))
+    ]
+    return list(dict.fromkeys(steps))
 
 
 def _all_losses(
@@ -165,16 +215,11 @@ def _all_losses(
     return losses
 
 
-def versions() -> str:
+def _versions() -> str:
     """Return versions of what made a page, one per line."""
     packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
     lines = [f"{name} {version(name)}" for name in packages]
     return "\n".join([*lines, f"Python {platform.python_version()}"])
-
-
-def citation() -> str:
-    """Return how to cite what made a page, as BibTeX."""
-    return CITATION.replace("VERSION", version("taskspace"))
 
 
 def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from taskspace._util.files import plain
 from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.show.figures.boxes import box_map, varies
-from taskspace.show.page.data import PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.show.page.layers import layer_key
 
@@ -56,32 +56,27 @@ def certified_covers(
     return covers
 
 
-def add_certificates(
-    page: PageData, results: Iterable[CertifyResult], study: Study
-) -> None:
-    """Put certificates into a page.
+def certificate_records(
+    results: Iterable[CertifyResult], study: Study, blobs: Blobs
+) -> list[dict[str, Any]]:
+    """Return certificates as a page holds them, one entry per question.
 
     Args:
-        page: gets a part `certificates`, one entry per question.
         results: what was certified.
         study: what it is about.
+        blobs: gets the arrays.
     """
-    page.header["certificates"] = [
+    keys = ("name", "holds", "kind", "scope", "why")
+    return [
         {
             "key": layer_key(result.question),
             "epsilon": result.question.epsilon,
             "question": result.question.statement,
             "items": [
-                {
-                    "name": item.name,
-                    "holds": bool(item.holds),
-                    "kind": item.kind,
-                    "scope": item.scope,
-                    "why": item.why,
-                }
+                {key: plain(getattr(item, key)) for key in keys}
                 for item in result.certificates
             ],
-            "boxes": _boxes(result, study, page.blobs),
+            "boxes": _boxes(result, study, blobs),
         }
         for result in results
     ]

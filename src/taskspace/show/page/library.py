@@ -17,7 +17,7 @@ from taskspace.deploy.regions import (
     PointRegions,
 )
 from taskspace.deploy.tables import policy_table
-from taskspace.show.page.build import citation, versions
+from taskspace.show.page.build import about_page
 from taskspace.show.page.data import FORMAT_VERSION, PageData
 from taskspace.show.page.encode import Blobs
 from taskspace.systems import SYSTEMS
@@ -62,18 +62,15 @@ class LibrarySubject:
         head, rows = policy_table(made)
         question = made.question
         units = dict(zip(made.names, made.units, strict=True))
+        path, system = shlex.quote(str(self.path)), made.provenance.get("system", "")
+        about = about_page(self.path.resolve().name, path, system)
+        stored = self._contract()
+        if command := stored.get("made", {}).get("command"):
+            about["reproduce"] = f"{command}\n{about['reproduce']}"
         header = {
             "format": "taskspace-page",
             "version": FORMAT_VERSION,
-            "about": {
-                "title": self.path.resolve().name,
-                "path": shlex.quote(str(self.path)),
-                "system": str(made.provenance.get("system", "")),
-                "versions": versions(),
-                "reproduce": self._reproduce(),
-                "citation": citation(),
-                "warnings": self._warnings(),
-            },
+            "about": about | {"warnings": self._warnings()},
             "library": {
                 "names": list(made.names),
                 "system": _system(made),
@@ -96,7 +93,7 @@ class LibrarySubject:
                 "shares": made.shares().tolist(),
                 "regions": _regions(made, blobs),
                 "table": {"head": head, "rows": [[_text(c) for c in r] for r in rows]},
-                "contract": json.dumps(self._contract(), indent=1),
+                "contract": json.dumps(stored, indent=1),
             },
         }
         return PageData(header, blobs)
@@ -113,11 +110,6 @@ class LibrarySubject:
         stored["guarantee"] = now["guarantee"]
         stored["outputs"]["status"] = now["outputs"]["status"]
         return stored
-
-    def _reproduce(self) -> str:
-        made = self._contract().get("made", {}).get("command")
-        explore = f"taskspace explore {shlex.quote(str(self.path))}"
-        return f"{made}\n{explore}" if made else explore
 
     def _warnings(self) -> list[str]:
         if self.library.guarantee.status == Status.GUARANTEED:

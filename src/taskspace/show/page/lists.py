@@ -102,18 +102,12 @@ LISTS: tuple[List, ...] = (list_budgets, list_values)
 """All lists, in the order of the page."""
 
 
-def add_lists(
-    about: dict[str, Any],
-    table: xr.Dataset,
-    layer: Layer,
-    *,
-    time_limit: float,
-    seed: int,
-) -> None:
-    """Put the lists of a small table into what a page shows around its pictures.
+def make_lists(
+    table: xr.Dataset, layer: Layer, *, time_limit: float, seed: int
+) -> list[dict[str, Any]] | None:
+    """Return the lists of a small table, None of a large one.
 
     Args:
-        about: text of the page.
         table: the performance table.
         layer: the criterion that is shown first.
         time_limit: seconds for all lists.
@@ -121,6 +115,6 @@ def add_lists(
     """
     n_sources, n_targets = layer.losses.shape
     if n_sources > MAX_SOURCES or n_sources * n_targets > MAX_CELLS or time_limit <= 0:
-        return
-    made = [one(table, layer, time_limit / len(LISTS), seed) for one in LISTS]
-    about["tables"] = [*about.get("tables", ()), *(m for m in made if m is not None)]
+        return None
+    lists = [make(table, layer, time_limit / len(LISTS), seed) for make in LISTS]
+    return [entry for entry in lists if entry is not None]

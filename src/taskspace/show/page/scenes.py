@@ -202,29 +202,28 @@ class Stage:
             members[places] = scores.argmin(0) if judge == "worst" else scores.argmax(0)
         return members
 
-    def add_to(self, page: PageData, table: xr.Dataset) -> None:
-        """Put trajectories of the first question's cover into a page.
+    def parts(self, page: PageData, table: xr.Dataset) -> dict[str, Any]:
+        """Return trajectories of the first question's cover, or why there are none.
 
         Args:
-            page: gets a part `play`.
+            page: gets their arrays.
             table: the performance table.
         """
         layer = page.layers[0]
         number = layer.start
         cover = layer.steps[number].best
         if not cover.size:
-            return
+            return {}
         # The source of least loss, also where it does not serve: failures are seen.
         chosen = np.sort(cover.sources)
         server = chosen[layer.losses[chosen].argmin(0)]
         shown = np.flatnonzero(~self.without[server])
         if not len(shown):
-            page.header["no_play"] = WITHOUT
-            return
+            return {"no_play": WITHOUT}
         spread = np.linspace(0, len(shown) - 1, min(MAX_TARGETS, len(shown)))
         targets = shown[np.unique(spread.round().astype(int))]
         judge = layer.question.judge
         record = self.record(table, judge, server[targets], targets)
         for name in ("away", "home"):
             record[name] = page.blobs.add(record[name])
-        page.header["play"] = record
+        return {"play": record}

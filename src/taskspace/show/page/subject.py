@@ -13,6 +13,7 @@ from taskspace.certificates import certify
 from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
+from taskspace.designs import CURVE
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -21,9 +22,8 @@ from taskspace.runs.opening import is_selection, open_study
 from taskspace.runs.results import Results
 from taskspace.show.figures.history import COSTS, SelectionPlot, stored_selection
 from taskspace.show.page.build import collect
-from taskspace.show.page.certified import add_certificates, certified_covers
+from taskspace.show.page.certified import certificate_records, certified_covers
 from taskspace.show.page.data import PageData
-from taskspace.show.page.designed import add_design
 from taskspace.show.page.html import render
 from taskspace.show.page.layers import layer_key
 from taskspace.show.page.library import LibrarySubject, is_library
@@ -256,16 +256,22 @@ class Subject:
         )
         if self.results is not None:
             _add_curves(page, self.results)
-        if self.selection is not None:
-            add_selection(page, self.selection)
-        add_design(page, self.table)
-        if self.certified:
-            add_certificates(page, self.certified, self.study)
-        if isinstance(self.stage, Stage):
-            self.stage.add_to(page, self.table)
-        else:
-            page.header["no_play"] = self.stage
+        page.header |= self._parts(page)
         return page
+
+    def _parts(self, page: PageData) -> dict[str, Any]:
+        """Return what a page shows beside the table, by name."""
+        parts: dict[str, Any] = {}
+        if self.selection is not None:
+            parts["selection"] = selection_record(self.selection)
+        if CURVE in self.table.attrs:  # loss against the number of designed gains
+            parts["design"] = self.table.attrs[CURVE]
+        if self.certified:
+            records = certificate_records(self.certified, self.study, page.blobs)
+            parts["certificates"] = records
+        if isinstance(self.stage, Stage):
+            return parts | self.stage.parts(page, self.table)
+        return parts | {"no_play": self.stage}
 
 
 def _typed_reading(reading: dict[str, Any]) -> dict[str, Any]:
@@ -322,11 +328,10 @@ def _add_curves(page: PageData, results: Results) -> None:
             ]
 
 
-def add_selection(page: PageData, plot: SelectionPlot) -> None:
-    """Put the record of a selection into a page.
+def selection_record(plot: SelectionPlot) -> dict[str, Any]:
+    """Return a selection as a page holds it: what figures are drawn from, thinned.
 
     Args:
-        page: gets a part `selection`: the record that figures are drawn from.
         plot: the record.
     """
     record = asdict(plot)
@@ -334,7 +339,7 @@ def add_selection(page: PageData, plot: SelectionPlot) -> None:
         every = max(1, -(-len(rival["coverage"]) // MAX_POINTS))
         for name in (*COSTS, "coverage"):
             rival[name] = rival[name][::every]
-    page.header["selection"] = record
+    return record
 
 
 def explore(
