@@ -2,15 +2,23 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from taskspace._util.words import round_to_side
-from taskspace.cli.output import console, number, show_table, shown
+from taskspace.cli.output import (
+    console,
+    first_few,
+    number,
+    percent,
+    show_table,
+    shown,
+    warn,
+)
 from taskspace.cover import (
     Cover,
     CoverAnswer,
@@ -32,37 +40,35 @@ def _label(names: list[str] | None, place: int) -> str:
     return shown(names[place]) if names else f"{place:,}"
 
 
-def _first(names: list[str] | None, places: list[int]) -> str:
-    """Return the first few of some targets."""
-    more = ", ..." if len(places) > 5 else ""
-    return ", ".join(_label(names, place) for place in places[:5]) + more
+def _labels(names: list[str] | None, places: Iterable[int]) -> list[str]:
+    return [_label(names, int(place)) for place in places]
 
 
-def _claim(found: Cover, scope: str, weighted: bool) -> str:
+def _claim(cover: Cover, scope: str, weighted: bool) -> str:
     """Return what is known of a cover beside its size."""
-    if found.mean_loss is not None:
-        mean = f"mean loss {number(found.mean_loss, 6)}"
-        if n_unserved := len(found.uncoverable):
-            mean += f" over the {found.n_targets - n_unserved:,} that can be served"
-        if found.optimal:
-            return f"{mean}, proven that no {found.budget} have less{scope}"
-        low = number(found.lower_bound, 6)
-        return f"{mean}, and no {found.budget} have less than {low}{scope}"
-    if found.coverage_bound is not None:
-        some = "source serves" if found.size == 1 else f"{found.size} sources serve"
-        if found.optimal:
-            return f"proven that no {some} more{scope}"
+    if cover.mean_loss is not None:
+        mean = f"mean loss {number(cover.mean_loss, 6)}"
+        if n_unserved := len(cover.uncoverable):
+            mean += f" over the {cover.n_targets - n_unserved:,} that can be served"
+        if cover.optimal:
+            return f"{mean}, proven that no {cover.budget} have less{scope}"
+        low = round_to_side(cover.lower_bound, up=False, digits=6)
+        return f"{mean}, and no {cover.budget} have less than {low}{scope}"
+    if cover.coverage_bound is not None:
+        things = "source serves" if cover.size == 1 else f"{cover.size} sources serve"
+        if cover.optimal:
+            return f"proven that no {things} more{scope}"
+        most = round_to_side(100 * cover.coverage_bound, up=True, digits=4)
         unit = " of the weight" if weighted else ""
-        return f"no {some} more than {100 * found.coverage_bound:.4g} %{unit}{scope}"
-    n_unserved = int((found.assignment < 0).sum())
-    if found.optimal and 0 < n_unserved == len(found.uncoverable):
+        return f"no {things} more than {most} %{unit}{scope}"
+    n_unserved = int((cover.assignment < 0).sum())
+    if cover.optimal and 0 < n_unserved == len(cover.uncoverable):
         return f"all that can be served, proven that none cheaper do so{scope}"
-    if found.optimal:
-        return f"proven optimal of these {found.n_sources:,} sources{scope}"
-    return (
-        rf"\[{number(found.lower_bound)}, {number(found.cost)}] by the "
-        f"{found.lower_bound_kind} bound{scope}"
-    )
+    if cover.optimal:
+        return f"proven optimal of these {cover.n_sources:,} sources{scope}"
+    low = round_to_side(cover.lower_bound, up=False, digits=4)
+    high = round_to_side(cover.cost, up=True, digits=4)
+    return rf"\[{low}, {high}] by the {cover.lower_bound_kind} bound{scope}"
 
 
 def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
@@ -95,51 +101,58 @@ def show_cover(
         save: where the cover was written, None if nowhere.
         again: the options that ask the same again, None where no method does better.
     """
-    found, question = answer.cover, answer.question
+    cover, question = answer.cover, answer.question
     quantity = "performance"
     if problem.study is not None:
         quantity = str(problem.study.table.attrs.get("quantity", quantity))
     scope = f" {answer.scope}" if answer.scope else ""
-    some = "source" if found.size == 1 else "sources"
+    things = "source" if cover.size == 1 else "sources"
     console.print(
-        f"[bold]{found.size} {some}[/bold] of {found.n_sources:,} cover "
-        f"{100 * found.coverage:.4g} % of {found.n_targets:,} targets: "
-        f"{_claim(found, scope, problem.weights is not None)}."
+        f"[bold]{cover.size} {things}[/bold] of {cover.n_sources:,} cover "
+        f"{percent(cover.coverage)} of {cover.n_targets:,} targets: "
+        f"{_claim(cover, scope, problem.weights is not None)}."
     )
-    if found.missed_share is not None:
-        console.print(f"[red]![/red] {found.shortfall}")
+    if cover.missed_share is not None:
+        warn(cover.shortfall)
     if question is not None:
         console.print(f"Asked: {_asked(answer, question, quantity)}.")
-    if found.cost != found.size:
-        console.print(f"Total cost {number(found.cost, 8)}.")
-    names = problem.target_names
-    if unserved := answer.unserved:
-        console.print(
-            f"[red]![/red] {len(unserved)} targets are served by no source: "
-            f"{_first(names, unserved)}."
-        )
-    if answer.unmet:
-        console.print(shown(unmet_words(answer.unmet)))
-    if lacking := list(answer.without_reference):
-        console.print(
-            f"[red]![/red] {no_reference_words(len(lacking))} They are: "
-            f"{_first(names, lacking)}. Use --criterion floor, or train there."
-        )
-    _show_restrictions(found, problem)
+    if cover.cost != cover.size:
+        console.print(f"Total cost {number(cover.cost, 8)}.")
+    _show_unserved(answer, problem)
+    for what, sources in (("in", cover.include), ("out", cover.exclude)):
+        if len(sources):
+            names = first_few(_labels(problem.source_names, sources), 8)
+            console.print(f"Must be {what}: {names}.")
     if question is not None:
-        _show_losses(answer, quantity)
+        _show_losses(answer, question, quantity)
     _show_sources(answer)
-    if problem.study and found.n_targets <= SHOWN_TARGETS and found.size > 0:
+    if problem.study and cover.n_targets <= SHOWN_TARGETS and cover.size > 0:
         _show_assignment(answer, problem)
-    console.print(f"{found.method}, {found.stop_reason}, {found.seconds:.2f} s")
+    console.print(f"{cover.method}, {cover.stop_reason}, {cover.seconds:.2f} s")
     if save is not None:
         console.print(
             f"Saved {shown(save)}; check it with: taskspace verify {shown(save)} "
             f"{shown(path)}"
         )
-    if again is not None and found.method != "minimum" and not found.optimal:
+    if again is not None and cover.method != "minimum" and not cover.optimal:
         words = f"taskspace cover {again} --method minimum"
         console.print(f"Next: {shown(words)}", soft_wrap=True)
+
+
+def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
+    """Name targets that no source serves, or that lack what they are compared with."""
+    names = problem.target_names
+    if unserved := answer.unserved:
+        few = first_few(_labels(names, unserved))
+        warn(f"{len(unserved)} targets are served by no source: {few}.")
+    if answer.unmet:
+        console.print(shown(unmet_words(answer.unmet)))
+    if lacking := list(answer.without_reference):
+        warn(
+            f"{no_reference_words(len(lacking))} They are: "
+            f"{first_few(_labels(names, lacking))}. Use --criterion floor, or train "
+            "there."
+        )
 
 
 @dataclass(frozen=True)
@@ -186,32 +199,38 @@ def show_more(more: More, problem: CoverProblem) -> None:
             also = f" and {rest:,} more (--format json)" if rest else ""
             console.print(f"Measure next: {', '.join(cells)}{also}.")
     if more.resampled is not None:
-        cover = more.resampled.cover
-        names = ", ".join(_label(sources, int(s)) for s in cover.sources[:8])
-        console.print(
-            f"[bold]Joined runs[/bold] ({more.resampled.aggregate}): {cover.size} "
-            f"sources, {names}. {more.resampled.statement}"
-        )
-        if more.resampled.bet is not None:
-            width = float(np.nanmax(more.resampled.bet[1] - more.resampled.bet[0]))
-            console.print(
-                f"Intervals of J by betting (confidence {more.resampled.confidence:g} "
-                f"each) are up to {number(width)} wide; all with --format json."
-            )
+        _show_resampled(more.resampled, sources)
     if more.trials is not None:
         _show_rules(more.trials)
-    if more.values is None:
-        return
-    view = Table("source", "", more.measure, "at least", "more targets unserved")
-    for value in more.values[:SHOWN_TARGETS]:
-        view.add_row(
-            _label(sources, value.source),
-            "without it" if value.selected else "with it",
-            number(value.value),
-            number(value.lower_bound),
-            f"{value.unserved:,}" if value.unserved else "",
+    if more.values is not None:
+        columns = ("source", "", more.measure, "at least", "more targets unserved")
+        rows = [
+            (
+                _label(sources, value.source),
+                "without it" if value.selected else "with it",
+                number(value.value),
+                number(value.lower_bound),
+                f"{value.unserved:,}" if value.unserved else "",
+            )
+            for value in more.values[:SHOWN_TARGETS]
+        ]
+        show_table(columns, rows, texts=columns[:2])
+
+
+def _show_resampled(resampled: Resampled, sources: list[str] | None) -> None:
+    """Print how much of a cover of joined runs is chance."""
+    cover = resampled.cover
+    names = ", ".join(_labels(sources, cover.sources[:8]))
+    console.print(
+        f"[bold]Joined runs[/bold] ({resampled.aggregate}): {cover.size} sources, "
+        f"{names}. {resampled.statement}"
+    )
+    if resampled.bet is not None:
+        width = float(np.nanmax(resampled.bet[1] - resampled.bet[0]))
+        console.print(
+            f"Intervals of J by betting (confidence {resampled.confidence:g} each) are "
+            f"up to {number(width)} wide; all with --format json."
         )
-    console.print(view)
 
 
 def _show_rules(trials: list[RuleTrial]) -> None:
@@ -219,41 +238,33 @@ def _show_rules(trials: list[RuleTrial]) -> None:
     first = trials[0]
     runs = first.good_bound is not None
     what = f"served by {100 * first.run_share:g} % of runs" if runs else "served"
-    view = Table(
-        "rule", "served, left out", "mean regret", f"{what}, at least", "sources"
-    )
-    for trial in trials:
-        bound = trial.good_bound if runs else trial.served_bound
-        view.add_row(
-            trial.rule,
-            f"{100 * trial.served:.3g} %",
-            number(trial.mean_regret),
-            f"{round_to_side(100 * (bound or 0.0), up=False)} %",
-            ", ".join(shown(name) for name in trial.made.names[:5]),
-        )
-    best, one = (100 * share for share in (first.served_by_best, first.served_by_one))
     console.print(
         f"[bold]Rules[/bold] for new targets: the best source of each would serve "
-        f"{best:.3g} %, one source {one:.3g} %. Bounds (confidence "
-        f"{first.confidence:g}) are about a selection and a rule from half of the "
-        "targets, and hold if targets are independent draws."
+        f"{percent(first.served_by_best, 3)}, one source "
+        f"{percent(first.served_by_one, 3)}. Bounds (confidence {first.confidence:g}) "
+        "are about a selection and a rule from half of the targets, and hold if "
+        "targets are independent draws."
     )
-    console.print(view)
+    columns = (
+        "rule", "served, left out", "mean regret", f"{what}, at least", "sources"
+    )  # fmt: skip
+    rows = []
+    for trial in trials:
+        bound = (trial.good_bound if runs else trial.served_bound) or 0.0
+        rows.append(
+            (
+                trial.rule,
+                percent(trial.served, 3),
+                number(trial.mean_regret),
+                f"{round_to_side(100 * bound, up=False)} %",
+                ", ".join(map(shown, trial.made.names[:5])),
+            )
+        )
+    show_table(columns, rows, texts=("rule", "sources"))
 
 
-def _show_restrictions(found: Cover, problem: CoverProblem) -> None:
-    """Name the sources that had to be selected or left out."""
-    sources = problem.source_names
-    for what, held in (("in", found.include), ("out", found.exclude)):
-        if len(held):
-            first = ", ".join(_label(sources, int(s)) for s in held[:8])
-            more = ", ..." if len(held) > 8 else ""
-            console.print(f"Must be {what}: {first}{more}.")
-
-
-def _show_losses(answer: CoverAnswer, quantity: str) -> None:
-    question = answer.question
-    assert question is not None
+def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None:
+    """Print what the targets that are served lose at worst."""
     unit = question.rule.unit if question.rule.is_relative else quantity
     if question.criterion != "regret":
         console.print(
@@ -269,58 +280,56 @@ def _show_losses(answer: CoverAnswer, quantity: str) -> None:
         )
     )
     if answer.misleads:
-        console.print(
-            f"[red]![/red] That exceeds ε = {question.epsilon:g}: the signed criterion "
-            "compares each policy with its own score at home, so a poor policy covers "
-            "much. Use --criterion regret to deploy."
+        warn(
+            f"That exceeds ε = {question.epsilon:g}: the signed criterion compares "
+            "each policy with its own score at home, so a poor policy covers much. Use "
+            "--criterion regret to deploy."
         )
 
 
 def _show_sources(answer: CoverAnswer) -> None:
-    found = answer.cover
-    names = list(answer.contexts[0]) if answer.contexts else []
+    """Print the first sources, how many targets each serves, and their contexts."""
+    cover = answer.cover
+    axes = list(answer.contexts[0]) if answer.contexts else []
     rows = []
-    for place, source in enumerate(found.sources[:SHOWN_SOURCES].tolist()):
+    for place, source in enumerate(cover.sources[:SHOWN_SOURCES].tolist()):
         label = shown(answer.names[place]) if answer.names else str(source)
-        served = int((found.assignment == source).sum())
+        n_served = int((cover.assignment == source).sum())
         values = answer.contexts[place] if answer.contexts else {}
-        rows.append([label, f"{served:,}", *(number(values[n]) for n in names)])
-    show_table(["source", "serves", *map(shown, names)], rows)
-    if found.size > SHOWN_SOURCES:
+        rows.append([label, f"{n_served:,}", *(number(values[axis]) for axis in axes)])
+    show_table(["source", "serves", *map(shown, axes)], rows)
+    if cover.size > SHOWN_SOURCES:
         console.print(
-            f"... and {found.size - SHOWN_SOURCES} more; all with --format json."
+            f"... and {cover.size - SHOWN_SOURCES} more; all with --format json."
         )
 
 
 def _show_assignment(answer: CoverAnswer, problem: CoverProblem) -> None:
-    view = Table("target", "served by", "loss")
-    for target, source, loss in _assigned(answer, problem):
-        view.add_row(shown(target), shown(source) if source else "–", number(loss))
-    console.print(view)
+    columns = ("target", "served by", "loss")
+    rows = [
+        (shown(target), shown(source) or "–", number(loss))
+        for target, source, loss in _assigned(answer, problem)
+    ]
+    show_table(columns, rows, texts=columns[:2])
 
 
 def _assigned(
     answer: CoverAnswer, problem: CoverProblem
 ) -> list[tuple[str, str, float | None]]:
     """For each target its name, its source, and what it loses."""
-    found = answer.cover
-    names, sources = problem.target_names, problem.source_names
+    targets, sources = problem.target_names, problem.source_names
     losses = None
     if answer.question is not None and problem.study is not None:
-        losses = answer.question.assigned_losses(problem.study, found.assignment)
-
-    def called(source: int) -> str:
-        return "" if source < 0 else (sources[source] if sources else str(source))
-
+        assignment = answer.cover.assignment
+        losses = answer.question.assigned_losses(problem.study, assignment)
     rows = []
-    for target, source in enumerate(found.assignment.tolist()):
-        rows.append(
-            (
-                names[target] if names else str(target),
-                called(source),
-                None if losses is None or source < 0 else float(losses[target]),
-            )
-        )
+    for target, source in enumerate(answer.cover.assignment.tolist()):
+        label = targets[target] if targets else str(target)
+        if source < 0:
+            rows.append((label, "", None))
+            continue
+        loss = None if losses is None else float(losses[target])
+        rows.append((label, sources[source] if sources else str(source), loss))
     return rows
 
 

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from taskspace.cli.options import question_options
-from taskspace.cli.output import console, number, show_table, shown
+from taskspace.cli.output import console, number, percent, show_table, shown, warn
 from taskspace.cover import CoverAnswer
 from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
@@ -96,20 +96,19 @@ def _print_covers(
     )
     n_lacking = len(answers[0].without_reference)
     if n_lacking:
-        console.print(
-            f"[red]![/red] {no_reference_words(n_lacking)} Use the criterion floor, or "
-            "train there."
+        warn(
+            f"{no_reference_words(n_lacking)} Use the criterion floor, or train there."
         )
     n_lost -= n_lacking
     if n_lost:
-        console.print(
-            f"[red]![/red] No source serves {n_lost:,} of the {n_targets:,} targets "
+        warn(
+            f"No source serves {n_lost:,} of the {n_targets:,} targets "
             f"within ε = {question.epsilon:g}."
         )
     misleading = [answer.worst_regret for answer in answers if answer.misleads]
     if misleading:
-        console.print(
-            f"[red]![/red] A signed cover within ε = {question.epsilon:g} leaves a "
+        warn(
+            f"A signed cover within ε = {question.epsilon:g} leaves a "
             f"regret of up to {number(max(misleading))}: it compares each policy with "
             "its own score at home, so a poor policy covers much. Use the regret "
             "criterion to deploy."
@@ -156,7 +155,7 @@ def _cells(question: Question, answer: CoverAnswer, spent: Spent) -> list[str]:
     return [
         cover.method,
         size,
-        f"{100 * cover.coverage:.4g} %",
+        percent(cover.coverage),
         *losses,
         f"{spent.trained_for(cover.method, n_selected):,}",
     ]
@@ -172,27 +171,27 @@ def _print_scores(scores: Scores) -> None:
         low, high = scores.ignorant
         says = f"A policy that knows nothing scores {number(low)} to {number(high)}"
         if scores.n_no_better:
-            console.print(
-                f"[red]![/red] {says}, and at {scores.n_no_better} of {scores.n_tried} "
+            warn(
+                f"{says}, and at {scores.n_no_better} of {scores.n_tried} "
                 "targets tried no policy here does better: it may have learned nothing."
             )
         else:
             console.print(f"{says}.")
     for axis in scores.dead_axes:
-        console.print(
-            f"[red]![/red] No performance changes along {shown(axis)}: the axis is "
+        warn(
+            f"No performance changes along {shown(axis)}: the axis is "
             "dead, or does not matter here. Try: taskspace doctor"
         )
     if scores.n_failed and scores.solved_return is not None:
-        console.print(
-            f"[red]![/red] {scores.n_failed} of {scores.n_policies} policies score "
+        warn(
+            f"{scores.n_failed} of {scores.n_policies} policies score "
             f"below {scores.solved_return:g} at their own source (the worst "
             f"{number(home[0])}). The signed criterion is blind to that: such a policy "
             "has little to lose, so its tolerance set is large."
         )
     elif scores.n_failed:
-        console.print(
-            f"[red]![/red] {scores.n_failed} of {scores.n_policies} policies fail at "
+        warn(
+            f"{scores.n_failed} of {scores.n_policies} policies fail at "
             "their own source."
         )
     elif scores.solved_return is not None:
@@ -205,8 +204,8 @@ def _print_scores(scores: Scores) -> None:
 def _print_failures(results: Results) -> None:
     if not results.failures:
         return
-    console.print(
-        f"[red]![/red] {len(results.failures)} trainings failed; they serve nothing "
+    warn(
+        f"{len(results.failures)} trainings failed; they serve nothing "
         "here, and the next call tries them again:"
     )
     for failure in results.failures[:SHOWN_FAILURES]:
