@@ -157,8 +157,17 @@ def test_what_a_side_does():
     assert choose_kind([flat], budget=BUDGET, is_fresh=False) == "retry"
     # A region of one target is a point, however good regions were.
     assert choose_kind([rising], budget=BUDGET, is_single=True) == "point"
-    again = choose_kind([rising], budget=BUDGET, is_single=True, is_fresh=False)
-    assert again == "retry"
+    # Once its own context has failed, all targets are tried again, as long as they
+    # have spent less since the last success.
+    first, home = Trial("region", 10, 9, 250), Trial("point", 1, 0, 250, is_cut=True)
+    region, long = Trial("region", 1, 0, 100), Trial("region", 1, 0, 300)
+    for trials, expected in (
+        ([first, home], "again"),
+        ([first, home, region], "again"),
+        ([first, home, long], "retry"),
+    ):
+        options = {"is_single": True, "is_fresh": False}
+        assert choose_kind(trials, budget=BUDGET, **options) == expected
     slices = [slice_steps([flat] * n, BUDGET, "regions") for n in range(4)]
     assert slices == [250, 500, 1000, 1000]
     # What was not spent does not lengthen the next; ways have slices of their own.

@@ -45,13 +45,15 @@ __all__ = [
     "slice_steps",
 ]
 
-Kind = Literal["region", "continue", "point", "retry"]
+Kind = Literal["region", "continue", "again", "point", "retry"]
 """A policy for all that is uncovered, from nothing; the last of these trained further;
-one for an uncovered context; one for a context that was tried before."""
+one for all targets, as at the start, with another seed; one for an uncovered context;
+one for a context that was tried before."""
 
 SIDES: dict[Kind, str] = {
     "region": "regions",
     "continue": "regions",
+    "again": "regions",
     "point": "points",
     "retry": "points",
 }
@@ -104,8 +106,10 @@ def choose_kind(
         price: environment steps that a policy kept is worth: 0 asks for the fewest
             steps, a large one for the fewest policies.
         is_fresh: some uncovered target was never trained at its own context.
-        is_single: one target is uncovered: a policy for all that is uncovered is one
-            for a context, and is counted as such.
+        is_single: one target is uncovered. A policy for all that is uncovered is one
+            for a context, and is counted as such. Once that has failed, policies for
+            all targets may spend as much as those for the context, since the last
+            success: another policy may serve by luck what its own does not.
 
     Example:
         >>> choose_kind([], budget=1000)
@@ -114,6 +118,12 @@ def choose_kind(
         'point'
     """
     first = FIRST_SLICE * budget
+    point: Kind = "point" if is_fresh else "retry"
+    if is_single:
+        helped = [n for n, trial in enumerate(trials) if trial.new]
+        late = _spent(trials[helped[-1] + 1 :] if helped else trials, price)
+        is_due = not is_fresh and late["regions"] < late["points"]
+        return "again" if is_due else point
 
     def value(side: str) -> float:
         """Return the expected share per step; one good trial is imagined."""
@@ -122,17 +132,22 @@ def choose_kind(
         steps = first + sum(trial.steps for trial in past)
         return share / (steps + price * (1 + len(past)))
 
-    spent = {
-        side: sum(t.steps + price for t in trials if SIDES[t.kind] == side)
-        for side in IMAGINED
-    }
+    spent = _spent(trials, price)
     side, other = sorted(spent, key=value, reverse=True)
     if spent[side] > LIMIT * (spent[other] + first + price):
         side = other
-    if is_single or side == "points":
-        return "point" if is_fresh else "retry"
+    if side == "points":
+        return point
     last = next((t for t in reversed(trials) if SIDES[t.kind] == "regions"), None)
     return "continue" if last is not None and last.goes_on else "region"
+
+
+def _spent(trials: Sequence[Trial], price: float) -> dict[str, float]:
+    """Return what each way has spent; a policy counts as so many steps."""
+    return {
+        side: sum(t.steps + price for t in trials if SIDES[t.kind] == side)
+        for side in IMAGINED
+    }
 
 
 def slice_steps(trials: Sequence[Trial], budget: float, side: str) -> int:
@@ -225,6 +240,8 @@ class Noisy(Selector):
         start = None
         if kind == "retry":
             targets = targets[[len(trials) % len(targets)]]
+        elif kind == "again":
+            targets = np.arange(len(ledger.task.targets))
         elif kind == "continue":
             start = max(n for n, k in enumerate(ledger.kinds) if k == REGION)
             weights = ledger.store.sources[start].weights_at(ledger.task.targets)
