@@ -97,18 +97,18 @@ def _root(
 
 def main() -> None:
     """Run the command line; a bad input is one sentence and exit code 2."""
-    said = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
+    errors = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
     with signals_heard():
         try:
             app()
         except BaseException as error:
             if number := signal_behind(error):
                 what = "Interrupted" if number == signal.SIGINT else "Terminated"
-                said.print(f"{what}. Run the same command to go on.")
+                errors.print(f"{what}. Run the same command to go on.")
                 leave(128 + number)
             if (sentence := _sentence(error)) is None:
                 raise
-            said.print(f"[bold red]Error:[/bold red] {shown(sentence)}")
+            errors.print(f"[bold red]Error:[/bold red] {shown(sentence)}")
             sys.exit(2)
 
 

@@ -224,10 +224,10 @@ class Reading:
     @property
     def again(self) -> dict[str, Any]:
         """What a further command must be told to read the same; None is left out."""
-        said = {k: v for k, v in self.record.items() if v not in (None, "error")}
-        if said.get("lower_is_better") is False:
-            said["higher_is_better"] = not said.pop("lower_is_better")
-        return said
+        words = {k: v for k, v in self.record.items() if v not in (None, "error")}
+        if words.get("lower_is_better") is False:
+            words["higher_is_better"] = not words.pop("lower_is_better")
+        return words
 
 
 def _parameters(group: type[Any]) -> list[inspect.Parameter]:
@@ -271,11 +271,11 @@ def as_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def called(output: Format, **values: Any) -> None:
-        taken = {
+        arguments = {
             name: group(**{each.name: values[each.name] for each in fields(group)})
             for name, group in groups.items()
         }
-        answer = function(**taken)
+        answer = function(**arguments)
         if answer is not None:
             answer.give(output)
 

@@ -259,16 +259,19 @@ def stage_progress() -> Iterator[Progress]:
         *columns, console=progress_console, speed_estimate_period=600.0
     ) as progress:
         tasks: dict[str, TaskID] = {}
-        said = time.monotonic()
+        last_line = time.monotonic()
 
         def report(stage: str, done: float, total: float, note: str = "", /) -> None:
-            nonlocal said
+            nonlocal last_line
             if stage not in tasks:
                 tasks[stage] = progress.add_task(stage, total=total, note=note)
             progress.update(tasks[stage], completed=done, total=total, note=note)
-            if progress_console.is_terminal or time.monotonic() - said < LOG_SECONDS:
+            if (
+                progress_console.is_terminal
+                or time.monotonic() - last_line < LOG_SECONDS
+            ):
                 return
-            said = time.monotonic()  # bars are drawn on terminals only
+            last_line = time.monotonic()  # bars are drawn on terminals only
             bar = progress.tasks[list(tasks).index(stage)]
             spent, ahead = (
                 "?" if seconds is None else str(timedelta(seconds=int(seconds)))

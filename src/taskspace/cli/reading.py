@@ -54,44 +54,48 @@ def choose_question(
         also: each `--and`.
         any_epsilon: the command finds tolerances by itself, so none is needed.
     """
+    plain = Question("regret", "worst", epsilon=0.0)
+    own = _own_question(path, criterion, judge, plain)
+    if own is None and epsilon is None and not any_epsilon:
+        raise InvalidInputError(
+            f"--epsilon is needed, e.g. --epsilon 0.2: {path} has no tolerance of "
+            "its own for this question."
+        )
+    basis = own or plain
+    default = 0.0 if any_epsilon else basis.epsilon
+    same = criterion in (None, basis.criterion)
+    asked = Question(
+        criterion or basis.criterion,
+        judge or basis.judge,
+        epsilon=default if epsilon is None else epsilon,
+        measure=measure or (basis.measure if same else ""),
+        also=tuple(map(read_demand, also)) or basis.also,
+    )
+    words = [
+        f"--{name} {value}"
+        for name, option, value, usual in (
+            ("criterion", criterion, asked.criterion, plain.criterion),
+            ("judge", judge, asked.judge, plain.judge),
+            ("epsilon", epsilon, f"{asked.epsilon:g}", "0" if any_epsilon else ""),
+        )
+        if option is None and value != usual
+    ]
+    if words:
+        progress_console.print(f"As in the run's experiment: {shown(' '.join(words))}.")
+    return asked
+
+
+def _own_question(
+    path: Path, criterion: str | None, judge: str | None, plain: Question
+) -> Question | None:
+    """Return the question of a run that the options fit, None where there is none."""
     fitting = [
         question
         for question in _own_questions(path)
         if criterion in (None, question.criterion) and judge in (None, question.judge)
     ]
-    plain = Question("regret", "worst", epsilon=0.0)
     usual = [question for question in fitting if question.at(0.0) == plain]
-    own = next(iter([*usual, *fitting]), None)
-    basis = own or plain
-    if epsilon is None and not any_epsilon:
-        if own is None:
-            raise InvalidInputError(
-                f"--epsilon is needed, e.g. --epsilon 0.2: {path} has no tolerance of "
-                "its own for this question."
-            )
-        tolerance = own.epsilon
-    else:
-        tolerance = 0.0 if epsilon is None else epsilon
-    same = criterion in (None, basis.criterion)
-    asked = Question(
-        criterion or basis.criterion,
-        judge or basis.judge,
-        epsilon=tolerance,
-        measure=measure or (basis.measure if same else ""),
-        also=tuple(map(read_demand, also)) or basis.also,
-    )
-    taken = [
-        f"--{name} {value}"
-        for name, stated, value, plainly in (
-            ("criterion", criterion, asked.criterion, plain.criterion),
-            ("judge", judge, asked.judge, plain.judge),
-            ("epsilon", epsilon, f"{tolerance:g}", "0" if any_epsilon else ""),
-        )
-        if stated is None and value != plainly
-    ]
-    if taken:
-        progress_console.print(f"As in the run's experiment: {shown(' '.join(taken))}.")
-    return asked
+    return next(iter([*usual, *fitting]), None)
 
 
 def read_demand(text: str) -> Question:

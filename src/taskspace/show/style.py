@@ -152,8 +152,8 @@ def colour_numbers(near: list[set[int]]) -> list[int]:
     chosen = [-1] * len(near)
     used = [0] * PLAIN
     for i in sorted(range(len(near)), key=lambda i: (-len(near[i]), i)):
-        taken = {chosen[j] for j in near[i]}
-        free = [c for c in range(len(used)) if c not in taken]
+        near_colours = {chosen[j] for j in near[i]}
+        free = [c for c in range(len(used)) if c not in near_colours]
         if free:
             best = min(free, key=lambda c: (c // PLAIN, used[c], c))
         else:

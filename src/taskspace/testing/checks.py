@@ -302,11 +302,12 @@ def _homes_are_best(trial: SystemTrial, system: FunctionSystem) -> Verdict:
     values = system.performance(PythonPolicies(list(system.examples)), rows)[:, 0]
     own = np.diagonal(values)
     rank = float((own[None, :] >= values).mean())
-    say = f"At their homes the examples are at least as good as {100 * rank:.0f} %"
+    rating = f"At their homes the examples are at least as good as {100 * rank:.0f} %"
     if rank >= 0.5:
-        return True, f"{say} of all examples."
+        return True, f"{rating} of all examples."
     return False, (
-        f"{say} of all examples only: is the sign of J flipped (larger must be better)?"
+        f"{rating} of all examples only: is the sign of J flipped (larger must be "
+        "better)?"
     )
 
 
@@ -338,8 +339,8 @@ def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Verdict:
             once = min(once, trial.trained_again[1])
         training = once * n_sources * trial.budget_ratio()
     # J of every policy where it fits, otherwise four reductions.
-    kept = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
-    memory = 8 * kept
+    n_numbers = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
+    memory = 8 * n_numbers
     memory += 4 * cells * trial.full_system.n_episodes
     cores = os.cpu_count() or 1
     return True, (

@@ -117,7 +117,7 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
         status.update("choose sources")
         selection = _selection(options, study, question)
         status.update("write")
-        made = library(
+        product = library(
             study,
             selection,
             question,
@@ -126,18 +126,18 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
         )
         if options.switching:
             status.update("switching")
-            made = with_operation(
-                made,
+            product = with_operation(
+                product,
                 study.require_system(),
                 hysteresis=options.hysteresis,
                 factor=options.cost_factor,
                 time_limit=options.time_limit,
             )
             status.update("write")
-        _write(made, options, formats)
+        _write(product, options, formats)
     return Answer(
-        lambda: _record(made, options.to, question, formats),
-        lambda: _show(made, study, options, formats, reading.trust),
+        lambda: _record(product, options.to, question, formats),
+        lambda: _show(product, study, options, formats, reading.trust),
     )
 
 

@@ -72,10 +72,10 @@ class Options:
         """Return the experiment, with what the options replace, and its question."""
         loaded = load_experiment(self.experiment, self.overrides or (), trust=trust)
         names = ("selector", "budget", "n_parallel")
-        stated = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
         spec = replace(
             loaded.select or SelectSpec(),
-            **{name: value for name, value in stated.items() if value is not None},
+            **{name: value for name, value in values.items() if value is not None},
         )
         question = loaded.questions[0]
         if asking != Asking():

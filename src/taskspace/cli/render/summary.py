@@ -76,23 +76,23 @@ def _print_covers(
     scope = f" {scope}" if scope else ""
     if full:
         upper = min(cover.size for cover in full)
-        says = (
+        answer_words = (
             f"{upper} of these {covers[0].n_sources:,} sources, proven{scope}"
             if upper == lower
             else rf"in \[{lower:g}, {upper}]"
         )
     else:
-        says = f"at least {lower:g}"
+        answer_words = f"at least {lower:g}"
     n_lost, n_targets = len(covers[0].uncoverable), covers[0].n_targets
     if n_lost == n_targets:
-        says = "not defined: no target can be served"
+        answer_words = "not defined: no target can be served"
     elif n_lost:
-        says += f", for the {n_targets - n_lost:,} targets that can be served"
+        answer_words += f", for the {n_targets - n_lost:,} targets that can be served"
     losses = dict.fromkeys((f"worst {question.criterion}", "worst regret"))
     show_table(
         ("method", "sources", "covered", *losses, "trained"),
         [_cells(question, answer, results.spent) for answer in answers],
-        title=f"{question.statement}: complexity {says}",
+        title=f"{question.statement}: complexity {answer_words}",
     )
     n_lacking = len(answers[0].without_reference)
     if n_lacking:
@@ -117,17 +117,17 @@ def _print_covers(
 
 def _explain_baselines(results: Results) -> None:
     """Say what uniform and random selections are, where there are some."""
-    says = []
+    sentences = []
     if any(answer.subgrid is not None for answer in results.covers):
-        says.append(
+        sentences.append(
             "uniform: the coarsest sub-grid that serves all, with its points at the "
             "middles of equal cells."
         )
     repeats = int(results.settings.get("n_repeats", 0))
     if repeats > 1 and any(answer.sizes is not None for answer in results.covers):
-        says.append(f"random: mean of {repeats:,} draws ± its standard error.")
-    if says:
-        console.print(" ".join(says))
+        sentences.append(f"random: mean of {repeats:,} draws ± its standard error.")
+    if sentences:
+        console.print(" ".join(sentences))
 
 
 def _is_full(answer: CoverAnswer, coverage: float) -> bool:
@@ -169,14 +169,14 @@ def _print_scores(scores: Scores) -> None:
     )
     if scores.ignorant is not None:
         low, high = scores.ignorant
-        says = f"A policy that knows nothing scores {number(low)} to {number(high)}"
+        words = f"A policy that knows nothing scores {number(low)} to {number(high)}"
         if scores.n_no_better:
             warn(
-                f"{says}, and at {scores.n_no_better} of {scores.n_tried} "
+                f"{words}, and at {scores.n_no_better} of {scores.n_tried} "
                 "targets tried no policy here does better: it may have learned nothing."
             )
         else:
-            console.print(f"{says}.")
+            console.print(f"{words}.")
     for axis in scores.dead_axes:
         warn(
             f"No performance changes along {shown(axis)}: the axis is "

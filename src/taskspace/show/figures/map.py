@@ -296,9 +296,9 @@ def _slices(record: ContextMap) -> list[tuple[tuple[int, int], tuple]]:
     shown = tuple(sorted(order[:2]))
     rest = sorted(order[2:])
     every = list(itertools.product(*(range(shape[a]) for a in rest)))
-    kept = np.unique(np.linspace(0, len(every) - 1, MAX_SLICES).round().astype(int))
+    places = np.unique(np.linspace(0, len(every) - 1, MAX_SLICES).round().astype(int))
     return [
-        ((shown[0], shown[1]), tuple(zip(rest, every[i], strict=True))) for i in kept
+        ((shown[0], shown[1]), tuple(zip(rest, every[i], strict=True))) for i in places
     ]
 
 

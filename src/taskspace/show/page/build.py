@@ -130,7 +130,7 @@ def _make_layers(
     progress("losses", 0, len(every))
     losses = _all_losses(table, every)
     progress("losses", len(every), len(every))
-    made: dict[Question, Layer] = {}
+    layers: dict[Question, Layer] = {}
     # Exact contexts first: with an error the same tolerances are asked.
     for question in sorted(every, key=lambda q: q.error is not None):
         own = [q for q in asked if q.at(0.0) == question]
@@ -138,8 +138,8 @@ def _make_layers(
             if own:
                 own[0].rows(table, slice(0, 1))  # says why it does not apply
             continue
-        exact = made.get(question.measured_with(None))
-        made[question] = make_layer(
+        exact = layers.get(question.measured_with(None))
+        layers[question] = make_layer(
             losses[question],
             question,
             stored=[q.epsilon for q in own],
@@ -150,9 +150,9 @@ def _make_layers(
             seed=seed,
             progress=progress,
         )
-    if not made:
+    if not layers:
         raise InvalidInputError("No criterion applies to this table.")
-    return [made[question] for question in every if question in made]
+    return [layers[question] for question in every if question in layers]
 
 
 def about_page(title: str, path: str, system: object) -> dict[str, Any]:

@@ -314,13 +314,13 @@ def _cover(
     for source in cover.sources.tolist():
         served |= layer.first[source] <= number
         curve.append(int(served.sum()))
-    left: dict[str, Any] = {}
+    losses: dict[str, Any] = {}
     if signed:
         regret = layer.question.as_regret().assigned_losses(table, assignment)
         worst = float(regret[assignment >= 0].max(initial=0.0))
-        left["worst_regret"] = worst if np.isfinite(worst) else None
+        losses["worst_regret"] = worst if np.isfinite(worst) else None
     return {
-        **left,
+        **losses,
         "record": record,
         "sources": cover.sources.tolist(),
         "served": curve,

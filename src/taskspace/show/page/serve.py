@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -191,6 +191,17 @@ class Live:
         return record
 
 
+class _Server(ThreadingHTTPServer):
+    """Ends with the program, whatever is still connected."""
+
+    daemon_threads = True
+
+    def __init__(self, live: Live, host: str, port: int, token: str):
+        self.live, self.host, self.token = live, host, token
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+
 def make_server(
     live: Live, *, host: str = "127.0.0.1", port: int = 0
 ) -> tuple[ThreadingHTTPServer, str]:
@@ -206,22 +217,14 @@ def make_server(
     """
     needs_token = not _is_loopback(host)
     token = secrets.token_urlsafe(24) if needs_token else ""
-    version6 = ":" in host
-
-    class Server(ThreadingHTTPServer):
-        """Ends with the program, whatever is still connected."""
-
-        address_family = socket.AF_INET6 if version6 else socket.AF_INET
-        daemon_threads = True
-
     try:
-        server = Server((host, port), _handler(live, host, token))
+        server = _Server(live, host, port, token)
     except (OSError, OverflowError) as error:
         raise InvalidInputError(
             f"Nothing can be served at {host} port {port}: {error}."
         ) from error
     query = f"?token={token}" if token else ""
-    name = f"[{host}]" if version6 else host
+    name = f"[{host}]" if ":" in host else host
     return server, f"http://{name}:{server.server_address[1]}/{query}"
 
 
@@ -258,99 +261,95 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _handler(live: Live, host: str, token: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """Answers a fixed list of questions."""
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a fixed list of questions."""
 
-        protocol_version = "HTTP/1.1"
-        timeout = 30  # seconds that a silent connection is kept
-        server_version = "taskspace"
-        sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 30  # seconds that a silent connection is kept
+    server_version = "taskspace"
+    sys_version = ""
+    server: Any  # a `_Server`
 
-        def do_GET(self) -> None:
-            if {"Content-Length", "Transfer-Encoding"} & set(self.headers):
-                # A body would be taken for the next request.
-                self.close_connection = True
-            try:
-                parts = urlsplit(self.path)
-                query = {k: v[-1] for k, v in parse_qs(parts.query).items()}
-            except ValueError as error:
-                self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
-                return
-            refusal = self._refusal(query)
-            if refusal:
-                self._send(HTTPStatus.FORBIDDEN, {"error": refusal})
-                return
-            try:
-                self._answer(parts.path, query)
-            except (TaskspaceError, KeyError, ValueError) as error:
-                self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+    def do_GET(self) -> None:
+        if {"Content-Length", "Transfer-Encoding"} & set(self.headers):
+            # A body would be taken for the next request.
+            self.close_connection = True
+        try:
+            parts = urlsplit(self.path)
+            query = {k: v[-1] for k, v in parse_qs(parts.query).items()}
+        except ValueError as error:
+            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            return
+        refusal = self._refusal(query)
+        if refusal:
+            self._send(HTTPStatus.FORBIDDEN, {"error": refusal})
+            return
+        try:
+            self._answer(parts.path, query)
+        except (TaskspaceError, KeyError, ValueError) as error:
+            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
-        def _refusal(self, query: dict[str, str]) -> str:
-            port = cast("tuple[str, int]", self.server.server_address)[1]
-            named = self.headers.get("Host", "")
-            allowed = {
-                f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host, f"[{host}]")
-            }
-            if not token and named not in allowed:
-                return "This server is not known by that name."
-            origin = self.headers.get("Origin")
-            if origin is not None and origin != f"http://{named}":
-                return "Requests of other pages are not answered."
-            if self.headers.get("Sec-Fetch-Site", "none") not in (
-                "none",
-                "same-origin",
-            ):
-                return "Requests of other pages are not answered."
-            secret = query.get("token", "")
-            if token and not hmac.compare_digest(secret.encode(), token.encode()):
-                return "The token is missing or wrong; use the address as printed."
-            return ""
+    def _refusal(self, query: dict[str, str]) -> str:
+        host, token = self.server.host, self.server.token
+        port = self.server.server_address[1]
+        named = self.headers.get("Host", "")
+        allowed = {f"{name}:{port}" for name in (*LOOPBACK, "[::1]", host, f"[{host}]")}
+        if not token and named not in allowed:
+            return "This server is not known by that name."
+        origin = self.headers.get("Origin")
+        if origin is not None and origin != f"http://{named}":
+            return "Requests of other pages are not answered."
+        if self.headers.get("Sec-Fetch-Site", "none") not in (
+            "none",
+            "same-origin",
+        ):
+            return "Requests of other pages are not answered."
+        secret = query.get("token", "")
+        if token and not hmac.compare_digest(secret.encode(), token.encode()):
+            return "The token is missing or wrong; use the address as printed."
+        return ""
 
-        def _answer(self, path: str, query: dict[str, str]) -> None:
-            if path == "/":
-                html = live.html
-                if html is None:
-                    html = waiting(live.news())
-                self._send_bytes(
-                    HTTPStatus.OK, html.encode(), "text/html; charset=utf-8"
-                )
-            elif path == "/api/news":
-                self._send(HTTPStatus.OK, live.news())
-            elif path == "/api/view":
-                sources = [int(s) for s in query.get("sources", "").split(".") if s]
-                answer = live.view(
-                    query["key"], int(query["step"]), sources, int(query["pick"])
-                )
-                self._send(HTTPStatus.OK, answer)
-            elif path == "/api/play":
-                answer = live.play(
-                    int(query["source"]), int(query["target"]), query["judge"]
-                )
-                self._send(HTTPStatus.OK, answer)
-            else:
-                self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing here."})
+    def _answer(self, path: str, query: dict[str, str]) -> None:
+        live = self.server.live
+        if path == "/":
+            html = live.html
+            if html is None:
+                html = waiting(live.news())
+            self._send_bytes(HTTPStatus.OK, html.encode(), "text/html; charset=utf-8")
+        elif path == "/api/news":
+            self._send(HTTPStatus.OK, live.news())
+        elif path == "/api/view":
+            sources = [int(s) for s in query.get("sources", "").split(".") if s]
+            answer = live.view(
+                query["key"], int(query["step"]), sources, int(query["pick"])
+            )
+            self._send(HTTPStatus.OK, answer)
+        elif path == "/api/play":
+            answer = live.play(
+                int(query["source"]), int(query["target"]), query["judge"]
+            )
+            self._send(HTTPStatus.OK, answer)
+        else:
+            self._send(HTTPStatus.NOT_FOUND, {"error": "There is nothing here."})
 
-        def _send(self, status: HTTPStatus, value: Any) -> None:
-            text = json.dumps(value, allow_nan=False)
-            self._send_bytes(status, text.encode(), "application/json")
+    def _send(self, status: HTTPStatus, value: Any) -> None:
+        text = json.dumps(value, allow_nan=False)
+        self._send_bytes(status, text.encode(), "application/json")
 
-        def _send_bytes(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            for name, value in (
-                ("Content-Type", kind),
-                ("Content-Length", str(len(body))),
-                ("Cache-Control", "no-store"),
-                ("X-Content-Type-Options", "nosniff"),
-                ("X-Frame-Options", "DENY"),
-                ("Referrer-Policy", "no-referrer"),
-                ("Cross-Origin-Resource-Policy", "same-origin"),
-            ):
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def _send_bytes(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            del format, args
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        del format, args
