@@ -269,7 +269,7 @@ def test_norms_in_discrete_time_are_those_of_a_grid_in_all_units():
         n_near_end += gains.max() > gains[-1] * 1.001 > gains[0] * 1.001
         units = 10.0 ** rng.integers(-6, 7, n)
         for u in (np.ones(n), units):
-            moved = F * u[:, None] / u, E * u[:, None], C / u
-            norm = hinf_norms(*(x[None] for x in moved), D, False)[0]
+            moved = [(F * u[:, None] / u)[None], (E * u[:, None])[None], (C / u)[None]]
+            norm = hinf_norms(moved[0], moved[1], moved[2], D, False)[0]
             assert gains.max() * (1 - 1e-5) <= norm <= gains.max() * 1.05
     assert n_near_end > 5
