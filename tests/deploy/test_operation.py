@@ -10,7 +10,11 @@ import pytest
 import taskspace as ts
 from taskspace.deploy import PolicyLibrary, Status, load_library
 from taskspace.deploy.files import contract, save_library
-from taskspace.deploy.operation import certify_library_operation, with_operation
+from taskspace.deploy.operation import (
+    certify_library_operation,
+    used_boxes,
+    with_operation,
+)
 from taskspace.deploy.trial.operation import try_drift
 from taskspace.deploy.trial.trial import try_library
 from taskspace.errors import InvalidInputError
@@ -188,6 +192,18 @@ def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
     assert 0.99 * slow["rates"]["k"] < float(rate[1]) <= slow["rates"]["k"]
 
 
+def test_no_wider_hysteresis_is_used_than_was_proven():
+    library = MAKERS["grid"]()
+    values = {"operation": {"kind": "proof", "hysteresis": 0.02}}
+    library = replace(library, guarantee=replace(library.guarantee, values=values))
+    library.tracker(0.02)
+    c99_files(library, hysteresis=0.01)
+    with pytest.raises(InvalidInputError, match="must not be exceeded"):
+        library.tracker(0.3)
+    with pytest.raises(InvalidInputError, match="must not be exceeded"):
+        c99_files(library, hysteresis=0.3)
+
+
 def test_what_is_not_linear_is_refused(certified):
     _, library = certified
     with pytest.raises(InvalidInputError, match="linear"):
@@ -249,3 +265,20 @@ def test_an_adversary_breaks_what_was_not_proven(certified):
     assert played is not None
     assert not played.is_kept
     assert played.shrinkage > 1
+
+
+def test_a_policy_that_is_held_may_drift_after_it_was_measured():
+    """Measured at the end of a region, the truth is lower by the error, and drifts."""
+    axis = ts.Grid(c=(1.0, 9.0, 5))
+    plant = LinearFamily(
+        [ContextAxis("c", 1.0)], A=lambda c: [[c]], B=[[1.0]], Q=[[1.0]], R=[[1.0]]
+    )
+    study = ts.evaluate(plant, ts.trainers.Lqr(n_policies=1, noise=0.0), axis, seed=0)
+    question = ts.Question("ratio", epsilon=0.5)
+    library = ts.library(study, ts.minimum_cover(study, question))
+    library = with_error(library, {"c": "10%"})
+    bare, _ = used_boxes(library, 0.0)
+    held, _ = used_boxes(library, 0.05)
+    band = 0.05 * (library.high - library.low)
+    assert (held.low <= np.maximum(bare.low - band, library.low)).all()
+    assert (held.high >= np.minimum(bare.high + band, library.high)).all()

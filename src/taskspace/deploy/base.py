@@ -478,6 +478,25 @@ class PolicyLibrary:
         """Time between switches that the proof of stability asks for, 0 for none."""
         return float(self.guarantee.values.get("operation", {}).get("dwell_time") or 0)
 
+    def check_hysteresis(self, hysteresis: float) -> None:
+        """Refuse a hysteresis that is none, or beyond that of a proof of switching.
+
+        Args:
+            hysteresis: a share of the width of each axis.
+        """
+        if not 0 <= hysteresis < np.inf:
+            raise InvalidInputError(
+                f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
+            )
+        operation = self.guarantee.values.get("operation", {})
+        proven = operation.get("hysteresis", np.inf)
+        if operation.get("kind") == "proof" and hysteresis > proven:
+            raise InvalidInputError(
+                f"Switching was proven with hysteresis={proven:g}, which must not be "
+                f"exceeded, but got hysteresis={hysteresis:g}. Prove it anew with that "
+                "one: with_operation(library, system, hysteresis=...)."
+            )
+
     def tracker(self, hysteresis: float = 0.02) -> Tracker:
         """Return a selector for one context that drifts: see `Tracker`.
 

@@ -87,6 +87,9 @@ def used_boxes(library: PolicyLibrary, hysteresis: float) -> tuple[Boxes, Number
     question = library.question
     if question is not None and question.error is not None:
         low, high = question.error.dilate(library.names, low, high)
+        # What is held for a dwell time was measured in its region, and drifts since.
+        ends = question.error.dilate(library.names, boxes.low, boxes.high)
+        low, high = np.minimum(low, ends[0] - band), np.maximum(high, ends[1] + band)
     return Boxes(np.maximum(low, library.low), np.minimum(high, library.high)), which
 
 

@@ -38,10 +38,7 @@ class Tracker:
     """
 
     def __init__(self, library: "PolicyLibrary", hysteresis: float):
-        if not 0 <= hysteresis < np.inf:
-            raise InvalidInputError(
-                f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
-            )
+        library.check_hysteresis(hysteresis)
         library.require_coordinates("Hysteresis needs contexts with coordinates")
         self.library = library
         self.band = hysteresis * (library.high - library.low)

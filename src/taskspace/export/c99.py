@@ -89,10 +89,7 @@ def c99_files(
         "C code selects by contexts with coordinates",
         " Its folder of JSON and CSV can be used instead.",
     )
-    if not 0 <= hysteresis < np.inf:
-        raise InvalidInputError(
-            f"hysteresis >= 0 must hold, but got hysteresis={hysteresis}."
-        )
+    library.check_hysteresis(hysteresis)
     library.check_actions()
     library = memoryless(library, "The C function of a policy")
     if library.policies is not None and library.signal_sizes is None:
