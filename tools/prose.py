@@ -33,7 +33,7 @@ RULES = {
     r"^#{1,4} What .* that\b(?!.*[.,;])": "a heading that names the thing",
     r"\b[Nn]obody\b": "what is meant: no source, no policy, no user",
     r"\bnothing, mostly\b": "what there is",
-    r"\b[Ww]hoever\b": '"if you", or the object that is meant',
+    r"(?i:\bwhoever\b)": '"if you", or the object that is meant',
     r"\bone's own\b": '"of your own"',
     r"\b(?:to|can) be had\b": '"exists", "is known"',
     r"\b[Mm]elt(?:ed|s)?\b": '"merge"',

@@ -218,7 +218,7 @@ class _Check:
         return not self.failures
 
     def serving(self) -> None:
-        """Check who serves whom, and which targets nobody serves."""
+        """Check who serves whom, and which targets no source serves."""
         cover, sets, fail = self.cover, self.sets, self.failures.append
         n_targets = sets.n_targets
         assignment = np.asarray(cover.assignment)
