@@ -19,6 +19,7 @@ from taskspace.cover import (
     CoverRefutedError,
     complexity_profile,
     greedy_cover,
+    least_mean,
     local_cover,
     lower_bounds,
     minimum_cover,
@@ -27,6 +28,7 @@ from taskspace.cover import (
 )
 from taskspace.cover.methods.minimum import CoreSearch
 from taskspace.errors import InvalidInputError
+from taskspace.questions import tolerance_sets
 from taskspace.sets import pack
 
 
@@ -339,3 +341,13 @@ def test_a_budget_beyond_all_numbers_is_a_budget():
         cover = method(sets, budget=10**30)
         assert cover.size == 3
         assert cover.optimal
+
+
+def test_a_mean_is_proven_of_selections_within_the_tolerance():
+    # The first source has the smaller mean, and a loss above the tolerance.
+    losses = np.array([[0.0, 0.0, 6.0], [3.0, 3.0, 3.0]])
+    capped = least_mean(losses, 1, epsilon=3.5)
+    assert capped.mean_loss == 3.0
+    (sentence,) = verify_cover(capped, tolerance_sets(losses, 3.0)).proven
+    assert "no loss above the tolerance" in sentence
+    assert not verify_cover(capped, tolerance_sets(losses, 6.0)).holds

@@ -440,7 +440,8 @@ class _Check:
             )
         if len(self.failures) == n_failures:
             what = (
-                f"lower_bound={cover.lower_bound} (mean loss, {cover.lower_bound_kind})"
+                f"lower_bound={cover.lower_bound} (mean loss of selections that leave "
+                f"no loss above the tolerance, {cover.lower_bound_kind})"
             )
             self._tree(what, about, low * total)
 
