@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.lipschitz import largest_change
+from taskspace.certificates.boxes.enclosures.lipschitz import (
+    largest_change,
+    refuse_rates,
+)
 from taskspace.certificates.lipschitz.grid import axis_values, places
-from taskspace.certificates.statements.words import context_words
 from taskspace.cover.base import Clock
-from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question
 from taskspace.spaces import Space
@@ -82,9 +83,10 @@ def refute_rates(
         allowed = margin * (1 + SLACK) + SLACK * (sizes[:, first] + sizes[:, second])
         bad = np.argwhere(step > allowed)
         if len(bad):
-            row, pair = bad[0].tolist()
-            pair = int(first[pair]), int(second[pair])
-            _refuse(losses[row], rows.start + row, pair, targets, rates)
+            row, number = bad[0].tolist()
+            pair = [first[number], second[number]]
+            source = f"source {rows.start + row}"
+            refuse_rates(rates, source, targets.names, points[pair], losses[row, pair])
     if len(first) and (rates.ndim or points.shape[1] == 1):
         return RateCheck(n_known, n_known)
     n_rows = 0
@@ -98,30 +100,12 @@ def refute_rates(
             _all_pairs(losses[part], sizes[part], points, rates, pairs)
             bad = np.flatnonzero(pairs[:, 0] >= 0)
             if len(bad):
-                row = start + int(bad[0])
-                pair = int(pairs[bad[0], 0]), int(pairs[bad[0], 1])
-                _refuse(losses[row], rows.start + row, pair, targets, rates)
+                row, pair = start + int(bad[0]), pairs[bad[0]]
+                source = f"source {rows.start + row}"
+                some = points[pair], losses[row, pair]
+                refuse_rates(rates, source, targets.names, *some)
             n_rows += len(pairs)
     return RateCheck(n_known, n_known)
-
-
-def _refuse(
-    losses: Array, source: int, pair: tuple[int, int], targets: Space, rates: Array
-) -> None:
-    names = tuple(targets.names)
-    places = [
-        context_words(dict(zip(names, targets.points[i], strict=True)), names)
-        for i in pair
-    ]
-    distance = float(np.linalg.norm(targets.points[pair[0]] - targets.points[pair[1]]))
-    with np.errstate(invalid="ignore", over="ignore"):
-        slope = abs(losses[pair[0]] - losses[pair[1]]) / distance
-    raise InvalidInputError(
-        "A Lipschitz constant must bound every slope of the loss, but "
-        f"{rates.tolist()} does not: source {source} loses {losses[pair[0]]:.6g} at "
-        f"{places[0]} and {losses[pair[1]]:.6g} at {places[1]}, a slope of "
-        f"{slope:.6g}. Give one that holds for every source, or none."
-    )
 
 
 def _losses(table: xr.Dataset, question: Question, rows: slice) -> tuple[Array, Array]:

@@ -1,5 +1,8 @@
 """Bounds from a Lipschitz constant of the loss, for every system that is evaluated."""
 
+from collections.abc import Sequence
+from typing import NoReturn
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,6 +13,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     PolicyEnclosure,
 )
 from taskspace.certificates.statements.claims import CertificateKind
+from taskspace.certificates.statements.words import context_words
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -47,6 +51,32 @@ def largest_change(steps: Array, rates: Array) -> Array:
     if rates.ndim:
         return np.abs(steps) @ rates
     return np.linalg.norm(steps, axis=1) * rates
+
+
+def refuse_rates(
+    rates: Array, source: str, names: Sequence[str], contexts: Array, losses: Array
+) -> NoReturn:
+    """Refuse Lipschitz constants that two losses of a source contradict.
+
+    Args:
+        rates: the constants.
+        source: which one, for the message.
+        names: of the columns of the contexts.
+        contexts: the two contexts.
+        losses: the losses there.
+    """
+    first, second = (
+        context_words(dict(zip(names, row, strict=True)), names) for row in contexts
+    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = abs(losses[0] - losses[1])
+        slope = change / float(np.linalg.norm(contexts[0] - contexts[1]))
+    raise InvalidInputError(
+        "A Lipschitz constant must bound every slope of the loss, but "
+        f"{rates.tolist()} does not: {source} loses {losses[0]:.6g} at {first} and "
+        f"{losses[1]:.6g} at {second}, a slope of {slope:.6g}. Give one that holds for "
+        "every source, or none."
+    )
 
 
 class LipschitzEnclosure(PolicyEnclosure):
@@ -131,16 +161,9 @@ class LipschitzEnclosure(PolicyEnclosure):
         if not len(wrong):
             return
         row, place = wrong[0].tolist()
+        two = slice(place, place + 2)
         names = [axis.name for axis in self.system.axes]
-        first, second = (
-            ", ".join(f"{n} = {x:.6g}" for n, x in zip(names, context, strict=True))
-            for context in contexts[place : place + 2]
-        )
-        raise InvalidInputError(
-            "A Lipschitz constant must bound every slope of the loss, but "
-            f"{self.rates.tolist()} does not: a source loses {losses[row, place]:.6g} "
-            f"at {first} and {losses[row, place + 1]:.6g} at {second}."
-        )
+        refuse_rates(self.rates, "a source", names, contexts[two], losses[row, two])
 
     def _loss(self, rows: NDArray[np.int64], contexts: Array) -> tuple[Array, Array]:
         """Return losses `(source, context)`, and what rounding may do to them."""
