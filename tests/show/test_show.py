@@ -366,5 +366,5 @@ def test_prices_of_a_folder_of_selections(tmp_path):
     with pytest.raises(InvalidInputError, match="needs selections"):
         ts.show.price(tmp_path / "0")
     text = text.replace('"noisy"', '"farthest"').replace("PRICE", "1")
-    with pytest.raises(InvalidInputError, match="heeded by 'noisy' only"):
+    with pytest.raises(InvalidInputError, match="used by 'noisy' only"):
         run_selection(Experiment.from_toml(text), tmp_path / "other")
