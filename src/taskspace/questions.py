@@ -325,13 +325,16 @@ class Question:
         """Return the losses at the targets themselves, of one stretch of sources."""
         if self.asks_one_member(table.sizes.get("policy", 1)):
             return self.member_rows(table, rows).min(1)
-        losses = self._own_rows(table, rows)
-        if not self.also:
-            return losses
-        met = np.ones(losses.shape, bool)
+        return self._joined(lambda demand: demand._own_rows(table, rows))
+
+    def _joined(
+        self, losses_by: Callable[["Question"], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return the losses by this demand, infinite where another one is not met."""
+        losses = losses_by(self)
         for demand in self.also:
-            met &= demand._own_rows(table, rows) <= demand.epsilon
-        return np.where(met, losses, np.inf)
+            losses = np.where(losses_by(demand) <= demand.epsilon, losses, np.inf)
+        return losses
 
     def member_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of single policies, infinite where a demand is not met.
@@ -343,11 +346,7 @@ class Question:
         Returns:
             Dims `(source, policy, target)`.
         """
-        losses, *others = (demand._of_members(table, rows) for demand in self.demands)
-        met = np.ones(losses.shape, bool)
-        for other, demand in zip(others, self.also, strict=True):
-            met = met & (other <= demand.epsilon)
-        return np.where(met, losses, np.inf)
+        return self._joined(lambda demand: demand._of_members(table, rows))
 
     def _of_members(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of one demand by policy; of the worst for `worst`."""
@@ -365,11 +364,7 @@ class Question:
         if rule.reference == "home":
             home = table["home_performance"][rows].values
             return rule.loss(scores, home[..., None])
-        if rule.reference == "none":
-            return rule.loss(scores, np.zeros(1))
-        reference = table["best_known"].values
-        rule.check_reference(reference)
-        return rule.loss(scores, reference)
+        return self._against_best(table, scores)
 
     def _own_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of the first demand alone."""
@@ -379,11 +374,17 @@ class Question:
             # table keeps the gap itself, reduced: J(home) − J(target).
             return family_rows(table, REDUCTIONS[self.judge][1], rows)
         scores = family_rows(table, reduced_name(rule.measure, self.judge), rows)
-        if rule.reference == "none":
-            return rule.loss(scores, np.zeros(1))
-        reference = table["best_known"].values
-        rule.check_reference(reference)
-        return rule.loss(scores, reference)
+        return self._against_best(table, scores)
+
+    def _against_best(
+        self, table: xr.Dataset, scores: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the losses of scores, against the best known ones if these count."""
+        reference = np.zeros(1)
+        if self.rule.reference == "best known":
+            reference = table["best_known"].values
+            self.rule.check_reference(reference)
+        return self.rule.loss(scores, reference)
 
     def sets(self, study: Study | xr.Dataset) -> TargetSets:
         """Return the targets that each source serves, never holding all losses.

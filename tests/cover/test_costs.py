@@ -17,7 +17,7 @@ from taskspace.cover import (
     verify_cover,
 )
 from taskspace.cover.base import Clock
-from taskspace.cover.bounds.partial import coverage_limit, knapsack_bound
+from taskspace.cover.bounds.prices import coverage_limit, knapsack_bound
 from taskspace.cover.costs import exact_weights, round_down, scale_costs
 from taskspace.cover.exact import solver as exact
 from taskspace.cover.exact.branch import branch_and_bound

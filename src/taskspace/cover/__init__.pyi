@@ -24,12 +24,12 @@ from .methods.mean import least_mean as least_mean
 from .methods.minimum import minimum_cover as minimum_cover
 from .resample import Resampled as Resampled
 from .resample import resampled_covers as resampled_covers
+from .tolerance.budget import BudgetPoint as BudgetPoint
 from .tolerance.budget import SmallestEpsilon as SmallestEpsilon
+from .tolerance.budget import budget_profile as budget_profile
 from .tolerance.budget import least_cover as least_cover
 from .tolerance.budget import settle_ties as settle_ties
 from .tolerance.budget import smallest_epsilon as smallest_epsilon
-from .tolerance.budgets import BudgetPoint as BudgetPoint
-from .tolerance.budgets import budget_profile as budget_profile
 from .tolerance.curve import CoverageCurve as CoverageCurve
 from .tolerance.curve import coverage_curve as coverage_curve
 from .tolerance.profile import Profile as Profile

@@ -114,10 +114,11 @@ def _parse_scp(numbers: NDArray[np.int64]) -> tuple[TargetSets, NDArray | None]:
     costs = numbers[2 : 2 + n_columns]
     if len(costs) < n_columns:
         raise _MisfitError(f"{len(costs)} of {n_columns} costs are there")
-    lists, used = _length_lists(numbers[2 + n_columns :], n_rows, 0, "row")
-    if 2 + n_columns + used != len(numbers):
+    rest = numbers[2 + n_columns :]
+    lists, used = _length_lists(rest, n_rows, 0, "row")
+    if used != len(rest):
         raise _MisfitError("numbers are left over after the last row")
-    columns, owners = _members(lists, n_columns, "column")
+    columns, owners = _members(rest, lists, n_columns, "column")
     return _sets(columns, owners, n_columns, n_rows), _checked_costs(costs)
 
 
@@ -126,9 +127,8 @@ def _parse_rail(numbers: NDArray[np.int64]) -> tuple[TargetSets, NDArray | None]
     lists, used = _length_lists(numbers[2:], n_columns, 1, "column")
     if 2 + used != len(numbers):
         raise _MisfitError("numbers are left over after the last column")
-    starts = [start for start, _ in lists.spans]
-    costs = numbers[2:][np.array(starts, np.int64) - 2]
-    rows, owners = _members(lists, n_rows, "row")
+    costs = numbers[2:][np.array([span.start for span in lists], np.int64) - 2]
+    rows, owners = _members(numbers[2:], lists, n_rows, "row")
     return _sets(owners, rows, n_columns, n_rows), _checked_costs(costs)
 
 
@@ -174,16 +174,10 @@ def _header(numbers: NDArray[np.int64]) -> tuple[int, int]:
     return n, m
 
 
-@dataclass(frozen=True)
-class _Lists:
-    numbers: NDArray[np.int64]
-    spans: list[tuple[int, int]]
-
-
 def _length_lists(
     numbers: NDArray[np.int64], n_lists: int, n_before: int, what: str
-) -> tuple[_Lists, int]:
-    """Read lists that begin with their length, each after `n_before` other numbers."""
+) -> tuple[list[slice], int]:
+    """Find lists that begin with their length, each after `n_before` other numbers."""
     at = 0
     spans = []
     lengths = numbers.tolist()
@@ -194,18 +188,17 @@ def _length_lists(
         stop = at + 1 + lengths[at]
         if lengths[at] < 0 or stop > len(lengths):
             raise _MisfitError(f"{what} {k + 1} of {n_lists} is cut short")
-        spans.append((at + 1, stop))
+        spans.append(slice(at + 1, stop))
         at = stop
-    return _Lists(numbers, spans), at
+    return spans, at
 
 
 def _members(
-    lists: _Lists, n_members: int, what: str
+    numbers: NDArray[np.int64], lists: list[slice], n_members: int, what: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return all members, counted from 0, and the list that each belongs to."""
-    lengths = [stop - start for start, stop in lists.spans]
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    parts = [lists.numbers[start:stop] for start, stop in lists.spans]
+    parts = [numbers[span] for span in lists]
+    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     members = np.concatenate(parts) - 1
     if len(members) and not (members.min() >= 0 and members.max() < n_members):
         raise _MisfitError(f"a {what} is outside 1 to {n_members}")

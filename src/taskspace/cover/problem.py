@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover, assign
-from taskspace.cover.costs import Costs, Exact, exact_weights, scale_costs, total_cost
+from taskspace.cover.costs import (
+    Costs,
+    Exact,
+    exact_weights,
+    round_down,
+    scale_costs,
+    total_cost,
+)
 from taskspace.cover.exact.reductions import Core
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -206,6 +213,7 @@ class Instance:
         lower_bound_kind: str,
         stop_reason: str,
         clock: Clock,
+        most: Fraction | None = None,
         **claims: Any,
     ) -> Cover:
         """Return a cover, with everything that follows from its sources.
@@ -217,13 +225,15 @@ class Instance:
             lower_bound_kind: where it comes from.
             stop_reason: why the method stopped.
             clock: since when it ran.
+            most: no selection within the budget serves a larger share; None where
+                no budget ended the search.
             claims: other fields of the cover.
         """
         sets, sources = self.sets, np.asarray(sources, np.int64).reshape(-1)
         assignment = assign(sets, sources)
         n_served = int((assignment >= 0).sum())
         cost = total_cost(self.costs.values, sources)
-        fields = {
+        fields: dict[str, Any] = {
             "method": method,
             "sources": sources,
             "assignment": assignment,
@@ -242,7 +252,13 @@ class Instance:
             "exclude": self.exclude,
             "question": sets.question,
         }
-        return Cover(**(fields | claims))
+        fields |= claims
+        if most is not None:
+            is_plain = self.target_weights is None and fields["optimal"]
+            # Rounded up, unless it is the coverage itself.
+            up = fields["coverage"] if is_plain else abs(round_down(-most))
+            fields["coverage_bound"] = up
+        return Cover(**fields)
 
 
 def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSets:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
-from taskspace.cover.exact.branch import branch_and_bound
+from taskspace.cover.exact.branch import BranchResult, branch_and_bound
 from taskspace.cover.solvers import StopSignal, has_cp_sat, run_cp_sat
 from taskspace.sets import RunSets
 
@@ -64,14 +64,6 @@ class _Question(NamedTuple):
     on_bound: Callable[[int], bool]
     stop: StopSignal
     linear: bool
-
-
-class _Found(NamedTuple):
-    """Best selection, None where none was found, a bound, and whether it is closed."""
-
-    sources: NDArray[np.int64] | None
-    bound: int
-    is_closed: bool
 
 
 def solve_exact(
@@ -126,7 +118,7 @@ def solve_exact(
 def _solve_rounded(
     question: _Question,
     costs: NDArray[np.float64],
-    solve: Callable[[_Question], _Found],
+    solve: Callable[[_Question], BranchResult],
     limit: int,
     tell: Callable[[Exact], bool],
 ) -> ExactResult:
@@ -184,11 +176,11 @@ def _valid_bound(
     return min(anchor + (bound - goal) * unit, best_cost)
 
 
-def _branch(question: _Question) -> _Found:
+def _branch(question: _Question) -> BranchResult:
     # Prices can speak neither of forbidden covers nor of sources that cost nothing.
     if question.forbidden or question.units.min() == 0:
-        return _Found(None, 0, False)
-    answer = branch_and_bound(
+        return BranchResult(None, 0, False)
+    return branch_and_bound(
         question.sets,
         question.units.astype(np.float64),
         clock=question.clock,
@@ -196,10 +188,9 @@ def _branch(question: _Question) -> _Found:
         on_bound=question.on_bound,
         is_stopped=lambda: question.stop.is_set,
     )
-    return _Found(answer.sources, answer.bound, answer.is_closed)
 
 
-def _cp_sat(question: _Question) -> _Found:
+def _cp_sat(question: _Question) -> BranchResult:
     from ortools.sat.python import cp_model
 
     sets = question.sets
@@ -230,7 +221,9 @@ def _cp_sat(question: _Question) -> _Found:
         stop=question.stop,
     )
     if answer.values is not None:
-        return _Found(np.flatnonzero(answer.values), answer.bound, answer.is_closed)
+        return BranchResult(
+            np.flatnonzero(answer.values), answer.bound, answer.is_closed
+        )
     # Closed without a solution: all covers are forbidden.
     bound = sum(costs) + 1 if answer.is_closed else answer.bound
-    return _Found(None, bound, answer.is_closed)
+    return BranchResult(None, bound, answer.is_closed)

@@ -6,7 +6,6 @@ second look.
 """
 
 import heapq
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,9 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Clock, Cover
 from taskspace.cover.bounds.dual import quick_bound
-from taskspace.cover.bounds.partial import coverage_limit, knapsack_bound
-from taskspace.cover.bounds.prices import greedy_dual_bound, join_prices
-from taskspace.cover.costs import round_down
+from taskspace.cover.bounds.prices import (
+    coverage_limit,
+    greedy_dual_bound,
+    join_prices,
+    knapsack_bound,
+)
 from taskspace.cover.problem import Instance
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -103,13 +105,12 @@ def cover_greedily(instance: Instance) -> Cover:
             priced = greedy_dual_bound(wanted, costs, order.sources)
         bound, kind = priced.value, priced.kind
         prices = join_prices(instance.costs, [(priced, np.flatnonzero(counts))])
-    served, total = order.served + instance.already, instance.total
+    served = order.served + instance.already
     claims: dict[str, Any] = {}
     if order.stop_reason == "budget spent":
         most = coverage_limit(sets, weights, order.sources, room) + instance.already
-        claims["optimal"] = served >= most
-        claims["coverage_bound"] = -round_down(-Fraction(most, total))
-    cover = instance.cover(
+        claims = {"optimal": served >= most, "most": Fraction(most, instance.total)}
+    return instance.cover(
         "greedy",
         np.append(instance.include, instance.free[order.sources]),
         lower_bound=instance.spent + bound,
@@ -120,9 +121,6 @@ def cover_greedily(instance: Instance) -> Cover:
         missed_share=instance.missed_share(served),
         **claims,
     )
-    if claims.get("optimal") and instance.target_weights is None:
-        return replace(cover, coverage_bound=cover.coverage)  # not rounded up
-    return cover
 
 
 class _Order(NamedTuple):

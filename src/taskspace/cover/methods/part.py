@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import Clock, Cover
-from taskspace.cover.bounds.partial import knapsack_bound
-from taskspace.cover.costs import Exact, round_down, total_cost
+from taskspace.cover.bounds.prices import knapsack_bound
+from taskspace.cover.costs import Exact, total_cost
 from taskspace.cover.location.branch import Branching
 from taskspace.cover.location.problem import (
     Location,
@@ -113,7 +113,7 @@ def _budget_cover(
     # How many sources serve as much as these, at least.
     ones, served = np.ones(sets.n_sources), instance.served(search.best)
     fewest = len(instance.include) + knapsack_bound(sets, ones, weights, served)
-    cover = instance.cover(
+    return instance.cover(
         "minimum",
         instance.selection(_needed_only(search.best, instance)),
         lower_bound=fewest,
@@ -122,12 +122,9 @@ def _budget_cover(
         clock=clock,
         optimal=is_best,
         budget=instance.budget,
-        coverage_bound=abs(round_down(-as_share(lower))),
+        most=as_share(lower),
         proof=search.proof(Fraction(1, total or 1)),
     )
-    if is_best and instance.target_weights is None:
-        return replace(cover, coverage_bound=cover.coverage)  # not rounded up
-    return cover
 
 
 def _needed_only(sources: NDArray[np.int64], instance: Instance) -> NDArray[np.int64]:

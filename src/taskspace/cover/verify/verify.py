@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
 from taskspace.cover.problem import sets_of
-from taskspace.cover.verify.claims import coverage_claim, mean_claim, share_claim
 from taskspace.cover.verify.proof import TreeProof
 from taskspace.cover.verify.reprove import (
     Problem,
@@ -23,7 +22,13 @@ from taskspace.cover.verify.reprove import (
     price_bound,
     search_below,
 )
-from taskspace.cover.verify.tree import Selecting, tree_fault
+from taskspace.cover.verify.tree import (
+    Selecting,
+    coverage_claim,
+    mean_claim,
+    share_claim,
+    tree_fault,
+)
 from taskspace.errors import InvalidInputError, require
 from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
