@@ -108,8 +108,8 @@ def aggregate_runs(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]
     if how not in AGGREGATES:
         raise UnknownNameError("aggregate", how, AGGREGATES)
     cut = scores.shape[1] // 4 if how == "iqm" else 0
-    kept = np.sort(scores, axis=1)[:, cut : scores.shape[1] - cut]
-    return kept.mean(axis=1)
+    middle = np.sort(scores, axis=1)[:, cut : scores.shape[1] - cut]
+    return middle.mean(axis=1)
 
 
 def resampled_covers(
@@ -173,13 +173,13 @@ def resampled_covers(
     served = np.flatnonzero(cover.assignment >= 0)
     size = greedy_cover(sets).size
     rng = np.random.default_rng(seed)
-    sizes, kept, selected = np.empty(n_resamples, np.int64), 0, np.zeros(n_sources)
+    sizes, n_serving, selected = np.empty(n_resamples, np.int64), 0, np.zeros(n_sources)
     levels = np.empty((n_resamples, len(served)))
     for k in range(n_resamples):
         draw = rng.integers(0, n_runs, (n_sources, n_runs))
         again = aggregate_runs(scores[np.arange(n_sources)[:, None], draw], aggregate)
         serves = losses(again) <= question.epsilon
-        kept += bool(serves[np.ix_(cover.sources, served)].any(axis=0).all())
+        n_serving += bool(serves[np.ix_(cover.sources, served)].any(axis=0).all())
         greedy = greedy_cover(pack(serves))
         sizes[k] = greedy.size
         selected[greedy.sources] += 1
@@ -199,7 +199,7 @@ def resampled_covers(
         ends = mean_interval(np.clip(own, 0.0, 1.0), each)
         bet[:, served] = bounds[0] + width * np.array(ends)
     return Resampled(
-        cover, aggregate, n_runs, n_resamples, kept / n_resamples,
+        cover, aggregate, n_runs, n_resamples, n_serving / n_resamples,
         float((sizes == size).mean()), sizes, selected / n_resamples, low, high,
         confidence, bet,
     )  # fmt: skip

@@ -110,9 +110,9 @@ class TargetSets(ABC):
             return NotImplemented
         if (self.n_sources, self.n_targets) != (other.n_sources, other.n_targets):
             return False
-        mine, theirs = self.to_runs(), other.to_runs()
+        own, others = self.to_runs(), other.to_runs()
         return all(
-            np.array_equal(getattr(mine, name), getattr(theirs, name))
+            np.array_equal(getattr(own, name), getattr(others, name))
             for name in ("offsets", "starts", "stops")
         )
 

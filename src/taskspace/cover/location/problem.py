@@ -192,16 +192,16 @@ def partial_cover(
     """
     counts = (weights > 0) & sets.coverable
     runs = sets.to_runs().keep_targets(counts)
-    kept = weights[counts]
+    counted = weights[counts]
     total = float(costs.sum()) * 2
     return Location(
         lists=_serving(runs),
-        caps=np.full(len(kept), float(costs.max(initial=0.0))),
+        caps=np.full(len(counted), float(costs.max(initial=0.0))),
         costs=costs,
         budget=len(costs),
-        weights=kept,
-        slack=int(kept.sum()) - needed,
-        shift=min(46, finest_shift(total * max(1, len(kept)))),
+        weights=counted,
+        slack=int(counted.sum()) - needed,
+        shift=min(46, finest_shift(total * max(1, len(counted)))),
         is_whole=bool((costs == np.floor(costs)).all()),
     )
 
@@ -215,16 +215,18 @@ def maximum_coverage(sets: TargetSets, weights: NDArray[Any], budget: int) -> Lo
         budget: sources at most.
     """
     counts = (weights > 0) & sets.coverable
-    kept = weights[counts].astype(np.float64)
-    kept = np.where(kept > 2.0**53, np.nextafter(kept, 0.0), kept)  # never above
+    counted = weights[counts].astype(np.float64)
+    counted = np.where(
+        counted > 2.0**53, np.nextafter(counted, 0.0), counted
+    )  # never above
     return Location(
         lists=_serving(sets.to_runs().keep_targets(counts)),
-        caps=kept,
+        caps=counted,
         costs=np.zeros(sets.n_sources),
         budget=min(budget, sets.n_sources),
         weights=None,
         slack=0,
-        shift=min(46, finest_shift(2.0 * float(kept.sum()))),
+        shift=min(46, finest_shift(2.0 * float(counted.sum()))),
         is_whole=True,
     )
 
@@ -300,12 +302,12 @@ def _nearest(
         ranked = np.argsort(near, axis=1, kind="stable")
         order = np.take_along_axis(order, ranked, 1)
         near = np.take_along_axis(near, ranked, 1)
-        kept = (near < np.inf) & (near < caps[block, None])
+        is_near = (near < np.inf) & (near < caps[block, None])
         priced = _product(near, weights[block, None])
         beyond[block] = _product(rest, weights[block])
-        members.append(order[kept].astype(np.int32))
-        values.append(priced[kept])
-        counts.append(kept.sum(axis=1))
+        members.append(order[is_near].astype(np.int32))
+        values.append(priced[is_near])
+        counts.append(is_near.sum(axis=1))
     lengths = np.concatenate(counts) if counts else np.zeros(0, np.int64)
     lists = Lists(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),

@@ -209,15 +209,15 @@ def _take_weighted(
     # Gains are compared as floats; what has been served is counted without rounding.
     scale = 1 << max(0, int(max(weights.tolist(), default=0)).bit_length() - 53)
     floats = [float(Fraction(n, scale)) for n in weights.tolist()]
-    left = np.maximum(floats, np.where(weights > 0, 1e-300, 0.0))
-    gains = _run_sums(*arrays, left) / costs
+    unserved = np.maximum(floats, np.where(weights > 0, 1e-300, 0.0))
+    gains = _run_sums(*arrays, unserved) / costs
     heap = [(-gain, source) for source, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(heap)
     sources: list[int] = []
     served = 0
     while heap and served < needed and len(sources) < budget:
         source = heap[0][1]
-        gain = _run_sum(*arrays, source, left)
+        gain = _run_sum(*arrays, source, unserved)
         key = (-gain / costs[source], source)
         if key > heap[0]:
             heapq.heapreplace(heap, key) if gain > 0 else heapq.heappop(heap)
@@ -227,7 +227,7 @@ def _take_weighted(
         new = sets.row(source)
         served += int(exact[new].sum())
         exact[new] = 0
-        _clear_runs(*arrays, source, left)
+        _clear_runs(*arrays, source, unserved)
     return np.array(sources, np.int64), served
 
 

@@ -305,10 +305,12 @@ class CoreSearch:
         report("promising sources")
         sets, costs = self.core.sets, self.core.costs
         reduced_cost = costs - run_loads(sets, self.dual.prices)
-        n_kept = min(len(costs), _PROMISING * sets.n_targets)
-        kept = reduced_cost <= np.partition(reduced_cost, n_kept - 1)[n_kept - 1]
-        kept[self.best] = True
-        part = self.core.keep(kept)
+        n_promising = min(len(costs), _PROMISING * sets.n_targets)
+        is_promising = (
+            reduced_cost <= np.partition(reduced_cost, n_promising - 1)[n_promising - 1]
+        )
+        is_promising[self.best] = True
+        part = self.core.keep(is_promising)
         start = part.places(self.core.sources[self.best])
         local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
         local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))

@@ -145,9 +145,9 @@ def coverage_curve(
     ]
     longest = max(len(counts) for counts in repeats)
     counts = np.zeros((n_repeats, longest), np.int64)
-    for row, found in zip(counts, repeats, strict=True):
-        row[: len(found)] = found
-        row[len(found) :] = found[-1] if len(found) else 0
+    for row, served in zip(counts, repeats, strict=True):
+        row[: len(served)] = served
+        row[len(served) :] = served[-1] if len(served) else 0
     return _curve("random", sets, np.arange(1, longest + 1), counts)
 
 

@@ -97,33 +97,33 @@ def largest_error(
             "The largest error needs a question with an error to multiply, targets "
             "with contexts, and either sources or how many there may be."
         )
-    given = None if sources is None else np.unique(np.asarray(sources, np.int64))
-    proven = given is None
+    fixed = None if sources is None else np.unique(np.asarray(sources, np.int64))
+    proven = fixed is None
 
     def serve(multiple: float) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return sources that serve all targets, None if none do; and what is left."""
+        """Return sources that serve all targets, None if none do; the unserved."""
         nonlocal proven
         sets = question.measured_with(error.times(multiple)).sets(study)
-        if given is not None:
-            left = np.flatnonzero(~sets.union(given))
-            return (None if len(left) else given), left
-        chosen, left, settled = _few(sets, n_sources, time_limit, seed)
+        if fixed is not None:
+            unserved = np.flatnonzero(~sets.union(fixed))
+            return (None if len(unserved) else fixed), unserved
+        chosen, unserved, settled = _few(sets, n_sources, time_limit, seed)
         proven &= settled
-        return chosen, left
+        return chosen, unserved
 
     steps = _multiples(error, targets)
-    best, left = serve(0.0)
+    best, unserved = serve(0.0)
     if best is None:
-        none = np.zeros(0, np.int64) if given is None else given
-        return LargestError(error, 0.0, none, left, proven)
+        none = np.zeros(0, np.int64) if fixed is None else fixed
+        return LargestError(error, 0.0, none, unserved, proven)
     # Windows change at each step: `first` is the first step that fails.
     low, first = -1, len(steps)
     fails = np.zeros(0, np.int64)
     while first - low > 1:
         middle = (low + first) // 2
-        chosen, left = serve(float(steps[middle]))
+        chosen, unserved = serve(float(steps[middle]))
         if chosen is None:
-            first, fails = middle, left
+            first, fails = middle, unserved
         else:
             low, best = middle, chosen
     limit = float(steps[first]) if first < len(steps) else _most(error)
@@ -134,14 +134,14 @@ def _few(
     sets: TargetSets, n_sources: int | None, time_limit: float, seed: int
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64], bool]:
     """Return so many sources that serve all, what none serves, and if that is sure."""
-    left = np.flatnonzero(~sets.coverable)
-    if len(left):
-        return None, left, True
+    unserved = np.flatnonzero(~sets.coverable)
+    if len(unserved):
+        return None, unserved, True
     cover = minimum_cover(sets, time_limit=time_limit, seed=seed)
     assert n_sources is not None
     if cover.size <= n_sources:
-        return cover.sources, left, True
-    return None, left, cover.lower_bound > n_sources
+        return cover.sources, unserved, True
+    return None, unserved, cover.lower_bound > n_sources
 
 
 def _multiples(error: ErrorBounds, targets: Grid | Points) -> NDArray[np.float64]:

@@ -202,19 +202,19 @@ def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
     joins = np.zeros(n, np.int64)
     for block in _blocks(sets):
         first, last = before[block.starts], before[block.stops]
-        kept = first < last
-        joins += np.bincount(first[kept], minlength=n)
-        joins -= np.bincount(last[kept] - 1, minlength=n)
+        is_priced = first < last
+        joins += np.bincount(first[is_priced], minlength=n)
+        joins -= np.bincount(last[is_priced] - 1, minlength=n)
     # Neighbours that a run joins have one label,
     labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0), dtype=np.int32)
     # and a source joins the labels of its runs.
     for block in _blocks(sets):
         first, last = before[block.starts], before[block.stops]
-        kept, n_labels = first < last, int(labels.max()) + 1
+        is_priced, n_labels = first < last, int(labels.max()) + 1
         if n_labels == 1:
             break
         owner = np.repeat(np.arange(len(block.ends) - 1), np.diff(block.ends))
-        rows, columns = n_labels + owner[kept], labels[first[kept]]
+        rows, columns = n_labels + owner[is_priced], labels[first[is_priced]]
         graph = sparse.coo_array(
             (np.ones(len(rows), bool), (rows, columns)),
             shape=(n_labels + len(block.ends) - 1,) * 2,
@@ -258,13 +258,13 @@ def knapsack_bound(problem: Problem, needed: int) -> Fraction:
         ((Fraction(float(problem.costs[s])), int(gains[s])) for s in useful),
         key=lambda pair: pair[0] / pair[1],
     )
-    spent, left = Fraction(0), needed
+    spent, missing = Fraction(0), needed
     for cost, gain in exact:
-        if gain >= left:
-            spent += cost * left / gain
+        if gain >= missing:
+            spent += cost * missing / gain
             break
         spent += cost
-        left -= gain
+        missing -= gain
     is_whole = all(float(c).is_integer() for c in problem.costs.tolist())
     common = 0
     if is_whole:
@@ -280,15 +280,15 @@ def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
         problem: what it is about.
         sources: a selection; each of its beginnings gives one limit.
     """
-    left = problem.weights.copy()
+    unserved = problem.weights.copy()
     served, limit = 0, int(problem.weights[problem.sets.coverable].sum())
     for k in range(len(sources) + 1):
-        gains = np.sort(problem.loads(left))[::-1][: len(sources)]
+        gains = np.sort(problem.loads(unserved))[::-1][: len(sources)]
         limit = min(limit, served + int(gains.sum()))
         if k < len(sources):
             row = problem.sets.row(int(sources[k]))
-            served += int(left[row].sum())
-            left[row] = 0
+            served += int(unserved[row].sum())
+            unserved[row] = 0
     return limit
 
 
@@ -316,11 +316,11 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
     by_scarcity = sorted(needed, key=lambda t: len(servers[t]))
     n_nodes = 0
 
-    def least(left: int, banned: int) -> tuple[Fraction, int]:
+    def least(unserved: int, banned: int) -> tuple[Fraction, int]:
         """Cost of targets that share no source, and the scarcest target."""
         total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
         for t in by_scarcity:
-            if not left >> t & 1:
+            if not unserved >> t & 1:
                 continue
             own = [s for s in servers[t] if not banned >> s & 1]
             if len(own) < fewest:
@@ -333,27 +333,27 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
                     used |= 1 << s
         return total, scarcest
 
-    def search(left: int, banned: int, spent: Fraction) -> list[int] | None:
+    def search(unserved: int, banned: int, spent: Fraction) -> list[int] | None:
         nonlocal n_nodes
         n_nodes += 1
         if n_nodes > max_nodes:
             return None
         if spent >= bound:
             return []
-        if not left:
+        if not unserved:
             return [-1]  # found; marks the end of the selection
-        below, target = least(left, banned)
+        below, target = least(unserved, banned)
         if spent + below >= bound:
             return []
         own = [s for s in servers[target] if not banned >> s & 1]
-        for s in sorted(own, key=lambda s: -(rows[s] & left).bit_count()):
+        for s in sorted(own, key=lambda s: -(rows[s] & unserved).bit_count()):
             banned |= 1 << s  # taken here, and left out of what is tried next
-            found = search(left & ~rows[s], banned, spent + exact[s])
-            if found is None or found:
-                return None if found is None else [s, *found]
+            selection = search(unserved & ~rows[s], banned, spent + exact[s])
+            if selection is None or selection:
+                return None if selection is None else [s, *selection]
         return []
 
     if bound <= 0:
         return []
-    found = search(goal, 0, Fraction(0))
-    return found if not found else [s for s in found if s >= 0]
+    selection = search(goal, 0, Fraction(0))
+    return selection if not selection else [s for s in selection if s >= 0]
