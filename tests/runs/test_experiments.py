@@ -1,5 +1,6 @@
 """Experiments with systems of one's own, and files to start from."""
 
+import contextlib
 import json
 
 import pytest
@@ -130,3 +131,37 @@ def test_a_trainer_of_ones_own_is_one_block_per_training(tmp_path, monkeypatch):
     run_experiment(experiment, tmp_path / "run")
     run_experiment(experiment, tmp_path / "whole")
     assert digests(tmp_path / "run") == digests(tmp_path / "whole")
+
+
+WRONG = [-1, 0, True, 1.5, float("nan"), "", "é", [], [1, 2], [[1]], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("name", None),
+        ("seed", None),
+        ("system", "id"),
+        ("space", "length"),
+        ("trainer", "id"),
+        ("trainer", "n_policies"),
+        ("criteria", "criterion"),
+        ("criteria", "judge"),
+        ("criteria", "measure"),
+        ("criteria", "epsilon"),
+        ("criteria", "error"),
+        ("criteria", "also"),
+        ("cover", "methods"),
+        ("cover", "time_limit"),
+    ],
+)
+def test_a_wrong_type_in_an_experiment_is_a_sentence(table, key, value):
+    own = VALUES[table]
+    if key is not None:
+        changed = {**(own[0] if isinstance(own, list) else own), key: value}
+        value = [changed] if isinstance(own, list) else changed
+    with contextlib.suppress(ts.TaskspaceError):  # nothing else may be raised
+        asked = experiment(**{table: value})
+        assert asked.built_system is not None
+        assert asked.questions is not None

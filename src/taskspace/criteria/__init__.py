@@ -53,6 +53,8 @@ def criterion_named(text: str, measure: str = "") -> Criterion:
         measure: the score that it reads, where that is not its own; `floor` takes any
             of `taskspace.systems.base.MEASURES`.
     """
+    if not isinstance(text, str):
+        raise UnknownNameError("criterion", text, CRITERIA)
     name, _, rest = text.partition(":")
     if name not in CRITERIA:
         raise UnknownNameError("criterion", name, CRITERIA)
@@ -61,7 +63,7 @@ def criterion_named(text: str, measure: str = "") -> Criterion:
         rule = type(rule)(**_parameters(rule, rest))
     if measure in ("", rule.measure):
         return rule
-    if measure not in MEASURES:
+    if not isinstance(measure, str) or measure not in MEASURES:
         raise UnknownNameError("measure", measure, ["performance", *MEASURES])
     if name != "floor":
         raise InvalidInputError(

@@ -150,7 +150,7 @@ def _build(
     name = settings.pop("id", None)
     if is_reference(name):
         make = load_object(name, code)
-    elif name in registry:
+    elif isinstance(name, str) and name in registry:
         make = registry[name]
         settings = {
             key: tuple(value) if isinstance(value, list) else value

@@ -50,7 +50,15 @@ class CriterionSpec:
                 `also`, each a table; the `error` of the measured context.
         """
         _check_criterion("[[criteria]]", spec, CRITERION_KEYS)
-        for each in spec.get("also", ()):
+        also = spec.get("also", [])
+        if not isinstance(also, list | tuple) or not all(
+            isinstance(each, dict) for each in also
+        ):
+            raise InvalidInputError(
+                "criteria.also must be a list of tables, one per further demand, but "
+                f"got {also!r}."
+            )
+        for each in also:
             _check_criterion("criteria.also", each, DEMAND_KEYS)
         epsilon = spec["epsilon"]
         several = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
