@@ -201,3 +201,15 @@ def test_a_weight_of_inputs_is_definite_in_all_units():
             Q=ONE,
             R=[[1.0, 1e9], [1e9, 1e18]],
         )
+
+
+def test_a_negative_weight_of_states_is_no_rounding():
+    def plant(Q):
+        A, B = np.diag([-1.0, -2.0]), np.ones((2, 1))
+        return LinearFamily([ContextAxis("k", 1.5)], A=A, B=B, Q=Q, R=ONE)
+
+    with pytest.raises(ts.TaskspaceError, match="Q must be positive semidefinite"):
+        plant(np.diag([1e12, -1.0]))
+    for seed in range(50):  # zeros that rounding moves are zeros
+        rows = np.random.default_rng(seed).normal(size=(1, 2)) * [1e6, 1e-6]
+        plant(rows.T @ rows)

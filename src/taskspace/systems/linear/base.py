@@ -315,7 +315,9 @@ def weight_matrix(symbol: str, given: ArrayLike, definite: bool = False) -> Arra
     if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
         raise InvalidInputError(f"{symbol} must be symmetric, got {matrix.tolist()}.")
     smallest = np.linalg.eigvalsh(matrix).min()
-    if smallest < -1e-10 * scale or (definite and not _is_definite(matrix)):
+    # No more than rounding may make of a zero: a weight of -1 beside 1e12 is an error.
+    rounding = 64 * len(matrix) * np.finfo(np.float64).eps * scale
+    if smallest < -rounding or (definite and not _is_definite(matrix)):
         kind = "definite" if definite else "semidefinite"
         raise InvalidInputError(
             f"{symbol} must be positive {kind}, but its smallest eigenvalue is "
