@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.certificates.statements.claims import Bound, Certificate
 
 SPACE = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 4))
 SYSTEM = ts.systems.MassSpringDamper()
@@ -78,9 +79,21 @@ def test_results_show_themselves_in_a_few_lines(study):
     assert "<table" in proofs._repr_html_()
     least = ts.smallest_epsilon(study, 3, QUESTION)
     assert str(least.upper) in repr(least)
+    assert "proven of these losses" in repr(least)
     selection = ts.select(SYSTEM, TRAINER, SPACE, QUESTION, seed=0)
     assert f"{selection.trainings} trainings" in repr(selection)
     verified = ts.verify_cover(cover, study)
     assert verified.proven[0] in repr(verified)
     for value in (cover, proofs, least, selection, verified):
         assert "array(" not in repr(value)
+
+
+@pytest.mark.parametrize("value", [9.0, 6.0003, 1234567.8, 0.99999999, 2 / 3])
+def test_a_bound_in_words_holds(value):
+    """Text has few digits, rounded to the side on which the bound holds."""
+    low, high = (
+        Certificate("x", True, "proof", "y.", bounds=(Bound(s, value, "box", "any"),))
+        for s in ("lower", "upper")
+    )
+    assert float(str(low).split("at least ")[1].split(". ")[0]) <= value
+    assert float(str(high).split("at most ")[1].split(". ")[0]) >= value

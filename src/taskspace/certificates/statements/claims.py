@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import xarray as xr
 
 from taskspace._util.files import plain
+from taskspace._util.words import round_to_side
 from taskspace.errors import ContradictionError, UnknownNameError
 from taskspace.performance.table import provenance_of
 from taskspace.questions import Question
@@ -42,6 +43,11 @@ class Bound:
     value: float
     targets: Literal["nodes", "box"]
     sources: Literal["candidates", "table", "any"]
+
+    def __str__(self) -> str:
+        is_upper = self.side == "upper"
+        number = round_to_side(self.value, up=is_upper, digits=6)
+        return f"at {'most' if is_upper else 'least'} {number}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,7 @@ class Certificate:
 
     def __str__(self) -> str:
         holds = "holds" if self.holds else "does not hold"
-        numbers = "".join(
-            f" {'at least' if bound.side == 'lower' else 'at most'} {bound.value:g}."
-            for bound in self.bounds
-        )
+        numbers = "".join(f" {bound}." for bound in self.bounds)
         return f"{self.name} | {self.kind}, {holds}:{numbers} {self.why}"
 
     def to_dict(self) -> dict[str, Any]:

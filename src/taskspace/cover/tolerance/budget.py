@@ -50,7 +50,8 @@ class SmallestEpsilon:
     left_out: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return f"{self.statement}\n  sources: {listed(self.sources)}"
+        statement = self.say(scope="of these losses")
+        return f"{statement}\n  sources: {listed(self.sources)}"
 
     @property
     def is_impossible(self) -> bool:
