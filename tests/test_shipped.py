@@ -8,7 +8,6 @@ import taskspace as ts
 from taskspace.certificates.sampled.pilot import shortlist
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
-from taskspace.runs.archive import read_archive
 from taskspace.systems import CartPole
 
 DATA = Path(__file__).parents[1] / "examples" / "data"
@@ -23,7 +22,7 @@ def shipped():
 
 
 def test_the_pilot_is_of_the_shortlist_of_the_table():
-    table = read_archive(DATA / "cartpole.npz").table
+    table = ts.open(DATA / "cartpole.npz").table
     sources, _, pilot = shipped()
     found = shortlist(table, ts.Question("regret", epsilon=5.0), len(sources))
     np.testing.assert_array_equal(found, sources)
