@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-lowest check format docs spelling smoke release-check bench browser page-types lock clean
+.PHONY: help run test weight test-slow test-lowest check format docs spelling smoke release-check bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,12 +37,16 @@ check: $(VENV)/.docs ## what CI runs: format, lint, types, layer contract, spell
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(MAKE) spelling
+	$(MAKE) weight
 	$(MAKE) docs
 	$(MAKE) test
 
 spelling: $(VENV)/.dev ## spelling, and the words that this project does not use
 	$(BIN)/codespell *.md docs src examples benchmarks tools
 	$(BIN)/python tools/prose.py
+
+weight: $(VENV)/.dev ## lines, modules, options, tests and docs against the budget in pyproject.toml
+	$(BIN)/python tools/weight.py
 
 smoke: $(VENV)/.dev ## the wheel in a clean environment: the commands of docs/quickstart-table.md
 	$(BIN)/python tools/release_check.py --quick
