@@ -15,6 +15,7 @@ from taskspace.cover.answer import unmet_targets
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi
+from taskspace.systems.linear.measures import MEASURES
 
 FAMILY = LinearFamily(
     [ContextAxis("k", 1.0, low=0.0)],
@@ -131,9 +132,15 @@ def test_a_cover_of_the_box_meets_all_of_them(study):
     assert "performance of at least -6" in found["continuum cover"].why
     library = ts.library(study, result.continuum)
     assert library.question == asked
-    # A simulated step has no bounds over boxes: nothing is claimed between targets.
-    simulated = ts.Question("floor", measure="overshoot", epsilon=1.0)
-    result = ts.certify(study, ts.Question(all_of=[FIRST, simulated]), time_limit=5)
+
+
+def test_a_measure_of_ones_own_claims_nothing_between_targets(study):
+    ts.measure("trace", larger_is_better=True)(lambda loop: np.trace(loop.F))
+    try:
+        own = ts.Question("floor", measure="trace", epsilon=1e9)
+        result = ts.certify(study, ts.Question(all_of=[FIRST, own]), time_limit=5)
+    finally:
+        del MEASURES["trace"]
     found = {c.name: c for c in result.certificates}
     assert found["continuum cover"].kind == "vacuous"
     assert not found["continuum cover"].holds

@@ -25,6 +25,7 @@ from taskspace.performance.table import (
 )
 from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
+from taskspace.systems.base import Provenance
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,15 @@ class Question:
             scored = scored.scored(demand.measure, demand.judge)
         return scored.table
 
+    def provenance_of(self, study: Study | xr.Dataset) -> Provenance:
+        """Return where the numbers come from that the question reads.
+
+        Args:
+            study: what is known, or a performance table.
+        """
+        measures = {d.measure for d in self.demands} - {"performance"}
+        return provenance_of(self.table_of(study), measures)
+
     def asks_one_member(self, n_policies: int) -> bool:
         """Return whether one policy of a family must meet several demands.
 
@@ -239,7 +249,7 @@ class Question:
                 "criterion": self.criterion,
                 "judge": self.judge,
                 "measure": self.measure,
-                "provenance": provenance_of(table),
+                "provenance": self.provenance_of(table),
             },
         )
 

@@ -97,16 +97,6 @@ def optimal_cost(system: LinearFamily, context):
     return mp.inf if p is None else _trace(p, system.initial_covariance)
 
 
-def every_start(system: LinearFamily, gain, context):
-    """The least ε with P_K ⪯ (1 + ε) P*: an eigenvalue of L⁻¹ P_K L⁻ᵀ, P* = L Lᵀ."""
-    p, least = cost_matrix(system, gain, context), least_matrix(system, context)
-    if p is None or least is None:
-        return mp.inf
-    inverse = mp.inverse(mp.cholesky((least + least.T) / 2))
-    scaled = inverse * p * inverse.T
-    return max(mp.eigsy((scaled + scaled.T) / 2, eigvals_only=True)) - 1
-
-
 def _trace(p, sigma):
     n = p.rows
     return mp.fsum(
@@ -116,8 +106,6 @@ def _trace(p, sigma):
 
 def loss(system: LinearFamily, criterion: str, gain, source, context):
     """Loss of one gain at one context."""
-    if criterion == "every_start":
-        return every_start(system, gain, context)
     here = cost(system, gain, context)
     if criterion == "floor":
         return here

@@ -30,8 +30,6 @@ from tests.certificates.worlds import MSD, msd_family
 
 PROVENANCES = ("exact", "sampled", "given")
 
-# Tables of random numbers hold J; `every_start` reads another score and has attacks of
-# its own (tests/certificates/test_every_start.py).
 CRITERIA = [c for c, rule in EVERY_CRITERION.items() if rule.measure == "performance"]
 
 

@@ -184,7 +184,7 @@ def test_short_cuts_follow_performance(system):
 def test_honest_tables_lie_within_their_bounds(kind, criterion, judge):
     system = MassSpringDamper() if kind == "msd" else plant()
     space = SPACE if kind == "msd" else ts.Grid(mass=(0.5, 2.0, 7))
-    table, policies = made(system, space, FAMILY, ["every_start"])
+    table, policies = made(system, space, FAMILY)
     gate = gate_of(
         system, space, table, policies, ts.Question(criterion, judge, epsilon=1.0)
     )

@@ -8,7 +8,6 @@ import taskspace as ts
 from taskspace.certificates.boxes.enclosures import (
     Boxes,
     LoopEnclosure,
-    NoEnclosureError,
     enclosure_for,
 )
 from taskspace.policies import LinearController
@@ -158,10 +157,3 @@ def test_a_schedule_of_pi_is_proven_between_nodes():
     assert statement.holds
     assert statement.kind == "proof"
     assert "whole state" in statement.why
-    with pytest.raises(NoEnclosureError, match="every_start"):
-        enclosure_for(
-            system,
-            study.all_policies,
-            np.ones((8, 2)),
-            ts.Question("every_start", epsilon=0.5),
-        )

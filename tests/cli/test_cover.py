@@ -412,8 +412,8 @@ def test_holes_values_and_criteria_with_parameters_are_told(matrix):
     costs = ("--lower-is-better", "--missing", "not-served")
     matrix.write_text(matrix.read_text().replace("-", ""))
     found = answer("cover", matrix, "--epsilon", "0.5", *costs, "--criterion",
-                   "portfolio:delta=0.2")  # fmt: skip
-    assert found["criterion"] == "portfolio:delta=0.2"
+                   "ratio:floor=0.2")  # fmt: skip
+    assert found["criterion"] == "ratio:floor=0.2"
 
 
 def test_profile_of_budgets_tells_worst_and_mean(matrix):

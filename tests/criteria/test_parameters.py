@@ -1,4 +1,4 @@
-"""Criteria with parameters: a floor under costs, and the rule of portfolios."""
+"""Criteria with parameters: a floor under costs."""
 
 import json
 import tomllib
@@ -8,7 +8,6 @@ import pytest
 
 import taskspace as ts
 from taskspace.criteria import CRITERIA, criterion_named
-from taskspace.criteria.portfolio import Portfolio
 from taskspace.criteria.ratio import Ratio
 from taskspace.errors import InvalidInputError, UnknownNameError
 
@@ -32,29 +31,16 @@ def test_a_best_cost_of_nothing_is_refused_with_the_floor_named(study):
         ts.Question("ratio", epsilon=0.5).losses(study)
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0**-40, 2.0**30])
-@pytest.mark.parametrize("factor", [1.0, 1.2, 3.0])
-@pytest.mark.parametrize("delta", [0.0, 0.25, 2.0])
-def test_the_portfolio_rule_is_max_of_factor_and_delta(factor, delta, scale):
-    question = ts.Question(Portfolio(delta * scale), epsilon=factor - 1)
-    study = ts.study_from(-COSTS * scale)
-    best = COSTS.min(0)
-    served = np.maximum(factor * best, best + delta) >= COSTS
-    np.testing.assert_array_equal(question.losses(study) <= question.epsilon, served)
-    threshold = question.rule.threshold(question.epsilon, -best * scale)
-    np.testing.assert_array_equal(-COSTS * scale >= threshold, served)
-
-
 def test_the_loss_falls_in_performance_and_rises_in_the_reference():
     rng = np.random.default_rng(0)
     performance, reference = (-0.1 - rng.exponential(size=500) for _ in range(2))
-    for rule in (Ratio(0.3), Portfolio(0.3)):
-        loss = rule.loss(performance, reference)
-        assert (rule.loss(performance - 0.1, reference) >= loss).all()
-        assert (rule.loss(performance, reference + 0.05) >= loss).all()
+    rule = Ratio(0.3)
+    loss = rule.loss(performance, reference)
+    assert (rule.loss(performance - 0.1, reference) >= loss).all()
+    assert (rule.loss(performance, reference + 0.05) >= loss).all()
 
 
-@pytest.mark.parametrize("rule", [Ratio(0.1), Portfolio(0.5), Ratio(1 / 3), Ratio()])
+@pytest.mark.parametrize("rule", [Ratio(0.1), Ratio(1 / 3), Ratio()])
 def test_parameters_travel_with_the_question(rule):
     question = ts.Question(rule, epsilon=0.5)
     assert question.rule == rule
@@ -72,7 +58,7 @@ def test_parameters_travel_with_the_question(rule):
         ("ratio:flor=1", UnknownNameError, "floor"),
         ("ratio:floor=x", InvalidInputError, "must be a number"),
         ("ratio:floor=-1", InvalidInputError, "floor >= 0"),
-        ("portfolio:delta=inf", InvalidInputError, "delta >= 0"),
+        ("ratio:floor=inf", InvalidInputError, "floor >= 0"),
         ("rato:floor=1", UnknownNameError, "ratio"),
         ("regret:floor=1", UnknownNameError, "parameter"),
     ],
@@ -84,10 +70,9 @@ def test_unknown_parameters_are_refused_in_words(text, error, words):
 
 def test_scores_are_no_costs():
     with pytest.raises(InvalidInputError, match="lower_is_better"):
-        ts.Question("portfolio", epsilon=0.1).losses(ts.study_from(np.eye(2) + 1))
+        ts.Question("ratio", epsilon=0.1).losses(ts.study_from(np.eye(2) + 1))
 
 
 def test_no_bound_over_boxes_forgets_a_parameter():
     assert not Ratio(0.1).has_box_bounds
-    assert not Portfolio().has_box_bounds
     assert Ratio().has_box_bounds

@@ -185,7 +185,6 @@ def test_what_cannot_be_designed_gets_a_sentence():
     margin = ts.Question("floor", measure="disk_margin", epsilon=-0.5)
     for question, words in (
         (ts.Question("signed", epsilon=0.1), "score at the source"),
-        (ts.Question("every_start", epsilon=0.1), "initial state changes"),
         (margin, "about disk_margin"),
         (ts.Question(all_of=[LOOSE, margin]), "one demand"),
     ):

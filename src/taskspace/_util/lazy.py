@@ -54,8 +54,19 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __init__(self, homes: Mapping[str, str]):
         self._homes = dict(homes)
+        self._things: dict[str, T] = {}
+
+    def __setitem__(self, name: str, thing: T) -> None:
+        """Register a thing that exists already."""
+        self._homes[name], self._things[name] = "", thing
+
+    def __delitem__(self, name: str) -> None:
+        """Forget a thing that was registered."""
+        del self._homes[name], self._things[name]
 
     def __getitem__(self, name: str) -> T:
+        if name in self._things:
+            return self._things[name]
         module, _, thing = self._homes[name].partition(":")
         with _extras_named(repr(name)):
             return getattr(importlib.import_module(module), thing)

@@ -65,8 +65,8 @@ class Case:
 
     @property
     def provenance(self) -> Provenance:
-        """Where the table's numbers come from."""
-        return self.study.provenance
+        """Where the numbers come from that the question reads."""
+        return self.question.provenance_of(self.study)
 
     @property
     def system(self) -> System | None:

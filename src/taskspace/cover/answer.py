@@ -13,7 +13,7 @@ from taskspace._util.files import plain
 from taskspace.cover.base import Cover, html_view, listed
 from taskspace.cover.methods.baselines import subgrid_counts
 from taskspace.performance.study import Study, as_study
-from taskspace.performance.table import provenance_of, source_space
+from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.spaces import Grid
 from taskspace.systems.base import PROVENANCE_WORDS
@@ -131,7 +131,7 @@ class CoverAnswer:
             cover=cover,
             worst_regret=worst(regret),
             worst_loss=worst(question),
-            provenance=provenance_of(table),
+            provenance=question.provenance_of(table),
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,

@@ -8,9 +8,7 @@ source serves a target within ε iff `loss <= epsilon`.
 | `signed` | J(s, π) − J(t, π): the paper's divergence D, relative to π's own score |
 | `regret` | best known J at t − J(t, π) |
 | `ratio` | cost at t / best known cost at t − 1, for J = −cost < 0 |
-| `portfolio` | 0 within δ of the best known cost, else as `ratio` |
 | `floor` | −J(t, π): "at least this good"; or minus another measure than J |
-| `every_start` | cost / least cost − 1 at t from the worst initial state |
 
 Some take parameters, written after the name: `"ratio:floor=0.1"`.
 
@@ -19,9 +17,7 @@ Some take parameters, written after the name: `"ratio:floor=0.1"`.
 """
 
 from taskspace.criteria.base import JUDGES, Criterion
-from taskspace.criteria.every_start import EveryStart
 from taskspace.criteria.floor import Floor
-from taskspace.criteria.portfolio import Portfolio
 from taskspace.criteria.ratio import Ratio
 from taskspace.criteria.regret import Regret
 from taskspace.criteria.signed import Signed
@@ -31,15 +27,7 @@ from taskspace.systems.base import MEASURES
 __all__ = ["CRITERIA", "JUDGES", "Criterion", "criterion_named"]
 
 CRITERIA: dict[str, Criterion] = {
-    criterion.name: criterion
-    for criterion in (
-        Signed(),
-        Regret(),
-        Ratio(),
-        Portfolio(),
-        Floor(),
-        EveryStart(),
-    )
+    criterion.name: criterion for criterion in (Signed(), Regret(), Ratio(), Floor())
 }
 """All criteria by name; a new one is a file beside these and a name here."""
 

@@ -27,7 +27,7 @@ from taskspace.deploy.regions import (
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
-from taskspace.performance.table import family_rows, provenance_of
+from taskspace.performance.table import family_rows
 from taskspace.questions import Question, as_question
 from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
@@ -164,7 +164,7 @@ def _guarantee_at_targets(
     """Return what is known of a library at the targets of its table."""
     n, n_served = len(served), int(served.sum())
     where = "every target" if n_served == n else f"{n_served:,} of {n:,} targets"
-    basis = PROVENANCE_WORDS[provenance_of(study.table)].basis
+    basis = PROVENANCE_WORDS[question.provenance_of(study)].basis
     statement = (
         f"At {where} of the table {question.statement}, {basis}; between "
         f"targets nothing is known. {caution_sentence(study.system, question)}"

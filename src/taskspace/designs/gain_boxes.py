@@ -21,7 +21,6 @@ from taskspace.certificates.boxes.rigor.costs import (
     UNKNOWN,
     UNSTABLE,
     box_costs,
-    empty_matrices,
 )
 from taskspace.certificates.boxes.rigor.small import (
     inverse_cholesky,
@@ -198,7 +197,6 @@ def _by_costs(
     )  # fmt: skip
     nothing = np.zeros((1, 1, n))
     below, above = np.zeros(n_p), np.zeros(n_p)
-    matrices = empty_matrices(0, n)
     even = tables[1][:n_p]
     centre, radius = np.zeros((m, n)), np.zeros((m, n))
     of_gain = n_p < 0
@@ -221,7 +219,6 @@ def _by_costs(
                 continue
             status = box_costs(
                 plant, nothing, of_gain, sigma, tables, continuous, n_p, below, above,
-                matrices,
             )  # fmt: skip
             if status == UNSTABLE or -most(-below, even) > limit[t]:
                 may[b, t] = False
@@ -237,7 +234,7 @@ def _by_costs(
                     plant[1][i, i] += 4 * UNIT * (abs(plant[0][0, i, i]) + step)
                 box_costs(
                     plant, nothing, of_gain, sigma, tables, continuous, n_p, below,
-                    above, matrices,
+                    above,
                 )  # fmt: skip
                 if -most(-below, even) > limit[t]:
                     may[b, t] = False

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.boxes.rigor.costs import STABLE, box_costs, empty_matrices
+from taskspace.certificates.boxes.rigor.costs import STABLE, box_costs
 from taskspace.certificates.boxes.rigor.taylor import monomials, most
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -28,8 +28,6 @@ CRITERIA = ("regret", "ratio", "floor")
 """Criteria by which a gain serves alone, whatever its source is."""
 REFUSED = {
     "signed": "it compares with the score at the source, and a designed gain has none",
-    "every_start": "the worst initial state changes from gain to gain, while slopes "
-    "and bounds here are those of a mean over initial states",
 }
 UNIT = 2.0**-53
 
@@ -192,7 +190,6 @@ def _point_costs(plants, sigma, continuous, gains, tables, best):
     A, B, Q, R, ra, rb, rq, rr = plants
     n, m = B.shape[1:]
     low, high = np.zeros(1), np.zeros(1)
-    matrices = empty_matrices(0, n)
     gain = np.empty((1, m, n))
     of_gain = n < 0
     for t in range(len(A)):
@@ -202,7 +199,7 @@ def _point_costs(plants, sigma, continuous, gains, tables, best):
         )  # fmt: skip
         gain[0] = gains[t]
         status = box_costs(
-            plant, gain, of_gain, sigma, tables, continuous, 1, low, high, matrices
+            plant, gain, of_gain, sigma, tables, continuous, 1, low, high
         )
         if status == STABLE:
             best[t] = most(high, tables[1][:1])

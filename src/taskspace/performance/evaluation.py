@@ -55,7 +55,7 @@ def evaluate(
         targets: where policies are tried; the sources if left out.
         judges: which reductions over a family to keep, where J itself would be too
             large to keep.
-        measures: scores beside J that a criterion reads, e.g. `["every_start"]`.
+        measures: scores beside J that a criterion reads, e.g. `["disk_margin"]`.
         computed: keep the policies alone: rows of the table are evaluated when they
             are read. For systems that know their optimum and evaluate faster than a
             table of this size is read.

@@ -29,6 +29,7 @@ from taskspace.performance.table import (
     provenance_of,
     reduced_name,
     row_blocks,
+    score_provenance,
     source_space,
     target_space,
 )
@@ -253,7 +254,7 @@ class Study:
         """Return the study with a score that a criterion reads, computed if missing.
 
         Args:
-            measure: the score, e.g. `"performance"` or `"every_start"`.
+            measure: the score, e.g. `"performance"` or `"disk_margin"`.
             judge: `"worst"` or `"best"`: which reduction over a family is needed.
 
         Returns:
@@ -485,7 +486,7 @@ def _add_scores(
             continue
         for judge, reduced in (("worst", scores.min(1)), ("best", scores.max(1))):
             parts.setdefault(reduced_name(measure, judge), []).append(reduced)
-    said = {"provenance": system.provenance}
+    said = {"provenance": score_provenance(measure, system.provenance)}
     return table.assign(
         {name: (DIMS[name], np.concatenate(x), said) for name, x in parts.items()}
     )

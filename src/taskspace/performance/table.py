@@ -7,8 +7,8 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `performance` | source, policy, target | J itself, where it fits |
 | `worst`, `best` | source, target | smallest and largest J over the family |
 | `gap_worst`, `gap_best` | source, target | largest, smallest J(source) − J(target) |
-| `every_start` | source, policy, target | score of that criterion, if it is asked |
-| `every_start_worst`, `every_start_best` | source, target | its reductions |
+| `disk_margin`, … | source, policy, target | another measure than J, if asked |
+| `disk_margin_worst`, `disk_margin_best` | source, target | its reductions |
 | `home_performance` | source, policy | J of each policy at its own source |
 | `best_known` | target | largest J known to be possible at the target, NaN if none is |
 | `standard_error` | source, policy, target | of J, where J is a mean of episodes |
@@ -22,7 +22,8 @@ and every variable says it too (`provenance_source`, `provenance_target`), so th
 tables which are joined or patched do not pass for exact.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -39,29 +40,42 @@ REDUCTIONS = {
 }
 """The reductions over a family that a criterion needs, by judge."""
 
-DIMS: dict[str, tuple[str, ...]] = {
-    "performance": ("source", "policy", "target"),
-    "worst": ("source", "target"),
-    "best": ("source", "target"),
-    "gap_worst": ("source", "target"),
-    "gap_best": ("source", "target"),
-    "home_performance": ("source", "policy"),
-    "environment_steps": ("source", "policy"),
-    "best_known": ("target",),
-    "trained_on": ("source", "target"),
-    "standard_error": ("source", "policy", "target"),
-    "returns": ("source", "policy", "target", "episode"),
-}
-for _measure in MEASURES:
-    DIMS[_measure] = DIMS["performance"]
-    DIMS |= {f"{_measure}_{judge}": DIMS["worst"] for judge in REDUCTIONS}
+
+class _Dims(dict[str, tuple[str, ...]]):
+    """Dims by name of a variable; measures may be registered at any time."""
+
+    def __missing__(self, name: str) -> tuple[str, ...]:
+        if name in MEASURES:
+            return self["performance"]
+        measure, _, judge = name.rpartition("_")
+        if measure in MEASURES and judge in REDUCTIONS:
+            return self["worst"]
+        raise KeyError(name)
+
+
+DIMS = _Dims(
+    {
+        "performance": ("source", "policy", "target"),
+        "worst": ("source", "target"),
+        "best": ("source", "target"),
+        "gap_worst": ("source", "target"),
+        "gap_best": ("source", "target"),
+        "home_performance": ("source", "policy"),
+        "environment_steps": ("source", "policy"),
+        "best_known": ("target",),
+        "trained_on": ("source", "target"),
+        "standard_error": ("source", "policy", "target"),
+        "returns": ("source", "policy", "target", "episode"),
+    }
+)
+"""The dims of every variable that a table may hold."""
 
 ORIGINS = {"provenance_source": "source", "provenance_target": "target"}
 """Coordinates that say where rows and columns come from, and their dims."""
 
 NO_SCORES = ("best_known", "environment_steps", "trained_on")
 SCORES = tuple(name for name in DIMS if name not in NO_SCORES)
-"""Variables that make a table exact, if all of them are."""
+"""Variables of J that make a table exact, if all of them are."""
 
 WEAKER: dict[Provenance, int] = {"exact": 0, "sampled": 1, "given": 2}
 """What a mixed table is called: the one with the larger number."""
@@ -104,7 +118,7 @@ def make_table(
         attrs=notes,
     )
     for name in table.data_vars:
-        table[name].attrs["provenance"] = provenance
+        table[name].attrs["provenance"] = score_provenance(str(name), provenance)
     words = {
         name: (dim, np.full(table.sizes[dim], provenance))
         for name, dim in ORIGINS.items()
@@ -113,7 +127,20 @@ def make_table(
     return table.assign_coords(words)
 
 
-def provenance_of(table: xr.Dataset) -> Provenance:
+def score_provenance(name: str, provenance: str) -> str:
+    """Return where a variable of a table comes from: a measure may be weaker than J.
+
+    Args:
+        name: of the variable.
+        provenance: of J.
+    """
+    for measure in (name, name.rpartition("_")[0]):
+        if measure in MEASURES:
+            return max(provenance, MEASURES[measure].provenance, key=WEAKER.__getitem__)
+    return provenance
+
+
+def provenance_of(table: xr.Dataset, measures: Collection[str] = ()) -> Provenance:
     """Where the numbers of a table come from: the weakest that any part of it says.
 
     A table is `exact` only if all of it was made so: the attribute, every row, every
@@ -124,6 +151,7 @@ def provenance_of(table: xr.Dataset) -> Provenance:
 
     Args:
         table: a performance table.
+        measures: scores beside J that count too; others in the table do not.
     """
     said = {str(table.attrs.get("provenance", "given"))}
     for name in ORIGINS:
@@ -136,14 +164,15 @@ def provenance_of(table: xr.Dataset) -> Provenance:
         said.add("sampled")
     if table.attrs.get("n_episodes"):
         said.add("sampled")
-    if said == {"exact"} and not _is_whole(table):
+    if said == {"exact"} and not _is_whole(table, measures):
         return "given"
     return max(get_args(Provenance), key=lambda word: (word in said, WEAKER[word]))
 
 
-def _is_whole(table: xr.Dataset) -> bool:
-    """Whether rows, columns and all scores of a table say where they come from."""
-    scores = [name for name in SCORES if name in table]
+def _is_whole(table: xr.Dataset, measures: Collection[str]) -> bool:
+    """Whether rows, columns and scores of a table say that they are exact."""
+    asked = [(m, *(reduced_name(m, judge) for judge in REDUCTIONS)) for m in measures]
+    scores = [name for name in (*SCORES, *chain(*asked)) if name in table]
     return all(name in table.coords for name in ORIGINS) and all(
         table[name].attrs.get("provenance") == "exact" for name in scores
     )

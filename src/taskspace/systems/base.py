@@ -267,6 +267,8 @@ class System(ABC):
         """
         if measure == "performance":
             return self.performance(policies, contexts)
+        if measure in MEASURES and MEASURES[measure].is_of_any_system:
+            return MEASURES[measure].scores(self, policies, contexts)
         raise InvalidInputError(
             f"The score {measure!r} is known of linear systems with a quadratic cost, "
             f"but the system is {self.id}. Use the criterion regret, ratio, floor or "

@@ -380,7 +380,7 @@ def _state_shares(trial: SystemTrial) -> Verdict:
         f"The start of {label} makes {share:.4g} % of the cost, so how well the other "
         f"states are controlled hardly counts: the mean is over {mean}. State a "
         "physical x0_covariance (how far each state is from rest at the start, in its "
-        "own unit, squared), or ask by the criterion every_start, which needs none."
+        "own unit, squared)."
     )
 
 

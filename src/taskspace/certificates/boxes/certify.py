@@ -163,7 +163,7 @@ def _lipschitz(case: Case) -> Enclosure | None:
         question,
         rates=rates,
         kind=claim(
-            system.provenance,
+            case.provenance if system.provenance == "exact" else system.provenance,
             rigorous=not against_found(system.optimum_kind, question),
         ),
         basis="the Lipschitz constants that were given, if they hold "

@@ -16,7 +16,6 @@ import xarray as xr
 from taskspace._util.files import plain
 from taskspace._util.words import round_to_side
 from taskspace.errors import ContradictionError, UnknownNameError
-from taskspace.performance.table import provenance_of
 from taskspace.questions import Question
 from taskspace.systems.base import FOUND, PROVENANCE_WORDS, Provenance
 
@@ -127,7 +126,9 @@ def claim_on(table: xr.Dataset, question: Question) -> CertificateKind:
         question: what is asked.
     """
     kind = str(table.attrs.get("best_known_kind", ""))
-    return claim(provenance_of(table), rigorous=not against_found(kind, question))
+    return claim(
+        question.provenance_of(table), rigorous=not against_found(kind, question)
+    )
 
 
 def against_found(kind: str, question: Question) -> bool:

@@ -40,7 +40,7 @@ n_policies = 3                  # members of the family of each source
 noise = 0.1                     # further keys are settings of the trainer
 
 [[criteria]]
-criterion = "regret"            # signed, regret, ratio, floor, every_start
+criterion = "regret"            # signed, regret, ratio, floor
 judge = "worst"                 # or "best": which policy of a source counts
 epsilon = [0.1, 0.2]            # one cover each
 

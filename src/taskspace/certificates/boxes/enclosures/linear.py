@@ -29,7 +29,6 @@ from taskspace.certificates.boxes.rigor.losses import (
     COST,
     RATIO,
     REGRET,
-    START,
     bound_boxes,
 )
 from taskspace.errors import InvalidInputError
@@ -42,7 +41,6 @@ KINDS = {
     "ratio": RATIO,
     "floor": COST,
     "signed": COST,
-    "every_start": START,
 }
 
 

@@ -27,7 +27,7 @@ from taskspace.certificates.boxes.enclosures.traced import (
     TracedFamily,
     relative_widths,
 )
-from taskspace.certificates.boxes.rigor.losses import COST, START, bound_loop
+from taskspace.certificates.boxes.rigor.losses import COST, bound_loop
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.questions import Question
@@ -149,7 +149,7 @@ class LoopEnclosure(PerLoop):
     ):
         check_cost(question)
         kind = KINDS.get(question.criterion)
-        if kind is None or kind == START:
+        if kind is None:
             raise NoEnclosureError(
                 f"The criterion {question.criterion!r} has no bounds over boxes for "
                 "controllers with states. Use ratio, regret, floor or signed."

@@ -74,7 +74,7 @@ SURE = 0.999
 
 
 @njit(cache=True, error_model="numpy")
-def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, matrices):
+def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high):
     """Fill polynomials below and above the cost of a gain, or of the best, on a box.
 
     Args:
@@ -89,8 +89,6 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
         low: coefficients to fill. Below the cost of a gain whatever the status is;
             below the least cost if that is `STABLE`.
         high: coefficients to fill; above the cost if the status is `STABLE`.
-        matrices: of `empty_matrices`, to fill with the same bounds on P itself, whose
-            trace with Σ is the cost; of no length where they are not needed.
 
     Returns:
         Status of the loop on the whole box: `STABLE`, `UNSTABLE` or `UNKNOWN`.
@@ -101,7 +99,6 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
     n_cap, n_linear = len(tables[1]), tables[2]
     n_loop = n_cap if least else A.shape[0]
     low[:n_p], high[:n_p] = 0.0, 0.0
-    clear_matrices(matrices)
     gain = np.zeros((n_linear if least else 1, m, n))
     gain[0] = given[0]
     if least and not riccati_gain(A[0], B[0], Q[0], R[0], continuous, gain[0]):
@@ -152,15 +149,12 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
         if not (nu < np.inf and nu_x < np.inf):
             continue
         below, above = np.zeros(n_p), np.zeros(n_p)
-        # Both bounds are factor · P + part · X.
-        low_factor, low_part, high_factor, high_part = 1.0, 0.0, 1.0, 0.0
         if attempt == 0 and not least:
             # Holds for unstable loops too: they cost infinity.
             low_factor = (1.0 - 1e-15) / (1.0 + nu_x)
             scale_polynomial(value, slop, low_factor, -1.0, below)
             if status == UNKNOWN:
                 low[:n_p] = below
-                combine(p, low_factor, x, 0.0, matrices[0], matrices[1])
         sign = definite(x[0]) if nu_x < SURE else 0
         if sign < 0:
             return UNSTABLE
@@ -175,7 +169,6 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
             scale_polynomial(value, slop, high_factor, 1.0, above)
         else:
             error = 2.0 * shift * abs(x_value[0]) / (abs(value[0]) + TINY)
-            high_part = shift
             shift_polynomial(value, slop, x_value, x_slop, shift, 1.0, above)
         if least:
             d_norm, r_phi = gain_gap(plant, gain, y, kt_stack, kt, t, tables, gamma)
@@ -193,55 +186,15 @@ def box_costs(plant, given, least, sigma, tables, continuous, n_p, low, high, ma
                 beta = riccati_shift(nu, nu_x, d_norm, r_phi, x_norm, inside, shift)
                 if not beta < np.inf:
                     continue
-                low_part = -beta
                 shift_polynomial(value, slop, x_value, x_slop, beta, -1.0, below)
         elif attempt == 1:
-            low_part = -shift
             shift_polynomial(value, slop, x_value, x_slop, shift, -1.0, below)
         if status != STABLE or error < best:
             status, best = STABLE, error
             low[:n_p], high[:n_p] = below, above
-            combine(p, low_factor, x, low_part, matrices[0], matrices[1])
-            combine(p, high_factor, x, high_part, matrices[2], matrices[3])
         if error < LOOSE:
             break
     return status
-
-
-@njit(cache=True, error_model="numpy")
-def empty_matrices(n_p, n):
-    """Return room for polynomials below and above P, each with its remainder."""
-    return (
-        np.zeros((n_p, n, n)),
-        np.zeros((n, n)),
-        np.zeros((n_p, n, n)),
-        np.zeros((n, n)),
-    )
-
-
-@njit(cache=True, error_model="numpy")
-def clear_matrices(matrices):
-    """Fill with zeros: below every cost."""
-    matrices[0][:] = 0.0
-    matrices[1][:] = 0.0
-    matrices[2][:] = 0.0
-    matrices[3][:] = 0.0
-
-
-@njit(cache=True, error_model="numpy")
-def combine(p, factor, x, part, out, rest):
-    """Fill factor · P_α + part · X_α, and the rounding of all of them together."""
-    n = rest.shape[0]
-    rest[:] = 0.0
-    for g in range(out.shape[0]):
-        for i in range(n):
-            for j in range(n):
-                a, b = factor * p[g, i, j], part * x[g, i, j]
-                out[g, i, j] = a + b
-                rest[i, j] += abs(a) + abs(b)
-    for i in range(n):
-        for j in range(n):
-            rest[i, j] = 6e-16 * rest[i, j] * SLACK + TINY
 
 
 @njit(cache=True, error_model="numpy")

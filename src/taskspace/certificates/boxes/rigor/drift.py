@@ -53,12 +53,12 @@ from taskspace.certificates.boxes.rigor.small import (
     inverse_cholesky,
     lyapunov_factors,
     symmetrise,
+    transposed,
 )
-from taskspace.certificates.boxes.rigor.starts import (
-    main_directions,
-    top_of_difference,
-)
-from taskspace.certificates.boxes.rigor.taylor import SLACK
+from taskspace.certificates.boxes.rigor.taylor import SLACK, TINY
+
+# How much is added to the entries of an eigenvector, to make them positive.
+LIFTS = (1e-3, 1e-6, 1e-9, 1e-12)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -312,3 +312,63 @@ def _through(p, c_sum, c_rest):
     fill_product(inside, absolute_sum(p) * SLACK, c)
     add_product_t(out, c, inside, 1.0)
     return perron_bound(out) * SLACK
+
+
+@njit(cache=True, error_model="numpy")
+def main_directions(s, p):
+    """Return T with T s Tᵀ ≈ I and T p Tᵀ nearly diagonal, the largest last."""
+    t, fine = inverse_cholesky(s)
+    if not fine:
+        return t, False
+    scaled = t @ np.ascontiguousarray(p) @ transposed(t)
+    scaled = 0.5 * (scaled + scaled.T)
+    for i in range(len(t)):
+        for j in range(len(t)):
+            if not np.isfinite(scaled[i, j]):
+                return t, False
+    _, vectors = np.linalg.eigh(scaled)
+    return transposed(vectors) @ t, True
+
+
+@njit(cache=True, error_model="numpy")
+def top_of_difference(p, p_rest, s, s_rest, mu, even, gamma):
+    """Bound the largest eigenvalue of P(s) − μ S(s) over the box from above."""
+    n = p.shape[1]
+    m = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            base, spread, size = 0.0, 0.0, 0.0
+            for g in range(p.shape[0]):
+                x = p[g, i, j] - mu * s[g, i, j]
+                size += abs(p[g, i, j]) + mu * abs(s[g, i, j])
+                if g == 0:
+                    base += x
+                elif even[g]:  # its range is [0, 1]
+                    base += 0.5 * x
+                    spread += 0.5 * abs(x)
+                else:
+                    spread += abs(x)
+            error = p_rest[i, j] + mu * s_rest[i, j] + gamma * size
+            m[i, j] = base if i == j else abs(base)
+            m[i, j] += (spread + error) * SLACK + TINY
+            if not np.isfinite(m[i, j]):
+                return np.inf
+    for i in range(n):
+        for j in range(i):
+            m[i, j] = max(m[i, j], m[j, i])
+            m[j, i] = m[i, j]
+    _, vectors = np.linalg.eigh(m)
+    best = np.inf
+    for k in range(len(LIFTS)):
+        top = -np.inf
+        for i in range(n):
+            own = abs(vectors[i, n - 1]) + LIFTS[k]
+            total, size = 0.0, 0.0
+            for j in range(n):
+                x = m[i, j] * (abs(vectors[j, n - 1]) + LIFTS[k])
+                total += x
+                size += abs(x)
+            y = (total + gamma * size * SLACK + TINY) / own
+            top = max(top, y + 4e-16 * abs(y))
+        best = min(best, top)
+    return best

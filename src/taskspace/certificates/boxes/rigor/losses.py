@@ -17,10 +17,7 @@ from taskspace.certificates.boxes.rigor.costs import (
     UNKNOWN,
     UNSTABLE,
     box_costs,
-    empty_matrices,
 )
-from taskspace.certificates.boxes.rigor.residual import rounding
-from taskspace.certificates.boxes.rigor.starts import start_range
 from taskspace.certificates.boxes.rigor.taylor import (
     evaluate_tape,
     gather,
@@ -29,7 +26,7 @@ from taskspace.certificates.boxes.rigor.taylor import (
     most,
 )
 
-COST, REGRET, RATIO, START = 0, 1, 2, 3
+COST, REGRET, RATIO = 0, 1, 2
 
 
 @njit(cache=True, error_model="numpy")
@@ -161,11 +158,6 @@ def bound_boxes(
     plant = empty_plant(n_p, n, m)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
     gain_low, gain_high = np.zeros(n_p), np.zeros(n_p)
-    # Matrices are needed where every initial state counts.
-    n_kept = n_p if kind == START else 0
-    least_matrices = empty_matrices(n_kept, n)
-    gain_matrices = empty_matrices(n_kept, n)
-    gamma = rounding(n, m, len(tables[1]))
     # Not literals: the compiler would make a copy of everything for each.
     of_gain, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
@@ -187,7 +179,7 @@ def bound_boxes(
                 else:
                     status = box_costs(
                         plant, gains[s, p], of_gain, sigma, tables, continuous, n_p,
-                        gain_low, gain_high, gain_matrices,
+                        gain_low, gain_high,
                     )  # fmt: skip
                     # A loop that is not known to be stable has no bound above, and
                     # only at a point one below that is worth the least cost.
@@ -196,19 +188,13 @@ def bound_boxes(
                         asked = True
                         best = box_costs(
                             plant, gains[s, p], of_all, sigma, tables, continuous, n_p,
-                            least_low, least_high, least_matrices,
+                            least_low, least_high,
                         )  # fmt: skip
                         known = best == STABLE
-                    if kind == START:
-                        one_low, one_high = start_range(
-                            status == STABLE, status == UNSTABLE, known,
-                            gain_matrices, least_matrices, even, gamma,
-                        )  # fmt: skip
-                    else:
-                        one_low, one_high = loss_range(
-                            kind, status, gain_low, gain_high, home[s, p],
-                            known, least_low, least_high, even,
-                        )  # fmt: skip
+                    one_low, one_high = loss_range(
+                        kind, status, gain_low, gain_high, home[s, p],
+                        known, least_low, least_high, even,
+                    )  # fmt: skip
                 if worst:
                     at_least, at_most = max(at_least, one_low), max(at_most, one_high)
                     if at_least > epsilon:
@@ -251,7 +237,6 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
     none, nothing = np.zeros((1, 1, size)), np.zeros((1, m, n))
     cost_low, cost_high = np.zeros(n_p), np.zeros(n_p)
     least_low, least_high = np.zeros(n_p), np.zeros(n_p)
-    loop_matrices, matrices = empty_matrices(0, size), empty_matrices(0, n)
     # Not literals: the compiler would make a copy of everything for each.
     of_loop, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
@@ -263,7 +248,7 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
             continue
         status = box_costs(
             loop_models, none, of_loop, sigma, tables, continuous, n_p,
-            cost_low, cost_high, loop_matrices,
+            cost_low, cost_high,
         )  # fmt: skip
         is_point = radius[b].max() == 0.0
         known = False
@@ -275,7 +260,7 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
         ):
             best = box_costs(
                 models, nothing, of_all, plant_sigma, tables, continuous, n_p,
-                least_low, least_high, matrices,
+                least_low, least_high,
             )  # fmt: skip
             known = best == STABLE
         low[b], high[b] = loss_range(

@@ -1,8 +1,9 @@
 """Measures of a linear closed loop beside its quadratic cost.
 
-A new measure is a class in a file beside these and one line in `MEASURES`. Criteria
-read them: `Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of
-at least 0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
+A new measure is a class in a file beside these and one line in `MEASURES`; a measure
+of one's own is a function (`taskspace.measure`). Criteria read them:
+`Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of at least
+0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
 """
 
 from typing import TYPE_CHECKING
@@ -18,15 +19,12 @@ _HERE = "taskspace.systems.linear.measures"
 
 MEASURES: "Registry[Measure]" = Registry(
     {
-        "every_start": f"{_HERE}.every_start:EVERY_START",
         "decay_rate": f"{_HERE}.decay_rate:DECAY_RATE",
         "hinf": f"{_HERE}.norms:HINF",
         "channel_norm": f"{_HERE}.norms:CHANNEL_NORM",
         "sensitivity": f"{_HERE}.norms:SENSITIVITY",
         "complementary_sensitivity": f"{_HERE}.norms:COMPLEMENTARY",
         "disk_margin": f"{_HERE}.norms:DISK_MARGIN",
-        "overshoot": f"{_HERE}.step:OVERSHOOT",
-        "settling_time": f"{_HERE}.step:SETTLING_TIME",
     }
 )
 """Scores beside J that a criterion may read, by name."""

@@ -1,7 +1,7 @@
 """The interface of a measure of closed loops, and the loops themselves."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,25 @@ from taskspace.systems.linear.controllers import augmented
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 
 if TYPE_CHECKING:
+    from taskspace.systems.base import Provenance
     from taskspace.systems.linear.base import LinearSystem
 
 
 class Measure(ABC):
     """A number that says how good a closed loop is."""
 
-    name: ClassVar[str]
+    name: str
     """What users call it."""
-    words: ClassVar[str]
+    words: str
     """What it is, for sentences."""
-    unit: ClassVar[str] = ""
+    unit: str = ""
     """Its unit, empty for a pure number."""
-    larger_is_better: ClassVar[bool]
+    larger_is_better: bool
     """Which way it is good."""
+    provenance: "Provenance" = "exact"
+    """What its values may be called for a system whose J is `exact`."""
+    is_of_any_system: bool = False
+    """Whether it is of other systems than linear ones, too."""
 
     @abstractmethod
     def values(
@@ -69,6 +74,9 @@ class Measure(ABC):
         return f"{self.words} of at most {epsilon:g}{unit}"
 
 
+PER_LOOP = ("F", "E", "U", "Y", "W", "Z", "stable")
+
+
 class ClosedLoops(NamedTuple):
     """Closed loops of every policy at every context, dims `(source, policy, target)`.
 
@@ -94,6 +102,17 @@ class ClosedLoops(NamedTuple):
     through: "dict[str, Array]"
     stable: NDArray[np.bool_]
     continuous: bool
+
+    def one(self, place: tuple[int, int, int]) -> "ClosedLoops":
+        """Return a single loop, its matrices without leading dims.
+
+        Args:
+            place: numbers of source, policy and target.
+        """
+        return self._replace(
+            through={key: x[place] for key, x in self.through.items()},
+            **{name: getattr(self, name)[place] for name in PER_LOOP},
+        )
 
 
 class LoopMeasure(Measure):
@@ -157,8 +176,7 @@ def closed_loops(
         key: joined([part.through[key] for part in parts]) for key in first.through
     }
     arrays = {
-        name: joined([getattr(part, name) for part in parts])
-        for name in ("F", "E", "U", "Y", "W", "Z", "stable")
+        name: joined([getattr(part, name) for part in parts]) for name in PER_LOOP
     }
     return first._replace(through=through, **arrays)
 

@@ -1,7 +1,5 @@
 """How fast a closed loop forgets: the rate of its slowest mode."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from taskspace._util.arrays import Array
@@ -11,10 +9,10 @@ from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
 class DecayRate(LoopMeasure):
     r"""$-\max \mathrm{Re}\,\lambda$ of the loop (discrete: $-\log \max |\lambda|$)."""
 
-    name: ClassVar[str] = "decay_rate"
-    words: ClassVar[str] = "a decay rate"
-    unit: ClassVar[str] = "per unit of time"
-    larger_is_better: ClassVar[bool] = True
+    name: str = "decay_rate"
+    words: str = "a decay rate"
+    unit: str = "per unit of time"
+    larger_is_better: bool = True
 
     def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the rate of each loop.

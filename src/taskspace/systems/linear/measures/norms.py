@@ -43,7 +43,7 @@ class NormMeasure(LoopMeasure):
     (`certificates.boxes.enclosures.levels`) for every channel that is stated so.
     """
 
-    larger_is_better: ClassVar[bool] = False
+    larger_is_better: bool = False
     channel: ClassVar[tuple[str, str]]
     """Names of B_w and C_z among the matrices of `ClosedLoops`."""
     direct: ClassVar[float] = 0.0
@@ -84,16 +84,16 @@ class Hinf(NormMeasure):
     y = C x. For others state a `channel` of the family and ask for `channel_norm`.
     """
 
-    name: ClassVar[str] = "hinf"
-    words: ClassVar[str] = "an H∞ norm from input disturbances to outputs"
+    name: str = "hinf"
+    words: str = "an H∞ norm from input disturbances to outputs"
     channel: ClassVar[tuple[str, str]] = ("E", "Y")
 
 
 class ChannelNorm(NormMeasure):
     r"""$\|C_z (sI - F)^{-1} B_w\|_\infty$ of `channel=(B_w, C_z)` of a family."""
 
-    name: ClassVar[str] = "channel_norm"
-    words: ClassVar[str] = "an H∞ norm of the stated channel"
+    name: str = "channel_norm"
+    words: str = "an H∞ norm of the stated channel"
     channel: ClassVar[tuple[str, str]] = ("W", "Z")
 
     def values(
@@ -121,8 +121,8 @@ class Sensitivity(NormMeasure):
     −1.
     """
 
-    name: ClassVar[str] = "sensitivity"
-    words: ClassVar[str] = "a peak of the sensitivity at the inputs"
+    name: str = "sensitivity"
+    words: str = "a peak of the sensitivity at the inputs"
     channel: ClassVar[tuple[str, str]] = ("E", "U")
     direct: ClassVar[float] = 1.0
 
@@ -130,8 +130,8 @@ class Sensitivity(NormMeasure):
 class Complementary(NormMeasure):
     r"""$\|T\|_\infty$ at the plant's inputs, $T = I - S$."""
 
-    name: ClassVar[str] = "complementary_sensitivity"
-    words: ClassVar[str] = "a peak of the complementary sensitivity at the inputs"
+    name: str = "complementary_sensitivity"
+    words: str = "a peak of the complementary sensitivity at the inputs"
     channel: ClassVar[tuple[str, str]] = ("E", "U")
 
 
@@ -144,9 +144,9 @@ class DiskMargin(NormMeasure):
     inverse, the guaranteed phase is $2 \arctan(\alpha / 2)$.
     """
 
-    name: ClassVar[str] = "disk_margin"
-    words: ClassVar[str] = "a disk margin at the inputs"
-    larger_is_better: ClassVar[bool] = True
+    name: str = "disk_margin"
+    words: str = "a disk margin at the inputs"
+    larger_is_better: bool = True
     channel: ClassVar[tuple[str, str]] = ("E", "U")
     direct: ClassVar[float] = 0.5
 
