@@ -105,25 +105,6 @@ def compare(n, m, epsilon, seconds, budgets, *, with_means=True):
         line(what, cover.mean_loss, cover.lower_bound, cover.seconds, peer)
 
 
-def graphs(seconds=30):
-    for n, m in ((200, 800), (200, 1200)):
-        rng, edges = np.random.default_rng(0), set()
-        while len(edges) < m:
-            a, b = sorted(rng.integers(0, n, 2).tolist())
-            if a != b:
-                edges.add((a, b))
-        serves = np.zeros((n, m), bool)
-        for k, (a, b) in enumerate(sorted(edges)):
-            serves[[a, b], k] = True
-        cover = minimum_cover(PackedSets.from_bool(serves), time_limit=seconds)
-        gap = 1 - cover.lower_bound / cover.size
-        print(
-            f"graph of {n} vertices, {m} edges: [{cover.lower_bound}, {cover.size}], "
-            f"gap {100 * gap:.1f} % in {cover.seconds:.0f} s",
-            flush=True,
-        )
-
-
 def main():
     small = table(8, 20, 1)
     warm = small.max(0) - small
@@ -135,8 +116,6 @@ def main():
     if "--large" in sys.argv:
         # The model of the mean has 10 million pairs there: HiGHS does not start.
         compare(1000, 10_000, 0.05, 60, (20,), with_means=False)
-    if "--graphs" in sys.argv:
-        graphs()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 DOTTED = re.compile(r"(?<![\w./-])(ts|taskspace)((?:\.[A-Za-z_]\w*)+)(?![\w/])")
 FOREIGN_OPTIONS = {
     "--live",  # of benchmarks/bench_cartpole_select.py
-    "--graphs",  # of benchmarks/bench_cover_proof.py
 }  # fmt: skip
 FILE_NAMES = {"json", "npz", "toml", "html", "md"}
 

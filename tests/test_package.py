@@ -116,7 +116,6 @@ def test_every_extra_is_named_for_its_modules():
 def test_the_page_on_formats_has_their_versions():
     from taskspace.cover import base as covers
     from taskspace.deploy import files as libraries
-    from taskspace.deploy import rules
     from taskspace.performance.io.arrays import FORMAT
     from taskspace.performance.store import records
     from taskspace.runs import archive
@@ -127,7 +126,6 @@ def test_the_page_on_formats_has_their_versions():
         "archive": archive.FORMAT_VERSION,
         "cover": covers.FORMAT_VERSION,
         "library": libraries.FORMAT_VERSION,
-        "rule": rules.FORMAT_VERSION,
         "matrix": int(FORMAT.rpartition("-")[2]),
         "page": pages.FORMAT_VERSION,
     }

@@ -4,7 +4,6 @@ Tests of time limits then measure searches, not compilers. Quick where all is th
 """
 
 import time
-from itertools import combinations
 
 import numpy as np
 
@@ -24,9 +23,6 @@ def covers() -> None:
     ts.minimum_cover(pack(problem), time_limit=0.5)
     ts.minimum_cover(pack(problem), share=0.9, time_limit=0.5)
     ts.cover.least_mean(np.random.default_rng(0).random((6, 9)), 2)
-    pairs = list(combinations(range(6), 2))  # a graph whose LP proves half
-    graph = np.array([[source in pair for pair in pairs] for source in range(6)])
-    ts.minimum_cover(pack(graph), time_limit=0.5)
 
 
 def loops() -> None:

@@ -8,7 +8,6 @@ import shlex
 import numpy as np
 import pytest
 
-from taskspace.deploy import SourceRule
 from tests.cli.test_cli import COVER_KEYS
 from tests.helpers import refused, taskspace
 
@@ -196,15 +195,6 @@ def test_a_budget_that_no_tolerance_meets(tmp_path):
     assert answer("cover", file, "--budget", 2)["epsilon"] == 0.0
 
 
-def test_a_set_cover_file_with_a_budget(tmp_path):
-    file = tmp_path / "sets.csv"
-    file.write_text("1,1,0\n0,1,1\n")
-    record = answer("cover", file, "--budget", 1)
-    assert record["epsilon"] is None
-    assert record["coverage"] == pytest.approx(2 / 3)
-    assert "not a set-cover file" in refused("cover", file, "--plot", "x.png")
-
-
 def test_plot(matrix, tmp_path):
     file = tmp_path / "map.png"
     answer("cover", matrix, "--epsilon", 0.5, "--plot", file)
@@ -292,15 +282,6 @@ def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
     done = taskspace(*words, "--share", 1.0)
     assert "is missed: no selection" in " ".join(done.stdout.split())
     assert taskspace(*words).returncode == 0  # all that can be served
-
-
-def test_set_cover_files_take_numbers(tmp_path):
-    file = tmp_path / "sets.txt"
-    file.write_text("3 3\n1 1 1\n2\n1 2\n2\n1 3\n2\n2 3\n")
-    free = answer("cover", file, "--method", "minimum")
-    record = answer("cover", file, "--method", "minimum", "--include", "2")
-    assert record["size"] == free["size"] == 2
-    assert 2 in record["sources"]
 
 
 @pytest.mark.parametrize(
@@ -397,22 +378,10 @@ def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tm
     assert answer("verify", saved, matrix)["proven"]
 
 
-def test_holes_values_and_criteria_with_parameters_are_told(matrix):
-    lines = matrix.read_text().splitlines()
-    cells = lines[1].split(",")
-    lines[1] = ",".join([*cells[:2], "", *cells[3:]])
-    matrix.write_text("\n".join(lines) + "\n")
-    common = ("cover", matrix, "--epsilon", "0.3", "--missing", "unknown")
-    found = answer(*common, "--values")
-    assert found["holes"]["n_unknown"] == 1
-    assert found["holes"]["lower"] <= found["size"]
-    assert {value["source"] for value in found["values"]} == set(range(5))
-    text = taskspace(*common, "--values").stdout
-    assert "whatever the 1 cells hold" in " ".join(text.split())
-    costs = ("--lower-is-better", "--missing", "not-served")
+def test_criteria_with_parameters_are_told(matrix):
     matrix.write_text(matrix.read_text().replace("-", ""))
-    found = answer("cover", matrix, "--epsilon", "0.5", *costs, "--criterion",
-                   "ratio:floor=0.2")  # fmt: skip
+    words = ("--lower-is-better", "--criterion", "ratio:floor=0.2")
+    found = answer("cover", matrix, "--epsilon", "0.5", *words)
     assert found["criterion"] == "ratio:floor=0.2"
 
 
@@ -429,65 +398,18 @@ def test_profile_of_budgets_tells_worst_and_mean(matrix):
     assert "numbers of sources" in refused("profile", matrix, "--budgets", "a")
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_table_with_holes_is_filled_in_until_it_is_decided(tmp_path, sign):
-    truth, holes = -REGRET - 1, np.zeros(REGRET.shape, bool)
-    holes[1:, ::2] = True
-    cells = np.where(holes, "", (sign * truth).astype(str))
-    file, fill = tmp_path / "holes.csv", tmp_path / "cells.csv"
-    rows = [["", *(f"t{k}" for k in range(6))]]
-    rows += [[name, *row] for name, row in zip(NAMES, cells.tolist(), strict=True)]
-    file.write_text("\n".join(map(",".join, rows)) + "\n")
-    words = ["select", file, "--criterion", "floor", "--epsilon", 2.0, "--fill", fill]
-    words.append("--higher-is-better" if sign > 0 else "--lower-is-better")
-    for _ in range(holes.sum() + 1):
-        record = answer(*words, "--budget", 2)
-        if record["decided"]:
-            break
-        lines = fill.read_text().splitlines()
-        for k, line in enumerate(lines):
-            if line.endswith(","):
-                source, target, _ = line.split(",")
-                value = truth[NAMES.index(source), int(target[1:])]
-                lines[k] += str(sign * value)
-        fill.write_text("\n".join(lines) + "\n")
-    assert record["decided"]
-    assert record["lower"] == fewest(REGRET <= 1.0)
-    assert "whatever" in taskspace(*words).stdout
-    fill.write_text("source,target,value\na,t1,0\n")
-    assert "measured" in refused(*words)
-    fill.write_text("source,target\n")
-    assert "columns" in refused(*words)
-    words[words.index(fill)] = tmp_path / "no" / "cells.csv"
-    assert "does not exist" in refused(*words)
-
-
-def test_rules_for_new_targets_are_judged_and_saved(tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.random(40)
-    scores = np.stack([x, 1 - x, np.full(40, 0.4)])
-    file, contexts = tmp_path / "scores.csv", tmp_path / "contexts.csv"
-    names = [f"t{k}" for k in range(40)]
-    rows = [["", *names]]
-    rows += [[n, *map(str, r)] for n, r in zip("abc", scores.tolist(), strict=True)]
-    file.write_text("\n".join(map(",".join, rows)) + "\n")
-    contexts.write_text("x\n" + "\n".join(map(str, x.tolist())) + "\n")
-    saved = tmp_path / "rule.json"
-    words = ["cover", file, "--contexts", contexts, "--criterion", "floor"]
-    words += ["--epsilon", -0.5, "--method", "minimum"]
-    record = answer(*words, "--rules", "--save-rule", saved)
-    bounds = [trial["served_bound"] for trial in record["rules"]]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] > 0.7
-    rule = SourceRule.load(saved)
-    assert rule.about["served_bound"] == bounds[0]
-    assert rule.axes == ("x",)
-    assert [rule.names[rule.sources.index(s)] for s in rule.choose([[0.1], [0.9]])] == [
-        "b",
-        "a",
-    ]
-    assert "served, at least" in " ".join(taskspace(*words, "--rules").stdout.split())
-    assert "give both" in refused(*words, "--save-rule", saved)
-    assert "--contexts" in refused("cover", file, "--epsilon", 0.1, "--rules")
-    words = ["cover", file, "--contexts", contexts, "--budget", 2, "--rules"]
-    assert "give --epsilon" in refused(*words)
+@pytest.mark.parametrize(
+    ("command", "words", "instead"),
+    [
+        ("cover", ["--values"], "exclude="),
+        ("cover", ["--resample=200"], "bootstrap"),
+        ("cover", ["--score-bounds", "0,1"], "bootstrap"),
+        ("cover", ["--rules"], "nearest"),
+        ("cover", ["--largest-error"], "--error"),
+        ("cover", ["--unicost"], "costs"),
+        ("select", ["--fill", "cells.csv"], "two covers"),
+        ("cover", ["--missing", "unknown"], "two covers"),
+    ],
+)
+def test_former_options_name_what_to_use_instead(matrix, command, words, instead):
+    assert instead in refused(command, matrix, "--epsilon", 1, *words)

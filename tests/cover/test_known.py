@@ -11,7 +11,6 @@ from taskspace.cover import (
     local_cover,
     lower_bounds,
     minimum_cover,
-    read_set_cover_file,
     verify_cover,
 )
 from taskspace.cover.exact import solver as exact
@@ -24,6 +23,7 @@ from tests.cover.known_covers import (
     CYCLE_BEST,
     STEINER_MINIMUM,
     hypercube_cycles,
+    read_set_cover,
     steiner_triples,
     two_colourings,
 )
@@ -100,10 +100,10 @@ def test_families_refuse_what_they_cannot_make():
     ],
 )
 def test_public_files_are_solved_and_proven(data_folder, name, best):
-    problem = read_set_cover_file(data_folder / f"{name}.txt")
-    cover = minimum_cover(problem.sets, costs=problem.costs, time_limit=30)
+    sets, costs = read_set_cover(data_folder / f"{name}.txt")
+    cover = minimum_cover(sets, costs=costs, time_limit=30)
     assert (cover.cost, cover.lower_bound) == (best, best)
-    assert verify_cover(cover, problem.sets, problem.costs).holds
+    assert verify_cover(cover, sets, costs).holds
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_public_files_are_solved_and_proven(data_folder, name, best):
     ],
 )
 def test_public_files_reach_the_best_known_value(data_folder, name, best):
-    sets = read_set_cover_file(data_folder / f"{name}.txt").sets
+    sets, _ = read_set_cover(data_folder / f"{name}.txt")
     covers = (local_cover(sets, max_steps=50_000, seed=seed) for seed in range(20))
     cover = next((cover for cover in covers if cover.size <= best), None)
     assert cover is not None
@@ -130,7 +130,7 @@ def test_public_files_reach_the_best_known_value(data_folder, name, best):
     ("name", "best"), [("scp41", 38), ("scp46", 37), ("scp61", 21), ("scpb1", 22)]
 )
 def test_unicost_files_reach_the_best_known_size(data_folder, name, best):
-    sets = read_set_cover_file(data_folder / f"{name}.txt").sets
+    sets, _ = read_set_cover(data_folder / f"{name}.txt")
     sizes = (local_cover(sets, max_steps=50_000, seed=seed).size for seed in range(20))
     assert next((size for size in sizes if size <= best), None) == best
 
@@ -141,8 +141,8 @@ def test_unicost_files_reach_the_best_known_size(data_folder, name, best):
     [("scpa1", 253, 30), ("scpe3", 5, 20), ("sts45", 30, 60), ("rail507", 174, 120)],
 )
 def test_slow_public_files(data_folder, name, best, seconds):
-    problem = read_set_cover_file(data_folder / f"{name}.txt")
-    cover = minimum_cover(problem.sets, costs=problem.costs, time_limit=seconds)
+    sets, costs = read_set_cover(data_folder / f"{name}.txt")
+    cover = minimum_cover(sets, costs=costs, time_limit=seconds)
     assert cover.cost == best
     assert cover.lower_bound <= best
 

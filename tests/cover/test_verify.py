@@ -15,12 +15,12 @@ from taskspace.cover import (
     greedy_cover,
     local_cover,
     minimum_cover,
-    read_set_cover_file,
     verify_cover,
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import blobs, random_problem
+from tests.cover.known_covers import read_set_cover
 from tests.helpers import taskspace
 
 MATRIX = blobs(10, radius=0.2)
@@ -303,7 +303,7 @@ ASSETS = Path(__file__).parents[1] / "assets"
 @pytest.mark.parametrize("version", [1, 2])
 def test_covers_of_every_format_version_open_and_hold(version):
     cover = Cover.load(ASSETS / f"cover-v{version}.json")
-    sets = read_set_cover_file(ASSETS / "setcover" / "sts9.txt").sets
+    sets, _ = read_set_cover(ASSETS / "setcover" / "sts9.txt")
     assert (cover.size, cover.lower_bound, cover.optimal) == (5, 5, True)
     assert (cover.prices is None) == (version == 1)
     found = verify_cover(cover, sets)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import taskspace as ts
-from taskspace.cover import read_set_cover_file
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 RUNS = pd.DataFrame(
@@ -85,24 +84,6 @@ def test_json_records(tmp_path, suffix):
     assert cells(table) == cells(
         ts.study_from(RUNS, long=LONG, lower_is_better=True).table
     )
-
-
-def test_pace_hitting_sets(tmp_path):
-    file = tmp_path / "exact_001.hgr"
-    file.write_text("c a comment\np hs 4 3\n1 2\n2 3 4\n4\n")
-    problem = read_set_cover_file(file)
-    expected = [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1]]
-    np.testing.assert_array_equal(problem.sets.to_bool(), np.array(expected, bool))
-    assert problem.format == "hgr"
-    for text in (
-        "p hs 4 3\n1 2\n",
-        "p hs 2 1\n1 3\n",
-        "p td 4 3\n1 2\n",
-        "p hs 2 1\nx\n",
-    ):
-        file.write_text(text)
-        with pytest.raises(InvalidInputError, match="set-cover problem"):
-            read_set_cover_file(file)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,6 @@ $\alpha$ at most, so one may look after every sample and stop when it does.
 
 **Shares.** How often something holds, from independent draws: the lower bound of
 Clopper and Pearson, exact for every number of draws.
-
-**Few runs per task, few tasks.** A task is good if the mean of its runs is at least m.
-Runs of each drawn task test that at level δ. If a share p of tasks is good, a drawn
-task passes with a probability of at most $p + (1 - p) \delta$, whatever the bad ones
-are; so from a lower bound q of the share that passes, $p \ge (q - \delta) / (1 -
-\delta)$. No union over tasks is taken. (The question is that of Schnitzer et al.,
-arXiv 2602.02098.)
 """
 
 import numpy as np
@@ -23,9 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 
-# Levels at which runs of a task are tested; they share what the bound may err.
-LEVELS = (0.02, 0.1, 0.35)
-SHARED = 0.05  # of all tasks, that lucky runs may make look good, where runs allow it
 # Samples of each stream that are taken in one go.
 COLUMNS = 32
 # Bets, as shares of the largest one, and the share of the capital that each gets.
@@ -70,105 +60,6 @@ def share_bound(n_good: int, n: int, confidence: float) -> float:
     from scipy import stats  # loads slowly, and few certificates need it
 
     return float(stats.beta.ppf(level, n_good, n - n_good + 1))
-
-
-def good_share_bound(
-    runs: NDArray[np.float64],
-    threshold: float,
-    confidence: float,
-    *,
-    n_shared: int | None = None,
-) -> float:
-    """Return a lower bound on the share of tasks whose mean is at least a threshold.
-
-    Args:
-        runs: outcomes in [0, 1], dims `(task, run)`; NaN where a task has fewer runs.
-            Tasks are independent draws, and so are the runs of each; how many a task
-            has must not depend on how they end.
-        threshold: a task is good if its mean outcome is at least this, `> 0`.
-        confidence: the bound is above the truth with probability `1 - confidence` at
-            most.
-        n_shared: where run r of a task is run r of all tasks (one training, tried
-            everywhere): how many such rows of runs there were to choose from. Only
-            the tasks are independent draws then. None if the runs of a task are
-            independent of those of others.
-    """
-    level = check_confidence(confidence)
-    done = np.isfinite(runs)
-    if not (done.any(axis=1).all() and ((runs >= 0) & (runs <= 1))[done].all()):
-        raise InvalidInputError(
-            "Every task must have runs, with outcomes in [0, 1], but one has not."
-        )
-    if not 0 < threshold <= 1:
-        raise InvalidInputError(
-            f"0 < threshold <= 1 must hold, but got threshold={threshold}."
-        )
-    n_runs = done.sum(axis=1)
-    values = _p_values(np.where(done, runs, 0.0), n_runs, threshold)
-    if n_shared is not None:
-        # Lucky runs let all bad tasks pass at once. The share of tasks that are bad and
-        # pass has a mean of n δ at most, so with probability 1 − level / 2 it is below
-        # n δ / (level / 2) (Markov).
-        least = threshold ** n_runs.max() * (1 + 1e-8)  # if all runs are good
-        delta = max(SHARED * level / (2 * n_shared), least)
-        lucky = 2 * n_shared * delta / level
-        passed = share_bound(int((values <= delta).sum()), len(runs), 1 - level / 2)
-        return max(0.0, (passed - lucky) / (1 - lucky)) if lucky < 1 else 0.0
-    bounds = [
-        share_bound(int((values <= delta).sum()), len(runs), 1 - level / len(LEVELS))
-        for delta in LEVELS
-    ]
-    return max(
-        0.0,
-        *((q - delta) / (1 - delta) for q, delta in zip(bounds, LEVELS, strict=True)),
-    )
-
-
-def _p_values(
-    runs: NDArray[np.float64], n_runs: NDArray[np.integer], mean: float
-) -> NDArray[np.float64]:
-    """For each row how likely runs so good are, if their mean is below this."""
-    totals = runs.sum(axis=1)
-    if ((runs == 0) | (runs == 1)).all():
-        from scipy import stats  # loads slowly, and few bounds need it
-
-        return stats.binom.sf(totals - 1, n_runs, mean) * (1 + 1e-9)  # rounding
-    # Chernoff's bound holds for every distribution on [0, 1] (Hoeffding 1963).
-    x = np.clip(totals / n_runs, 0.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.where(x > 0, x * np.log(x / mean), 0.0)
-        below = np.where(x < 1, (1 - x) * np.log((1 - x) / (1 - mean)), 0.0)
-    return np.where(x > mean, np.exp(-n_runs * (above + below)), 1.0)
-
-
-def mean_interval(
-    samples: NDArray[np.float64], confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return intervals that hold the means of bounded numbers, by betting.
-
-    Args:
-        samples: independent numbers in [0, 1], dims `(stream, sample)`.
-        confidence: of the interval of each stream.
-    """
-    level = check_confidence(confidence) / 2
-    return _least_mean(samples, level), 1 - _least_mean(1 - samples, level)
-
-
-def _least_mean(samples: NDArray[np.float64], level: float) -> NDArray[np.float64]:
-    """For each stream the largest mean below which all others are refuted."""
-    low, high = np.zeros(len(samples)), samples.mean(axis=1)
-    for _ in range(50):  # the capital falls with the mean
-        middle = (low + high) / 2
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            odds = np.minimum(samples / middle[:, None], 1e300) - 1
-        won = np.log1p(BETS[None, :, None] * odds[:, None, :]).sum(axis=2)
-        capital = _log_sum((won + np.log(SHARES))[:, :, None])[:, 0]
-        is_refuted = (capital >= -np.log(level)) & (middle > 0)
-        low, high = (
-            np.where(is_refuted, middle, low),
-            np.where(is_refuted, high, middle),
-        )
-    return low
 
 
 class BettingTests:

@@ -11,11 +11,12 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from taskspace import __version__
 from taskspace.cli.output import command, shown
+from taskspace.cli.removed import refuse_removed
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
 from taskspace.errors import MissingExtraError, TaskspaceError
 
@@ -41,6 +42,15 @@ FULL_OR_FORBIDDEN = {
 """What a disk may say that no one here can mend."""
 
 
+class _Command(TyperCommand):
+    """A command that tells a former option from a misspelt one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words after the command's name."""
+        refuse_removed(self.name or "", args)
+        return super().parse_args(ctx, args)
+
+
 class _Commands(TyperGroup):
     """The commands, each imported when it is called or asked for help."""
 
@@ -62,7 +72,9 @@ class _Commands(TyperGroup):
         )
         purpose = next(p for p, names in GROUPS.items() if cmd_name in names)
         examples = "\n\n".join(["[bold]Examples[/bold]", *map(shown, module.EXAMPLES)])
-        declare = one.command(cmd_name, rich_help_panel=purpose, epilog=examples)
+        declare = one.command(
+            cmd_name, cls=_Command, rich_help_panel=purpose, epilog=examples
+        )
         declare(getattr(module, cmd_name))
         built = get_command(one)
         built.name = cmd_name

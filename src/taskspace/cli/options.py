@@ -168,9 +168,7 @@ class Reading:
     )
     targets: str | None = option("Targets of a matrix, by name: a,b,c.")
     ignore: str | None = option("Columns of a matrix that are no targets: seed,algo.")
-    missing: str = option(
-        "Empty cells of a matrix: error, not-served, unknown.", "error"
-    )
+    missing: str = option("Empty cells of a matrix: error, not-served.", "error")
     header: str | None = option(
         "Whether the first row of a matrix file holds names.", metavar="yes|no"
     )
@@ -308,18 +306,16 @@ def question_options(question: Question) -> str:
     return words
 
 
-def command_options(path: Path, question: Question | None, **values: Any) -> str:
+def command_options(path: Path, question: Question, **values: Any) -> str:
     """Return a path and the options that ask the same of it again, as a shell does.
 
     Args:
         path: the run or file.
-        question: what was asked, None for a set-cover file.
+        question: what was asked.
         **values: the other options by their names in Python; None and False are left
             out, and True is a flag.
     """
-    words = [shlex.quote(str(path))]
-    if question is not None:
-        words.append(question_options(question))
+    words = [shlex.quote(str(path)), question_options(question)]
     for name, value in values.items():
         if value is None or value is False:
             continue

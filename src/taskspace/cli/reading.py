@@ -11,20 +11,17 @@ from numpy.typing import NDArray
 
 from taskspace.cli.output import progress_console, shown
 from taskspace.cover.ask import CoverProblem
-from taskspace.cover.files import read_set_cover_file
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io import READABLE_SUFFIXES
 from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs.opening import check_exists, is_archive, is_run, open_study
+from taskspace.runs.opening import is_archive, is_run, open_study
 
 MISSING = {
     "error": "error",
     "not-served": "not served",
     "not served": "not served",
-    "unknown": "unknown",
 }
 """What `--missing` says, and what the library is told."""
 
@@ -121,15 +118,6 @@ def read_demand(text: str) -> Question:
     )
 
 
-def has_questions(path: Path) -> bool:
-    """Return whether a path brings questions of its own: a run or an archive.
-
-    Args:
-        path: any path.
-    """
-    return is_run(path) or (path.is_file() and is_archive(path))
-
-
 def _own_questions(path: Path) -> list[Question]:
     """Return what the experiment of a run or archive asks; nothing for other files."""
     if is_run(path):
@@ -141,7 +129,7 @@ def _own_questions(path: Path) -> list[Question]:
         if run.is_selection and isinstance(tolerance, int | float) and questions:
             return [questions[0].at(tolerance), *questions[1:]]
         return questions
-    if has_questions(path):
+    if path.is_file() and is_archive(path):
         return list(open_study(path).experiment.questions)
     return []
 
@@ -191,9 +179,7 @@ def missing_cells(text: str) -> str:
         text: what the option holds.
     """
     if text not in MISSING:
-        raise UnknownNameError(
-            "value of --missing:", text, ["error", "not-served", "unknown"]
-        )
+        raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
     return MISSING[text]
 
 
@@ -272,53 +258,28 @@ def load_numbers(
     return numbers
 
 
-def is_set_cover(path: Path) -> bool:
-    """Return whether a path holds a set-cover problem and no table.
-
-    Args:
-        path: any path.
-    """
-    check_exists(path)
-    if path.is_dir() or is_archive(path):
-        return False
-    try:
-        read_set_cover_file(path)
-    except InvalidInputError:
-        # What is no table either is told so when it is read.
-        return path.suffix.lower() not in READABLE_SUFFIXES
-    return True
-
-
 def read_problem(
-    path: Path,
-    study: Study | None,
-    question: Question | None,
+    study: Study,
+    question: Question,
     *,
     costs: str | Path | None,
     weights: str | Path | None,
-    unicost: bool,
 ) -> CoverProblem:
-    """Return what is to be covered: a study, or a set-cover file.
+    """Return what is to be covered, with the costs and weights that files hold.
 
     Args:
-        path: the set-cover file, where there is no study.
         study: what is known.
         question: what is asked of the study.
         costs: file with the cost of each source; empty for none.
         weights: file with the weight of each target, likewise.
-        unicost: ignore the costs of a set-cover file.
     """
     problem = CoverProblem(study, question)
-    if study is None:
-        check_exists(path)
-        file = read_set_cover_file(path)
-        problem = CoverProblem(file=file, costs=None if unicost else file.costs)
     if costs:
-        names, n = problem.source_names, problem.n_sources
+        names, n = problem.source_names, study.n_sources
         numbers = load_numbers(Path(costs), names, n, "source")
         problem = replace(problem, costs=numbers)
     if weights:
-        names, n = problem.target_names, problem.n_targets
+        names, n = problem.target_names, study.n_targets
         numbers = load_numbers(Path(weights), names, n, "target")
         problem = replace(problem, weights=numbers)
     return problem

@@ -5,13 +5,6 @@ from .base import Cover as Cover
 from .bounds.dual import BOUND_KINDS as BOUND_KINDS
 from .bounds.dual import LowerBound as LowerBound
 from .bounds.dual import lower_bounds as lower_bounds
-from .files import SetCoverProblem as SetCoverProblem
-from .files import read_set_cover_file as read_set_cover_file
-from .holes import CoverWithHoles as CoverWithHoles
-from .holes import Measured as Measured
-from .holes import cover_with_holes as cover_with_holes
-from .holes import fill_cells as fill_cells
-from .holes import measure_cells as measure_cells
 from .methods.baselines import random_cover as random_cover
 from .methods.baselines import uniform_cover as uniform_cover
 from .methods.baselines import uniform_grids as uniform_grids
@@ -22,8 +15,6 @@ from .methods.greedy import greedy_cover as greedy_cover
 from .methods.local import local_cover as local_cover
 from .methods.mean import least_mean as least_mean
 from .methods.minimum import minimum_cover as minimum_cover
-from .resample import Resampled as Resampled
-from .resample import resampled_covers as resampled_covers
 from .tolerance.budget import BudgetPoint as BudgetPoint
 from .tolerance.budget import SmallestEpsilon as SmallestEpsilon
 from .tolerance.budget import budget_profile as budget_profile
@@ -35,8 +26,6 @@ from .tolerance.curve import coverage_curve as coverage_curve
 from .tolerance.profile import Profile as Profile
 from .tolerance.profile import ProfilePoint as ProfilePoint
 from .tolerance.profile import complexity_profile as complexity_profile
-from .values import SourceValue as SourceValue
-from .values import source_values as source_values
 from .verify.proof import PriceProof as PriceProof
 from .verify.verify import CoverRefutedError as CoverRefutedError
 from .verify.verify import Verification as Verification

@@ -144,7 +144,7 @@ class CoverAnswer:
 
     @property
     def question(self) -> Question | None:
-        """What the cover answers; None for a set-cover file, which asks nothing."""
+        """What the cover answers; None where sets were given alone."""
         return self.cover.question
 
     @property

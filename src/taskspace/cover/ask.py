@@ -1,4 +1,4 @@
-"""A whole covering problem and its answers: a study under a question, or a file."""
+"""A whole covering problem and its answers: a study under a question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.answer import CoverAnswer, source_names, target_names
+from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Clock, Cover
-from taskspace.cover.files import SetCoverProblem
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.cover.methods.greedy import cover_greedily
 from taskspace.cover.methods.mean import least_mean
@@ -34,18 +33,16 @@ class CoverProblem:
     """What is to be covered.
 
     Args:
-        study: what is known; None for a set-cover file.
-        question: what is asked of the study; None for a set-cover file.
-        file: the set-cover file, if it is one.
+        study: what is known.
+        question: what is asked of the study.
         costs: cost of each source, None where all are 1.
         weights: weight of each target, likewise.
         include: sources that must be selected.
         exclude: sources that must not be.
     """
 
-    study: Study | None = None
-    question: Question | None = None
-    file: SetCoverProblem | None = None
+    study: Study
+    question: Question
     costs: NDArray[np.float64] | None = None
     weights: NDArray[np.float64] | None = None
     include: Sequence[int] = ()
@@ -54,40 +51,22 @@ class CoverProblem:
     @cached_property
     def sets(self) -> TargetSets:
         """The targets that each source serves."""
-        if self.study is not None and self.question is not None:
-            return self.question.sets(self.study)
-        assert self.file is not None
-        return self.file.sets
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """Shape of the grid of sources, None where they are on none."""
-        return None if self.study is None else self.study.shape
-
-    @property
-    def n_sources(self) -> int:
-        """How many sources there are."""
-        return self.sets.n_sources if self.study is None else self.study.n_sources
-
-    @property
-    def n_targets(self) -> int:
-        """How many targets there are."""
-        return self.sets.n_targets if self.study is None else self.study.n_targets
+        return self.question.sets(self.study)
 
     @property
     def source_names(self) -> list[str] | None:
         """Names of the sources, None where they have none."""
-        return None if self.study is None else source_names(self.study.table)
+        return source_names(self.study.table)
 
     @property
     def target_names(self) -> list[str] | None:
         """Names of the targets, None where they have none."""
-        return None if self.study is None else target_names(self.study.table)
+        return target_names(self.study.table)
 
     @property
     def notes(self) -> list[str]:
         """What a person should know before any number."""
-        return [] if self.study is None else self.study.notes
+        return self.study.notes
 
     def find_cover(
         self, method: str, *, time_limit: float = 60.0, seed: int = 0, **options: Any
@@ -104,7 +83,7 @@ class CoverProblem:
         cover = find_cover(
             self.sets,
             method=method,
-            shape=self.shape,
+            shape=self.study.shape,
             costs=self.costs,
             target_weights=self.weights,
             include=self.include,
@@ -114,8 +93,6 @@ class CoverProblem:
             **options,
         )
         if method != "minimum" or self.costs is not None:  # else each costs 1
-            return cover
-        if self.study is None or self.question is None:
             return cover
         return settle_ties(
             cover, self.study, self.question, time_limit=clock.left / 4, seed=seed
@@ -139,8 +116,7 @@ class CoverProblem:
             seed: of the random choices.
             progress: called after each tolerance that was tried.
         """
-        study, question = self._asked
-        losses = losses_of(study, question)
+        losses = losses_of(self.study, self.question)
         allowed = np.delete(losses.values, list(self.exclude), axis=0)
         alone = np.flatnonzero(~np.isfinite(allowed).any(0))
         if leave_out and len(alone):
@@ -182,10 +158,9 @@ class CoverProblem:
         Args:
             least: the smallest tolerance.
         """
-        study, question = self._asked
         instance = Instance.of(
-            study,
-            question.at(least.upper),
+            self.study,
+            self.question.at(least.upper),
             include=self.include,
             exclude=self.exclude,
         )
@@ -208,9 +183,8 @@ class CoverProblem:
             budget: number of sources.
             options: `epsilon`, `leave_out`, `time_limit`, `progress`: see `least_mean`.
         """
-        study, question = self._asked
         cover = least_mean(
-            question.losses(study),
+            self.question.losses(self.study),
             budget,
             target_weights=self.weights,
             include=self.include,
@@ -218,24 +192,7 @@ class CoverProblem:
             **options,
         )
         assert cover.question is not None
-        return replace(cover, question=question.at(cover.question.epsilon))
-
-    @property
-    def _asked(self) -> tuple[Study, Question]:
-        """The study and the question, where it is no set-cover file."""
-        assert self.study is not None
-        assert self.question is not None
-        return self.study, self.question
-
-    def answer(self, cover: Cover) -> CoverAnswer:
-        """Return a cover with what it leaves, where that can be said.
-
-        Args:
-            cover: of this problem.
-        """
-        if self.study is None:
-            return CoverAnswer(cover)
-        return CoverAnswer.of(cover, self.study)
+        return replace(cover, question=self.question.at(cover.question.epsilon))
 
     def served_weight(self, cover: Cover) -> float | None:
         """Return the share of the targets' weight that is served, None without weights.

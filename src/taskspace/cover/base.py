@@ -84,7 +84,7 @@ class Cover:
             large to keep.
         include: sources that had to be selected.
         exclude: sources that must not be.
-        question: what it answers; None for a set-cover problem, which asks nothing.
+        question: what it answers; None where sets were given alone.
     """
 
     method: str
@@ -348,7 +348,7 @@ def html_view(text: str, frame: "pd.DataFrame") -> str:
 
 
 def _question(values: Any) -> Question | None:
-    """Return the question beside a saved cover; a set-cover file asks none."""
+    """Return the question beside a saved cover, None where it has none."""
     if not isinstance(values, dict) or values.get("criterion") is None:
         return None
     return Question.from_dict(values)

@@ -14,11 +14,6 @@ from .records import Selection as Selection
 from .records import Status as Status
 from .regions import BoxRegions as BoxRegions
 from .regions import regions_of as regions_of
-from .rules import RULES as RULES
-from .rules import RuleTrial as RuleTrial
-from .rules import SourceRule as SourceRule
-from .rules import judge_rules as judge_rules
-from .rules import make_rule as make_rule
 from .tracker import Tracker as Tracker
 from .trial.contenders import conditioned_networks as conditioned_networks
 from .trial.trial import Trial as Trial

@@ -124,6 +124,5 @@ def check_exists(path: Path) -> None:
     if not path.exists():
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
-            f"run msd), a matrix file ({', '.join(READABLE_SUFFIXES)}) or a set-cover "
-            "file."
+            f"run msd) or a matrix file ({', '.join(READABLE_SUFFIXES)})."
         )

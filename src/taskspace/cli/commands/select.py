@@ -3,12 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from taskspace.cli.commands.fill import choose_cells
 from taskspace.cli.options import (
     Asking,
     OverridesOption,
-    Reading,
     SchedulerOption,
+    TrustOption,
     WorkersOption,
     argument,
     as_command,
@@ -47,26 +46,21 @@ class Options:
     """What `taskspace select` may be told."""
 
     experiment: str = argument(
-        "A TOML file, a built-in experiment (msd, ...), or a matrix file with "
-        "cells that were not measured.",
+        "A TOML file, or a built-in experiment (msd, ...).",
         metavar="FILE|NAME",
     )
     out: Path | None = option("Run directory; runs/NAME-select by default.")
     overrides: OverridesOption = None
     selector: str | None = option(f"{', '.join(SELECTORS)}.")
     epsilon: float | None = option("Tolerance; that of the first question if left out.")
-    budget: int | None = option(
-        "Trainings, at most; of a matrix, cells to measure next."
-    )
+    budget: int | None = option("Trainings, at most.")
     n_parallel: int | None = option("Trainings under way at a time.")
     full_table: Path | None = option(
         "A run or file with the table of all candidates, to compare with."
     )
     workers: WorkersOption = None
     scheduler: SchedulerOption = None
-    fill: Path | None = option(
-        "Of a matrix: a CSV of the cells to measure next, to fill in."
-    )
+    trust: TrustOption = False
 
     def load(self, asking: Asking, trust: bool) -> tuple[Experiment, Question]:
         """Return the experiment, with what the options replace, and its question."""
@@ -88,34 +82,23 @@ class Options:
 
 
 @as_command
-def select(options: Options, asking: Asking, reading: Reading) -> Answer:
+def select(options: Options, asking: Asking) -> Answer:
     """Train one policy after the other, where it helps most, until all is covered.
 
     A target counts as covered by an evaluation only. The sources that were trained are
     an ordinary run; after an interruption the same command goes on with the same
     sequence. A TOML file of your own may name code, which is imported and run.
-
-    Of a matrix with empty cells it names those to measure next, until it is known how
-    many sources are needed.
     """
     path = Path(options.experiment)
     if path.is_file() and path.suffix.lower() != ".toml":
-        return choose_cells(
-            replace(reading, missing="unknown").study(path),
-            asking.question(path, options.epsilon),
-            path,
-            options.fill,
-            n_cells=options.budget,
-        )
-    if reading != Reading(trust=reading.trust) or options.fill:
         raise InvalidInputError(
-            "An experiment states its table in its file: options of reading and --fill "
-            "are for a matrix file. Use --set."
+            f"select trains policies, so it needs an experiment (.toml), but got "
+            f"{path}. For a table with unmeasured cells see docs/recipes.md."
         )
-    experiment, question = options.load(asking, reading.trust)
+    experiment, question = options.load(asking, options.trust)
     table = None
     if options.full_table is not None:
-        table = open_study(options.full_table, trust=reading.trust).table
+        table = open_study(options.full_table, trust=options.trust).table
     with stage_progress() as report:
         report("cover", 0, experiment.target_space.size, question.statement)
         run = run_selection(

@@ -156,17 +156,11 @@ def _verify_run(path: Path) -> Answer:
 def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
     """Return the problem that the question of a cover file is about."""
     try:
-        study = question = None
-        if record["epsilon"] is not None:
-            study = Reading.from_record(record).study(path)
-            question = Question.from_dict(record)
         return read_problem(
-            path,
-            study,
-            question,
+            Reading.from_record(record).study(path),
+            Question.from_dict(record),
             costs=record.get("costs"),
             weights=record.get("weights"),
-            unicost=record["unicost"],
         )
     except (KeyError, TypeError) as error:
         raise InvalidInputError(
@@ -179,16 +173,12 @@ def _asked(
     record: dict[str, Any], claim: Cover, problem: CoverProblem
 ) -> dict[str, Any]:
     """Return the question that was verified, whole, as JSON."""
-    asked: dict[str, Any] = {"criterion": None, "judge": None, "epsilon": None}
-    if record["epsilon"] is not None:
-        asked = Question.from_dict(record).to_dict()
     files = ("costs", "weights", "contexts", "targets", "ignore")
     return {
-        **asked,
+        **Question.from_dict(record).to_dict(),
         "lower_is_better": bool(record.get("lower_is_better")),
         "include": _names(problem, claim.include.tolist()),
         "exclude": _names(problem, claim.exclude.tolist()),
-        "unicost": bool(record.get("unicost")),
         **{name: record.get(name) for name in files},
         "missing": record.get("missing", "error"),
     }
@@ -201,11 +191,10 @@ def _names(problem: CoverProblem, sources: list[int]) -> list[str]:
 
 def _question_words(asked: dict[str, Any]) -> str:
     """Return the question that was verified, for people."""
-    if asked["epsilon"] is None:
-        words = ["a set-cover file" + (", its costs ignored" * asked["unicost"])]
-    else:
-        words = [Question.from_dict(asked).statement]
-        words.append("costs" if asked["lower_is_better"] else "scores")
+    words = [
+        Question.from_dict(asked).statement,
+        "costs" if asked["lower_is_better"] else "scores",
+    ]
     for name, what in (("include", "must be in"), ("exclude", "must not be in")):
         if asked[name]:
             words.append(f"{', '.join(asked[name])} {what}, which the cover file says")
@@ -225,7 +214,9 @@ def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> li
         wanted: Any = demand
         answered: Any = asked[name]
         if name in ("include", "exclude"):
-            places = source_places(wanted, problem.source_names, problem.n_sources)
+            places = source_places(
+                wanted, problem.source_names, problem.study.n_sources
+            )
             wanted, answered = sorted(_names(problem, places)), sorted(answered)
         elif name in ("targets", "ignore"):
             pair = wanted, answered

@@ -3,11 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from taskspace._util.words import round_to_side
 from taskspace.cli.output import (
@@ -19,16 +15,9 @@ from taskspace.cli.output import (
     shown,
     warn,
 )
-from taskspace.cover import (
-    Cover,
-    CoverAnswer,
-    CoverWithHoles,
-    Resampled,
-    SourceValue,
-)
+from taskspace.cover import Cover, CoverAnswer
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
-from taskspace.deploy import RuleTrial
 from taskspace.performance import target_space
 from taskspace.questions import Question
 
@@ -102,9 +91,8 @@ def show_cover(
         again: the options that ask the same again, None where no method does better.
     """
     cover, question = answer.cover, answer.question
-    quantity = "performance"
-    if problem.study is not None:
-        quantity = str(problem.study.table.attrs.get("quantity", quantity))
+    assert question is not None
+    quantity = str(problem.study.table.attrs.get("quantity", "performance"))
     scope = f" {answer.scope}" if answer.scope else ""
     things = "source" if cover.size == 1 else "sources"
     console.print(
@@ -114,8 +102,7 @@ def show_cover(
     )
     if cover.missed_share is not None:
         warn(cover.shortfall)
-    if question is not None:
-        console.print(f"Asked: {_asked(answer, question, quantity)}.")
+    console.print(f"Asked: {_asked(answer, question, quantity)}.")
     if cover.cost != cover.size:
         console.print(f"Total cost {number(cover.cost, 8)}.")
     _show_unserved(answer, problem)
@@ -123,10 +110,9 @@ def show_cover(
         if len(sources):
             names = first_few(_labels(problem.source_names, sources), 8)
             console.print(f"Must be {what}: {names}.")
-    if question is not None:
-        _show_losses(answer, question, quantity)
+    _show_losses(answer, question, quantity)
     _show_sources(answer)
-    if problem.study and cover.n_targets <= SHOWN_TARGETS and cover.size > 0:
+    if cover.n_targets <= SHOWN_TARGETS and cover.size > 0:
         _show_assignment(answer, problem)
     console.print(f"{cover.method}, {cover.stop_reason}, {cover.seconds:.2f} s")
     if save is not None:
@@ -153,114 +139,6 @@ def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
             f"{first_few(_labels(names, lacking))}. Use --criterion floor, or train "
             "there."
         )
-
-
-@dataclass(frozen=True)
-class More:
-    """What is asked beside a cover: holes, values of sources, what is chance."""
-
-    holes: CoverWithHoles | None = None
-    values: list[SourceValue] | None = None
-    measure: str = "cost"
-    resampled: Resampled | None = None
-    trials: list[RuleTrial] | None = None
-
-    def record(self) -> dict[str, Any]:
-        """Return all as JSON; what was not asked is left out."""
-        record: dict[str, Any] = {}
-        if self.holes is not None:
-            record["holes"] = self.holes.to_dict()
-        if self.values is not None:
-            record["values"] = [value.to_dict() for value in self.values]
-            record["values_measure"] = self.measure
-        if self.resampled is not None:
-            record["resampled"] = self.resampled.to_dict()
-        if self.trials is not None:
-            record["rules"] = [trial.to_dict() for trial in self.trials]
-        return record
-
-
-def show_more(more: More, problem: CoverProblem) -> None:
-    """Print what was asked beside a cover.
-
-    Args:
-        more: the answers.
-        problem: what is covered.
-    """
-    sources, targets = problem.source_names, problem.target_names
-    if more.holes is not None:
-        console.print(f"[bold]Holes[/bold]: {more.holes.statement}")
-        cells = [
-            f"{_label(sources, s)} at {_label(targets, t)}"
-            for s, t in more.holes.cells[:SHOWN_SOURCES]
-        ]
-        if cells and not more.holes.is_decided:
-            rest = len(more.holes.cells) - len(cells)
-            also = f" and {rest:,} more (--format json)" if rest else ""
-            console.print(f"Measure next: {', '.join(cells)}{also}.")
-    if more.resampled is not None:
-        _show_resampled(more.resampled, sources)
-    if more.trials is not None:
-        _show_rules(more.trials)
-    if more.values is not None:
-        columns = ("source", "", more.measure, "at least", "more targets unserved")
-        rows = [
-            (
-                _label(sources, value.source),
-                "without it" if value.selected else "with it",
-                number(value.value),
-                number(value.lower_bound),
-                f"{value.unserved:,}" if value.unserved else "",
-            )
-            for value in more.values[:SHOWN_TARGETS]
-        ]
-        show_table(columns, rows, texts=columns[:2])
-
-
-def _show_resampled(resampled: Resampled, sources: list[str] | None) -> None:
-    """Print how much of a cover of joined runs is chance."""
-    cover = resampled.cover
-    names = ", ".join(_labels(sources, cover.sources[:8]))
-    console.print(
-        f"[bold]Joined runs[/bold] ({resampled.aggregate}): {cover.size} sources, "
-        f"{names}. {resampled.statement}"
-    )
-    if resampled.bet is not None:
-        width = float(np.nanmax(resampled.bet[1] - resampled.bet[0]))
-        console.print(
-            f"Intervals of J by betting (confidence {resampled.confidence:g} each) are "
-            f"up to {number(width)} wide; all with --format json."
-        )
-
-
-def _show_rules(trials: list[RuleTrial]) -> None:
-    """Print how rules do at targets that they have not seen."""
-    first = trials[0]
-    runs = first.good_bound is not None
-    what = f"served by {100 * first.run_share:g} % of runs" if runs else "served"
-    console.print(
-        f"[bold]Rules[/bold] for new targets: the best source of each would serve "
-        f"{percent(first.served_by_best, 3)}, one source "
-        f"{percent(first.served_by_one, 3)}. Bounds (confidence {first.confidence:g}) "
-        "are about a selection and a rule from half of the targets, and hold if "
-        "targets are independent draws."
-    )
-    columns = (
-        "rule", "served, left out", "mean regret", f"{what}, at least", "sources"
-    )  # fmt: skip
-    rows = []
-    for trial in trials:
-        bound = (trial.good_bound if runs else trial.served_bound) or 0.0
-        rows.append(
-            (
-                trial.rule,
-                percent(trial.served, 3),
-                number(trial.mean_regret),
-                f"{round_to_side(100 * bound, up=False)} %",
-                ", ".join(map(shown, trial.made.names[:5])),
-            )
-        )
-    show_table(columns, rows, texts=("rule", "sources"))
 
 
 def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None:
@@ -318,18 +196,16 @@ def _assigned(
 ) -> list[tuple[str, str, float | None]]:
     """For each target its name, its source, and what it loses."""
     targets, sources = problem.target_names, problem.source_names
-    losses = None
-    if answer.question is not None and problem.study is not None:
-        assignment = answer.cover.assignment
-        losses = answer.question.assigned_losses(problem.study, assignment)
+    assert answer.question is not None
+    losses = answer.question.assigned_losses(problem.study, answer.cover.assignment)
     rows = []
     for target, source in enumerate(answer.cover.assignment.tolist()):
         label = targets[target] if targets else str(target)
         if source < 0:
             rows.append((label, "", None))
             continue
-        loss = None if losses is None else float(losses[target])
-        rows.append((label, sources[source] if sources else str(source), loss))
+        name = sources[source] if sources else str(source)
+        rows.append((label, name, float(losses[target])))
     return rows
 
 
@@ -342,8 +218,7 @@ def assignment_csv(answer: CoverAnswer, problem: CoverProblem) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    study = problem.study
-    space = target_space(study.table) if study is not None else None
+    space = target_space(problem.study.table)
     axes = list(space.names) if space is not None else []
     writer.writerow(["target", *axes, "source", "loss"])
     for place, (*names, loss) in enumerate(_assigned(answer, problem)):

@@ -26,7 +26,6 @@ from taskspace.cover.bounds.prices import (
 )
 from taskspace.cover.bounds.primal_dual import PrimalDual
 from taskspace.cover.costs import Exact, has_whole_costs, total_cost
-from taskspace.cover.exact.graph import GraphSearch, is_graph_like
 from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.exact.solver import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
@@ -44,7 +43,6 @@ _FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
 _SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
 _FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
 _CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
-_GRAPH_NODES = 20_000  # of a graph, before other searches run beside
 _MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
@@ -358,17 +356,8 @@ class _ExactPhase:
         """Search until solved or out of time."""
         core, clock = self.core, self.clock
         tiny = self.sets.n_sources <= _FEW_SOURCES and has_cp_sat() and core.is_whole
-        other, delay = (self._prove if tiny else self._search), _SECONDS_ALONE
-        if (self.costs == 1).all() and self.sets.n_targets and is_graph_like(self.sets):
-            graph, before = GraphSearch(self.sets), core.lower
-            self._deepen(graph, Clock(clock.left), _GRAPH_NODES)
-            if not core.is_solved and core.lower > before:
-                with _Beside(self._search, Clock(clock.left)):
-                    self._deepen(graph, clock)
-            if core.is_solved or clock.left <= 0:
-                return
-            other, delay = (lambda own: self._deepen(graph, own)), 0.0
-        with _Beside(other, Clock(clock.left), delay, self.stop_other):
+        other = self._prove if tiny else self._search
+        with _Beside(other, Clock(clock.left), _SECONDS_ALONE, self.stop_other):
             limit = max(0.0, clock.left - 0.05)
             self._solve(limit, on_bound=self._on_bound, stop=self.stop)
 
@@ -398,20 +387,6 @@ class _ExactPhase:
     def _search(self, own: Clock) -> None:
         core = self.core
         core.local.run(own, on_chunk=lambda: self.stop() if core.is_solved else None)
-
-    def _deepen(
-        self, graph: GraphSearch, own: Clock, max_nodes: int | None = None
-    ) -> None:
-        def on_bound(bound: int) -> None:
-            self._offer(graph.best)
-            if self._on_bound(bound):
-                self.stop()
-
-        def upper() -> int:
-            return int(self.core.best_cost - self.forced)
-
-        lower = max(0, int(self.core.lower - self.forced))
-        graph.deepen(lower, upper, own, on_bound, max_nodes)
 
 
 class _Beside:

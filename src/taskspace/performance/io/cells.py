@@ -136,8 +136,7 @@ class Frame:
             advice = "A context is known, or the row has to go."
         elif is_empty(cell):
             advice = (
-                "missing='not served' (--missing not-served) takes it for a failure, "
-                "missing='unknown' (--missing unknown) for not measured."
+                "missing='not served' (--missing not-served) takes it for a failure."
             )
         elif place == 0:
             advice = (

@@ -39,7 +39,7 @@ SPECIAL = ("source", "policy", "home", "provenance", "n_episodes")
 
 NAMED = ("source", "policy", "target", "context", "name")
 
-Missing = Literal["error", "not served", "unknown"]
+Missing = Literal["error", "not served"]
 
 _NOTE = re.compile(
     r"(total_|n_|num_)?(seed|run|step|timestep|time_step|episode|iteration)s?"
@@ -56,7 +56,7 @@ class Choices:
         targets: names of the targets; None for all that are found.
         ignore: names of columns or targets to leave out.
         missing: `"error"` refuses a matrix with empty cells, `"not served"` takes them
-            for failures (−inf), `"unknown"` for cells that were not measured.
+            for failures (−inf).
         header: whether the first row of a text file holds names; None to find out.
         row_names: whether the first column holds names; None to find out.
         long: which columns of a table with one row per run are its source, target and

@@ -70,8 +70,7 @@ def read_matrix(
             scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
         ignore: names of columns or targets to leave out.
-        missing: `"error"` refuses empty cells, `"not served"` takes them for failures,
-            `"unknown"` for cells that were not measured.
+        missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
         header: whether the first row of a text file holds names of columns. Found out
             if left out; where both readings fit, the file is refused.
         row_names: whether the first column holds names of rows, likewise.
@@ -128,8 +127,7 @@ def table_from(
             scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
         ignore: names of columns or targets to leave out.
-        missing: `"error"` refuses empty cells, `"not served"` takes them for failures,
-            `"unknown"` for cells that were not measured.
+        missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
         row_names: whether the first column of a data frame holds names of rows. Found
             out if left out; where both readings fit, the frame is refused.
         long: which columns of a frame with one row per run are its `source`, `target`,

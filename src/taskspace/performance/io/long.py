@@ -168,8 +168,7 @@ def _rows_of_cells(
             f"Every policy must have a cell for every target, but in {frame.origin} "
             f"the policy of {frame.rows[own[0]]} has none for the target of "
             f"{frame.rows[other[0]]}. missing='not served' (--missing not-served) "
-            "takes it for a failure, missing='unknown' (--missing unknown) for not "
-            "measured."
+            "takes it for a failure."
         )
     check_cells(n_policies * n_targets, frame.origin)
     rows = np.full((n_policies, n_targets), -1, np.intp)

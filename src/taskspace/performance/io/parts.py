@@ -85,18 +85,13 @@ def table_from_parts(
     sign = -1.0 if choices.lower_is_better else 1.0
     cells = -parts.performance if choices.lower_is_better else parts.performance
     notes = list(parts.notes)
-    unknown = None
     if choices.may_be_empty:
         empty = np.isnan(cells)
         if empty.any():
             cells = np.where(empty, -np.inf, cells)
             n = int(empty.sum())
             some = "1 empty cell is" if n == 1 else f"{n:,} empty cells are"
-            taken = "taken for not served"
-            if choices.missing == "unknown":
-                unknown = empty.any(axis=1)
-                taken = "not measured: where one answer is given, taken for not served"
-            notes.append(f"{some} {taken}.")
+            notes.append(f"{some} taken for not served.")
     home = _home(parts, spaces)
     shared = bool(set(names[0] or ()) & set(names[1] or ()))
     is_known = shared or (spaces[0] is not None and spaces[1] is not None)
@@ -117,8 +112,6 @@ def table_from_parts(
         table = table.drop_vars("home_performance", errors="ignore")
     if parts.best_known is not None and parts.best_known_kind != "best of the table":
         table = _with_best_known(table, sign, parts, notes)
-    if unknown is not None:
-        table = table.assign(unknown=(("source", "target"), unknown))
     table = _with_names(table, *names)
     table = _selected(table, parts, choices).assign_attrs(notes=notes)
     better = (

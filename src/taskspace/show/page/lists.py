@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from taskspace.cover import budget_profile, source_values
-from taskspace.cover.answer import source_names
+from taskspace.cover import budget_profile
 from taskspace.errors import InvalidInputError
-from taskspace.sets import pack
 from taskspace.show.page.layers import Layer
 
 MAX_CELLS = 20_000
@@ -68,37 +66,7 @@ def list_budgets(
     }
 
 
-def list_values(
-    table: xr.Dataset, layer: Layer, seconds: float, seed: int
-) -> dict[str, Any] | None:
-    """Return how many sources are needed without each selected one, with each other.
-
-    Args:
-        table: for the names of its sources.
-        layer: criterion and judge.
-        seconds: time limit.
-        seed: of the searches.
-    """
-    step = layer.steps[layer.start]
-    sets = pack(layer.first <= layer.start)
-    values = source_values(step.best, sets, time_limit=seconds, seed=seed)
-    names = source_names(table) or [str(s) for s in range(table.sizes["source"])]
-    return {
-        "title": f"What each source adds at ε = {step.epsilon:g}",
-        "head": ["source", "sources needed", "", "more targets unserved"],
-        "rows": [
-            [
-                names[v.source],
-                _interval(v.lower_bound, v.value),
-                "without it" if v.selected else "with it",
-                v.unserved or "",
-            ]
-            for v in values
-        ],
-    }
-
-
-LISTS: tuple[List, ...] = (list_budgets, list_values)
+LISTS: tuple[List, ...] = (list_budgets,)
 """All lists, in the order of the page."""
 
 

@@ -186,7 +186,6 @@ class Subject:
             "warnings": self.warnings(),
             "question": {
                 "path": str(self.path),
-                "unicost": False,
                 "lower_is_better": False,
                 "contexts": None,
                 **_typed_reading(self.study.reading),
