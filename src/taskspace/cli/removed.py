@@ -36,13 +36,13 @@ def refuse_removed(command: str, words: Sequence[str]) -> None:
         command: the name of the command.
         words: what follows it on the command line.
     """
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for place, word in enumerate(words):
         if word == "--":
             return
         name, sign, value = word.partition("=")
         instead, what = OPTIONS.get(command, {}).get(name), name
         if instead is None:
-            value = value if sign else following
+            value = value if sign else "".join(words[place + 1 : place + 2])
             instead, what = VALUES.get((name, value)), f"{name} {value}"
         if instead is not None:
             raise InvalidInputError(

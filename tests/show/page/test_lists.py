@@ -27,8 +27,5 @@ def test_lists_hold_what_brute_force_finds(monkeypatch):
         if (loss[list(c)].min(0) <= 0.3).all()
     )
     assert [row[0] for row in made[0]["rows"]][-1] == size
-    assert sorted(row[0] for row in made[1]["rows"]) == list("01234")
-    with_it = [int(row[1]) for row in made[1]["rows"] if row[2] == "with it"]
-    assert set(with_it) <= {size, size + 1}
     monkeypatch.setattr(lists, "MAX_CELLS", 44)
     assert "tables" not in collect(study.table, [question], n_steps=2).header["about"]

@@ -285,7 +285,7 @@ def _show(
     if least is None and not options.is_mean:
         again = command_options(
             options.path,
-            answer.question,
+            problem.question,
             **reading.again,
             costs=options.costs,
             include=options.include,
