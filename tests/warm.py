@@ -10,7 +10,6 @@ import numpy as np
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.sets import pack
-from taskspace.systems.linear.kernels.twofold import twofold_gramian
 
 
 def covers() -> None:
@@ -26,14 +25,12 @@ def covers() -> None:
 
 
 def loops() -> None:
-    """Costs of linear loops, in one and in two working precisions."""
+    """Costs of linear loops."""
     space, trainer = (
         ts.Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)),
         ts.trainers.Lqr(n_policies=2),
     )
     ts.evaluate(ts.systems.MassSpringDamper(horizon=2.0), trainer, space, seed=0)
-    one = np.ones((1, 1))
-    twofold_gramian(-one, one, one, one, one, one, True)
 
 
 def boxes() -> None:

@@ -100,7 +100,7 @@ class LinearController(Policy):
 
     $\dot x_c = A x_c + B y + B_r r$, $u = -(C x_c + D y + D_r r)$, and the next $x_c$
     instead of $\dot x_c$ in discrete time. Without states it is static output
-    feedback. `taskspace.systems` has makers: `Pi`, `Pid`, `Lqg`.
+    feedback. `taskspace.systems` has makers: `Pi` and `Pid`.
 
     Args:
         A: shape `(..., n_states, n_states)`.

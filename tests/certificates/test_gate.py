@@ -152,7 +152,7 @@ def test_what_changes_no_j_keeps_its_promise():
     assert {Named.provenance, Own.provenance, TabularFamily.provenance} == {"exact"}
     assert type("Mixed", (Mixin, MassSpringDamper), {}).provenance == "given"
     assert MassSpringDamper.reduce_family is not System.reduce_family
-    kinds = (LinearFamily, ts.systems.AffineFamily, Quadrotor, ScalarLqr)
+    kinds = (LinearFamily, Quadrotor, ScalarLqr)
     for kind in (*kinds, MassSpringDamper):
         assert kind.provenance == "exact"
     for kind in kinds:

@@ -42,22 +42,6 @@ def test_people_read_what_is_proven_and_the_next_command(done):
     assert (out / "library").is_dir()
 
 
-def test_the_curve_is_printed_drawn_and_on_a_page(tmp_path):
-    page = tmp_path / "page.html"
-    result = taskspace(
-        "design", "msd-lqr", "--set", "space.n=4", "--time-limit", 4, "--curve", 2,
-        "--out", tmp_path, "--page", page, "--format", "json",
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    record = json.loads(result.stdout)
-    one, two = record["points"]
-    assert one["designed"] >= two["designed"] >= two["lower"] > 0
-    kept = json.loads((tmp_path / "design-regret-curve.json").read_text())
-    assert kept["points"] == record["points"]
-    assert (tmp_path / "design-regret-curve.png").stat().st_size > 1000
-    assert record["sentences"][1] in page.read_text()
-
-
 def test_bad_requests_are_one_sentence():
     for options, words in (
         (("--mask", "1x"), "rows of 0 and 1"),
@@ -66,7 +50,6 @@ def test_bad_requests_are_one_sentence():
         (("--criterion", "signed"), "regret, ratio, floor"),
         (("--measure", "decay_rate", "--criterion", "floor"), "about decay_rate"),
         (("--and", "floor(disk_margin) <= -0.5"), "one demand"),
-        (("--curve", 2), "--epsilon too"),
     ):
         result = taskspace("design", "msd-lqr", "--epsilon", 0.5, *options)
         assert result.returncode == 2

@@ -6,7 +6,6 @@ import pytest
 import taskspace as ts
 from taskspace.deploy import try_library
 from taskspace.deploy.trial.contenders import _counts, best_rows, uniform_design
-from taskspace.deploy.trial.drift import drift_returns
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.spaces import Reach
@@ -208,40 +207,6 @@ def test_a_guarantee_at_measured_contexts(library):
     assert space.size == 144
 
 
-def test_drift_of_nothing_is_the_frozen_system(library):
-    """Without drift the simulated cost is that of the Lyapunov equation."""
-    system = msd()[0]
-    frozen, notes = drift_returns(
-        library, system, 0, None, drift=0.0, noise=0.0, seed=0
-    )
-    assert not notes
-    rng = np.random.default_rng(1)
-    start = rng.random((64, 2))
-    rng.choice([-1.0, 1.0], start.shape)
-    rows = 0.1 + 7.9 * start
-    # same draws as in the simulation
-    from taskspace.deploy.trial.drift import _steps
-
-    n_steps, _ = _steps(library, system)
-    rng.standard_normal((n_steps, 64, 2))
-    states = rng.multivariate_normal(np.zeros(2), np.eye(2), 64)
-    A, B, Q, R = system.matrices(np.column_stack([rows, np.ones(64)]))
-    from scipy.linalg import solve_continuous_lyapunov
-
-    cost = 0.0
-    for i, p in enumerate(library.with_outside("clamp").select(rows).policy):
-        K = library.policies.gain[p]
-        P = solve_continuous_lyapunov((A[i] - B[i] @ K).T, -(Q[i] + K.T @ R[i] @ K))
-        cost += states[i] @ P @ states[i] / 64
-    assert frozen["library"] == pytest.approx(-cost, rel=1e-3)
-
-
-def test_drift_costs_the_single_policy_more(library):
-    trial = try_library(library, msd()[0], n_contexts=50, drift=0.5)
-    assert trial.drifting["library"] > trial.drifting["one policy of it"]
-    assert trial.drifting["designed anew at every step"] >= trial.drifting["library"]
-
-
 def test_discrete_time_and_one_axis():
     family = ts.systems.LinearFamily(
         context_axes=[ContextAxis("a", 0.5)],
@@ -257,16 +222,15 @@ def test_discrete_time_and_one_axis():
         [2, 6],
         ts.Question("ratio", epsilon=0.2),
     )
-    trial = try_library(library, family, n_contexts=50, drift=0.2)
+    trial = try_library(library, family, n_contexts=50)
     assert trial.contenders[0].failed == 0
-    assert trial.drifting["library"] < 0
 
 
 def test_networks_on_a_simulated_system():
     system = ts.systems.CartPole(horizon=40, n_episodes=2)
     space = ts.Grid(pole_length=(0.4, 1.0, 2))
     library = ts.PolicyLibrary.from_policies(networks(2), space)
-    trial = try_library(library, system, n_contexts=4, drift=0.5)
+    trial = try_library(library, system, n_contexts=4)
     found = {c.name: c for c in trial.contenders}
     assert (
         found["library"].mean_performance
@@ -274,7 +238,6 @@ def test_networks_on_a_simulated_system():
     )
     assert trial.reference == "the best of all contenders"
     assert any("--run" in note for note in trial.notes)
-    assert 1 <= trial.drifting["library"] <= 40
     pool = (ts.Points(["pole_length"], [0.4, 0.7, 1.0]), networks(3, seed=1))
     pooled = try_library(library, system, n_contexts=4, pool=pool)
     assert "random library" in {c.name for c in pooled.contenders}
@@ -296,7 +259,7 @@ def test_mistakes_are_named():
         try_library(
             ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])), system
         )
-    for option in ({"noise": -1.0}, {"drift": np.nan}, {"n_contexts": 0}):
+    for option in ({"noise": -1.0}, {"noise": np.nan}, {"n_contexts": 0}):
         with pytest.raises(InvalidInputError, match=r">= 0|>= 1"):
             try_library(grid_library(), system, **option)
 

@@ -12,7 +12,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files
 from taskspace.policies import LinearGain
 from taskspace.systems import (
-    AffineFamily,
     CartPole,
     ContextAxis,
     LinearFamily,
@@ -73,19 +72,19 @@ def test_names_of_states():
                 [[1.0]],
                 state_names=wrong,
             )
-    affine = AffineFamily(
-        [ContextAxis("k", 1.0)],
-        A={"": [[0, 1], [0, -1]], "k": [[0, 0], [-1, 0]]},
-        B=[[0], [1]],
-        Q={"k": np.eye(2)},
-        R=[[1.0]],
+    named = LinearFamily(
+        default.context_axes,
+        default.A,
+        default.B,
+        lambda k: k * np.eye(2),
+        [[1.0]],
         state_names=["a", "b"],
     )
-    assert (affine.states, affine.varying_weights) == (("a", "b"), ("Q",))
+    assert (named.states, named.varying_weights) == (("a", "b"), ("Q",))
     # Systems of episodes say less, and no certificate of theirs is a mean over x0.
     assert isinstance(CartPole().objective, Objective)
     # Names are a description: who gives them computes the same J.
-    assert (default.provenance, affine.provenance) == ("exact", "exact")
+    assert (default.provenance, named.provenance) == ("exact", "exact")
     assert Quadrotor().provenance == "exact"
     assert CartPole().objective.caution == ""
 

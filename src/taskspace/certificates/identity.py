@@ -194,7 +194,7 @@ class ProofSubject:
         """
         if question != self.question:
             return f"the question was '{self.question.statement}'"
-        now = _describe_system(system, self.contexts)
+        now = describe_system(system, self.contexts)
         changed = [
             name for name in {**self.system, **now}
             if self.system.get(name) != now.get(name)
@@ -235,24 +235,38 @@ def subject_of(
     system, policies = enclosure.system, enclosure.policies
     if system is None or policies is None:
         return None
-    low, high = boxes.low.min(0), boxes.high.max(0)
-    share = np.random.default_rng(0).random((N_DRAWN, len(low)))
-    drawn = np.clip(low + share * (high - low), low, high)
-    contexts = np.concatenate([[low, high, low / 2 + high / 2], drawn])
+    contexts = contexts_of_comparison(boxes.low.min(0), boxes.high.max(0))
     chosen = tuple(int(source) for source in sources)
     return ProofSubject(
         enclosure.question.at(epsilon),
         enclosure.n_sources,
         chosen,
         tuple(digest_of(policies[source : source + 1]) for source in chosen),
-        _describe_system(system, contexts),
+        describe_system(system, contexts),
         contexts,
         policies[list(chosen)],
     )
 
 
-def _describe_system(system: System, contexts: Array) -> dict[str, str]:
-    """Return hashes of what makes up a system, by name."""
+def contexts_of_comparison(low: Array, high: Array) -> Array:
+    """Return contexts of a box at which systems are compared: ends, middle, and others.
+
+    Args:
+        low: lower end on each axis.
+        high: upper end on each axis.
+    """
+    share = np.random.default_rng(0).random((N_DRAWN, len(low)))
+    drawn = np.clip(low + share * (high - low), low, high)
+    return np.concatenate([[low, high, low / 2 + high / 2], drawn])
+
+
+def describe_system(system: System, contexts: Array) -> dict[str, str]:
+    """Return hashes of what makes up a system, by name.
+
+    Args:
+        system: the tasks.
+        contexts: full context rows at which its matrices are hashed.
+    """
     parts: dict[str, Any] = {
         "id": system.id,
         "axes": [axis.name for axis in system.axes],

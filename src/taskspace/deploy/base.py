@@ -470,7 +470,7 @@ class PolicyLibrary:
 
     @property
     def operation(self) -> str:
-        """What is proven of drift and switching, for people; empty if nothing is."""
+        """What is proven of switching, for people; empty if nothing is."""
         return str(self.guarantee.values.get("operation", {}).get("statement", ""))
 
     @property
@@ -490,7 +490,7 @@ class PolicyLibrary:
             )
         operation = self.guarantee.values.get("operation", {})
         proven = operation.get("hysteresis", np.inf)
-        if operation.get("kind") == "proof" and hysteresis > proven:
+        if hysteresis > proven:
             raise InvalidInputError(
                 f"Switching was proven with hysteresis={proven:g}, which must not be "
                 f"exceeded, but got hysteresis={hysteresis:g}. Prove it anew with that "
@@ -498,7 +498,7 @@ class PolicyLibrary:
             )
 
     def tracker(self, hysteresis: float = 0.02) -> Tracker:
-        """Return a selector for one context that drifts: see `Tracker`.
+        """Return a selector for one context that moves: see `Tracker`.
 
         Args:
             hysteresis: how far a context may leave the region of the present policy

@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import ContinuumCover
+from taskspace.certificates.identity import contexts_of_comparison, describe_system
 from taskspace.certificates.statements.claims import claim_on
 from taskspace.certificates.statements.words import caution_sentence
 from taskspace.cover import Cover
@@ -31,6 +32,7 @@ from taskspace.performance.table import family_rows
 from taskspace.questions import Question, as_question
 from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
+from taskspace.systems.linear import LinearSystem
 
 ORIGIN_KEYS = (
     "system",
@@ -293,8 +295,9 @@ def _of_boxes(
         {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
     )
     names = tuple(axes[live].tolist())
-    result = _finish(study, regions, entries, guarantee, "certified", outside, names)
-    result = replace(result, fixed=fixed or result.fixed)
+    result = _finish(
+        study, regions, entries, guarantee, "certified", outside, names, fixed or None
+    )
     if study.targets is None:
         return result
     is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
@@ -351,8 +354,9 @@ def _finish(
     rule: str,
     outside: Outside,
     names: tuple[str, ...],
+    fixed: dict[str, float] | None = None,
 ) -> PolicyLibrary:
-    """Return the library; axes that its regions do not vary have their defaults."""
+    """Return the library; axes that its regions do not vary are fixed or defaults."""
     table = study.table
     sources, members = (list(numbers) for numbers in zip(*entries, strict=True))
     home, titles = source_space(table), _names(table, "source")
@@ -374,7 +378,7 @@ def _finish(
     if "environment_steps" in table:
         steps = table["environment_steps"].values[sources, members]
         provenance["environment_steps"] = int(steps.sum())
-    return PolicyLibrary(
+    made = PolicyLibrary(
         named,
         regions,
         guarantee,
@@ -382,10 +386,15 @@ def _finish(
         tuple(study.axes[n].unit if n in study.axes else "" for n in names),
         stack,
         outside,
-        {n: study.axes[n].default for n in others},
+        {n: study.axes[n].default for n in others} if fixed is None else fixed,
         rule,
         provenance,
     )
+    if names and isinstance(study.system, LinearSystem):
+        ends = contexts_of_comparison(made.low, made.high)
+        rows = made.contexts(study.system, ends)
+        provenance["plant"] = describe_system(study.system, rows)
+    return made
 
 
 def _sources(cover: Cover | ArrayLike, n_sources: int) -> Numbers:

@@ -1,4 +1,4 @@
-"""Switching and drift of a library: its regions as boxes, and what is proven."""
+"""Switching of a library: its regions as boxes, and what is proven of them."""
 
 from dataclasses import replace
 
@@ -6,11 +6,12 @@ import numpy as np
 
 from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.identity import contexts_of_comparison, describe_system
 from taskspace.certificates.operation.certify import (
     OperationCertificate,
     certify_operation,
 )
-from taskspace.certificates.operation.loops import GainLoops
+from taskspace.certificates.operation.decay import GainLoops
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
@@ -23,47 +24,86 @@ def certify_library_operation(
     library: PolicyLibrary,
     system: System,
     *,
-    hysteresis: float = 0.0,
-    factor: float = 1.1,
+    hysteresis: float = 0.02,
     time_limit: float = 60.0,
 ) -> OperationCertificate:
-    """Prove what holds of a library while contexts drift and policies are switched.
+    """Prove what holds of a library while contexts move and policies are switched.
 
     Args:
         library: of linear gains.
-        system: the linear family that they control.
+        system: the linear family that they control; it must be the one that the
+            library was made for.
         hysteresis: of the selector, a share of the width of each axis: a policy may be
             held so far beyond its region.
-        factor: by which costs may exceed their guarantee while the context drifts.
         time_limit: seconds.
     """
     if not isinstance(system, LinearSystem) or not isinstance(
         library.policies, LinearGain
     ):
         raise InvalidInputError(
-            "Switching and drift are proven for linear plants and gains, but got "
+            "Switching is proven for linear plants and gains, but got "
             f"{type(system).__name__} with {type(library.policies).__name__}."
         )
-    boxes, which = used_boxes(library, hysteresis)
+    _check_plant(library, system)
+    boxes, which, share = used_boxes(library, hysteresis)
     full = Boxes(*(library.contexts(system, x) for x in (boxes.low, boxes.high)))
-    loops = GainLoops(system, library.policies.gain, full.centre)
+    where = "within the range"
+    if share < 1:
+        percent = np.floor(1000 * share) / 10
+        where = (
+            f"within the regions of the policies ({percent:g} % of the range; "
+            "elsewhere there is no policy and nothing is said)"
+        )
     band = hysteresis * (library.high - library.low)
     return certify_operation(
-        loops,
-        full,
-        which,
+        GainLoops(system, library.policies.gain, full, which),
+        where=where,
         band=dict(zip(library.names, band.tolist(), strict=True)),
-        factor=factor,
         time_limit=time_limit,
     )
 
 
-def used_boxes(library: PolicyLibrary, hysteresis: float) -> tuple[Boxes, Numbers]:
+def with_operation(
+    library: PolicyLibrary,
+    system: System,
+    *,
+    hysteresis: float = 0.02,
+    time_limit: float = 60.0,
+) -> PolicyLibrary:
+    """Return the library with what is proven of switching in its guarantee.
+
+    Where nothing is proven, the guarantee says nothing about switching; the reason is
+    a note of the library.
+
+    Args:
+        library: of linear gains.
+        system: the linear family that they control.
+        hysteresis: of the selector, a share of the width of each axis.
+        time_limit: seconds.
+    """
+    proven = certify_library_operation(
+        library, system, hysteresis=hysteresis, time_limit=time_limit
+    )
+    values = {k: v for k, v in library.guarantee.values.items() if k != "operation"}
+    if proven.mode == "none":
+        values["operation"] = {"mode": "none", "why": proven.statement}
+    else:
+        values["operation"] = proven.to_dict() | {"hysteresis": hysteresis}
+    return replace(library, guarantee=replace(library.guarantee, values=values))
+
+
+def used_boxes(
+    library: PolicyLibrary, hysteresis: float
+) -> tuple[Boxes, Numbers, float]:
     """Return boxes of true contexts in which policies are used, and which policy.
 
     Args:
         library: whose regions are cells of a grid, or boxes.
         hysteresis: a share of the width of each axis.
+
+    Returns:
+        The boxes, dilated by the error of the measured context and the hysteresis; the
+        policy of each; and the share of the range in which there is a policy.
     """
     regions = library.regions
     if isinstance(regions, GridRegions):
@@ -76,45 +116,37 @@ def used_boxes(library: PolicyLibrary, hysteresis: float) -> tuple[Boxes, Number
         boxes = Boxes(regions.box_low, regions.box_high)
     else:
         raise InvalidInputError(
-            "Switching and drift are proven for regions that are cells of a grid or "
-            f"boxes, but these are {regions.kind!r}. Make the library from a grid or "
-            "from a certified cover."
+            "Switching is proven for regions that are cells of a grid or boxes, but "
+            f"these are {regions.kind!r}. Make the library from a grid or from a "
+            "certified cover."
         )
-    used = np.flatnonzero(regions.policy >= 0)
-    boxes, which = boxes[used], regions.policy[used].astype(np.int64)
-    band = hysteresis * (library.high - library.low)
+    is_used = regions.policy >= 0
+    width = library.high - library.low
+    sides = (boxes.high - boxes.low)[:, width > 0] / width[width > 0]
+    share = 1.0 if is_used.all() else float(sides.prod(1)[is_used].sum())
+    boxes, which = boxes[np.flatnonzero(is_used)], regions.policy[is_used]
+    band = hysteresis * width
     low, high = boxes.low - band, boxes.high + band
     question = library.question
     if question is not None and question.error is not None:
         low, high = question.error.dilate(library.names, low, high)
-        # What is held for a dwell time was measured in its region, and drifts since.
+        # What is held for a dwell time was measured in its region, and moves since.
         ends = question.error.dilate(library.names, boxes.low, boxes.high)
         low, high = np.minimum(low, ends[0] - band), np.maximum(high, ends[1] + band)
-    return Boxes(np.maximum(low, library.low), np.minimum(high, library.high)), which
+    inside = Boxes(np.maximum(low, library.low), np.minimum(high, library.high))
+    return inside, which.astype(np.int64), share
 
 
-def with_operation(
-    library: PolicyLibrary,
-    system: System,
-    *,
-    hysteresis: float = 0.02,
-    factor: float = 1.1,
-    time_limit: float = 60.0,
-) -> PolicyLibrary:
-    """Return the library with what is proven of switching and drift in its guarantee.
-
-    Args:
-        library: of linear gains.
-        system: the linear family that they control.
-        hysteresis: of the selector, a share of the width of each axis.
-        factor: by which costs may exceed their guarantee while the context drifts.
-        time_limit: seconds.
-    """
-    proven = certify_library_operation(
-        library, system, hysteresis=hysteresis, factor=factor, time_limit=time_limit
-    )
-    values = {
-        **library.guarantee.values,
-        "operation": proven.to_dict() | {"hysteresis": hysteresis},
-    }
-    return replace(library, guarantee=replace(library.guarantee, values=values))
+def _check_plant(library: PolicyLibrary, system: System) -> None:
+    """Refuse another plant than that for which the library was made."""
+    made_for = library.provenance.get("plant")
+    if made_for is None:
+        return
+    rows = library.contexts(system, contexts_of_comparison(library.low, library.high))
+    now = describe_system(system, rows)
+    changed = [name for name in made_for if made_for[name] != now.get(name)]
+    if changed:
+        raise InvalidInputError(
+            "Switching must be proven of the plant that the library was made for, but "
+            f"this one has other {' and '.join(changed)}. Give study.system."
+        )

@@ -1,4 +1,4 @@
-"""Selection for a context that drifts, with hysteresis."""
+"""Selection for a context that moves, with hysteresis."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,13 @@ class Tracker:
     map gives another one, the present policy is held as long as the context is within
     `hysteresis` of the anchor on every axis. So a measurement that wobbles by less than
     that around a border never switches back and forth, and no policy is used farther
-    than that beyond its own region. A held policy is not guaranteed. A context that is
-    refused ends the hold.
+    than that beyond its own region. A held policy is not guaranteed.
 
     Where the stability of a library is proven for switches that lie a dwell time apart,
     a policy is also held until that time has passed since the last switch.
+
+    A reading that is refused (not a number, out of the range) gives no policy and
+    changes nothing else: the present policy, its anchor and its age are kept.
 
     Args:
         library: the library.
@@ -57,7 +59,7 @@ class Tracker:
         Args:
             context: one context, a mapping by name or a row.
             elapsed: time since the last call, in the unit of the dwell time; where it
-                is left out, no policy is held for its sake.
+                is left out, no policy is held for the sake of a dwell time.
         """
         row = self.library.rows(context)
         if row.ndim != 1:
@@ -65,16 +67,17 @@ class Tracker:
                 f"A tracker follows one context, but got shape {row.shape}."
             )
         chosen = self.library.select(row)
-        self.age += elapsed
-        near = bool((np.abs(row - self.anchor) <= self.band).all())
-        near |= self.policy >= 0 and self.age < self.dwell_time
-        if near and chosen.policy not in (-1, self.policy):
-            status = Status.INSIDE if chosen.inside else Status.OUTSIDE
-            return Selection(self.policy, status, float("nan"), chosen.region, True)
+        if elapsed > 0:
+            self.age += elapsed
+        if chosen.policy < 0:
+            return chosen
         if chosen.policy != self.policy:
+            near = bool((np.abs(row - self.anchor) <= self.band).all())
+            if self.policy >= 0 and (near or self.age < self.dwell_time):
+                status = Status.INSIDE if chosen.inside else Status.OUTSIDE
+                return Selection(self.policy, status, float("nan"), chosen.region, True)
             self.age = 0.0
-        self.policy = chosen.policy
-        self.anchor = row if chosen.policy >= 0 else np.full(len(row), np.nan)
+        self.policy, self.anchor = chosen.policy, row
         return chosen
 
     def act(self, context: Any, observation: Any, elapsed: float = np.inf) -> Any:

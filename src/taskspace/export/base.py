@@ -32,14 +32,17 @@ def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
 def as_estimate(library: PolicyLibrary, about: str, advice: str = "") -> PolicyLibrary:
     """Return a library whose proof, or confidence, becomes an estimate.
 
+    What was proven of switching is left out.
+
     Args:
         library: the library.
         about: what was judged, and what runs instead.
         advice: what to do to keep the proof; `{kind}` stands for its kind.
     """
-    guarantee = library.guarantee
+    values = {k: v for k, v in library.guarantee.values.items() if k != "operation"}
+    guarantee = replace(library.guarantee, values=values)
     if guarantee.status != Status.GUARANTEED:
-        return library
+        return replace(library, guarantee=guarantee)
     statement = (
         f"{guarantee.statement} This is a {guarantee.kind} for {about}, so it is an "
         f"estimate.{advice.format(kind=guarantee.kind)}"

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array, Numbers
+from taskspace._util.words import round_to_side
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.records import Status
@@ -154,6 +155,11 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     act = ""
     if library.policies is not None:
         act = fill("act.h", name=name, upper=upper, n_seen=n_seen, n_actions=n_actions)
+    is_timed = library.dwell_time > 0
+    timed = ""
+    if is_timed:
+        dwell = round_to_side(library.dwell_time, up=True)
+        timed = fill("timed.h", name=name, upper=upper, dwell_time=dwell)
     outside = {"refuse": "is refused", "clamp": "uses the nearest policy inside"}
     guaranteed, estimated = "never here", "never here"
     if library.guarantee.status == Status.GUARANTEED:
@@ -176,7 +182,8 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
         guaranteed=guaranteed,
         estimated=estimated,
         act=act,
-        dwell_time=f"{library.dwell_time:g}",
+        age=f"\n    {name}_real age; /* time since the last switch */" * is_timed,
+        timed=timed,
     )
 
 
@@ -191,10 +198,13 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         reals(real, "RANGE_LOW", low),
         reals(real, "RANGE_HIGH", high),
         reals(real, "HOLD_BAND", band),
-        reals(real, "DWELL_TIME", real.up(np.array([library.dwell_time]))),
         integers("REGION_POLICY", regions.policy),
         integers("REGION_SERVED", served.astype(np.int64)),
     ]
+    is_timed = library.dwell_time > 0
+    if is_timed:
+        dwell_time = real.up(np.array([library.dwell_time]))
+        tables.append(reals(real, "DWELL_TIME", dwell_time))
     located, more = region_source(regions, real)
     refused = {
         "refuse": "if (!inside) {\n        return found;\n    }",
@@ -207,7 +217,15 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         located,
         fill("select.c", name=name, upper=upper, refused=refused, known=status.name),
         act_source(library.policies, name, real),
-        fill("held.c", name=name, upper=upper, fabs=real.call("fabs")),
+        fill(
+            "held.c",
+            name=name,
+            upper=upper,
+            fabs=real.call("fabs"),
+            start="\n    hold->age = 0;" * is_timed,
+            switched="\n        hold->age = 0;" * is_timed,
+        ),
+        fill("timed.c", name=name, upper=upper) if is_timed else "",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -6,7 +6,10 @@ The controllers of a library run in steps of `dt` (Tustin's rule), one step per 
   not move further beyond (`"conditional"` integration), or is pulled back by what the
   limit takes away, within the tracking time (`"back-calculation"`);
 - where the library selects another controller, its integral is set so that the output
-  goes on from the last one (bumpless switching).
+  goes on from the last one (bumpless switching); a controller without integral has
+  none to set, and its output may jump;
+- a refused context, and a measurement or set point that is not finite, keep the last
+  output and move nothing.
 
 `NAME_pid.c` and `PidRunner` do the same operations in the same order, in `double`. What
 was proven of a library is about its controllers in continuous time, without limits, in
@@ -77,8 +80,10 @@ class PidRunner:
             r: the set point.
         """
         policy = int(self._library.select(np.asarray(context, float)).policy)
-        if policy < 0:
-            return 0.0, policy
+        low, high = self._limits
+        if policy < 0 or not (np.isfinite(y) and np.isfinite(r)):
+            last = self._u
+            return (low if last < low else high if last > high else last), policy
         one, x = self._stack[policy], self._x
         assert one.B_r is not None
         assert one.D_r is not None
@@ -87,7 +92,6 @@ class PidRunner:
         if 0 <= self._policy != policy and C[0] != 0.0:
             x[0] = x[0] + (v - self._u) / C[0]
             v = self._output(one, y, r)
-        low, high = self._limits
         u = low if v < low else high if v > high else v
         moved = []
         for i, row in enumerate(one.A.tolist()):

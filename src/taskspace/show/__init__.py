@@ -10,7 +10,7 @@ from taskspace._util.lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 KINDS = (
-    "map", "coverage", "profile", "transfer", "tolerance", "boxes", "gains", "history",
+    "map", "coverage", "profile", "transfer", "tolerance", "boxes", "history",
     "price",
 )  # fmt: skip
 """What `taskspace plot` draws."""

@@ -1,7 +1,6 @@
 from . import page as page
 from .figures.boxes import boxes as boxes
 from .figures.coverage import coverage as coverage
-from .figures.gains import gains as gains
 from .figures.history import history as history
 from .figures.map import map as map
 from .figures.price import price as price

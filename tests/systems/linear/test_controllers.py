@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.policies import POLICY_KINDS, LinearController, LinearGain
-from taskspace.systems import AffineFamily, ContextAxis, LinearFamily, Lqg, Pi, Pid
+from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
 from taskspace.systems.linear.tracing.loops import loop_trace
 from taskspace.systems.linear.tracing.traced import trace_matrices
 
@@ -155,33 +155,6 @@ def test_sampled_is_tustin_of_python_control():
         mine.sampled(0.1)
 
 
-@pytest.mark.parametrize("time", ["continuous", "discrete"])
-def test_lqg_separates(time):
-    """The loop's poles are those of the regulator and of the filter."""
-    system = plant(time)
-    contexts = np.array([[0.5], [2.0]])
-    stack = Lqg(
-        system, contexts, process_noise=np.diag([1.0, 2, 3]), output_noise=np.eye(2)
-    )
-    A, B, _, _ = system.matrices(contexts)
-    C = system.output_matrix(contexts)
-    gain, _ = system.optimal_gain(contexts)
-    for i, context in enumerate(contexts):
-        controller = stack[i, 0]
-        loop, _ = closed_loop(system, controller, context)
-        regulator = np.linalg.eigvals(A[i] - B[i] @ gain[i])
-        estimator = np.linalg.eigvals(A[i] - controller.B @ C[i])
-        expected = np.concatenate([regulator, estimator])
-        poles = np.linalg.eigvals(loop.A)
-        for pole in expected:
-            assert abs(poles - pole).min() < 1e-6
-        if time == "continuous":
-            P = scipy.linalg.solve_continuous_are(
-                A[i].T, C[i].T, np.diag([1.0, 2, 3]), np.eye(2)
-            )
-            np.testing.assert_allclose(controller.B, P @ C[i].T, atol=1e-8)
-
-
 def test_no_structure_beats_the_whole_state():
     rng = np.random.default_rng(5)
     system = plant()
@@ -192,11 +165,11 @@ def test_no_structure_beats_the_whole_state():
     assert (costs >= best * (1 - 1e-12)).all()
 
 
-def test_studies_and_affine_families_take_controllers():
-    affine = AffineFamily(
+def test_studies_take_controllers():
+    family = LinearFamily(
         [ContextAxis("k", 1.0)],
-        A={"": [[0, 1], [0, -1]], "k": [[0, 0], [-1, 0]]},
-        B=[[0], [1]],
+        A=lambda k: [[0, 1], [-k, -1]],
+        B=lambda k: [[0], [1]],
         Q=np.eye(2),
         R=[[1.0]],
         C=[[1.0, 0.0]],
@@ -204,10 +177,10 @@ def test_studies_and_affine_families_take_controllers():
     )
     space = ts.Grid(k=(0.5, 2.0, 5))
     stack = Pi([0.5, 1.0], [0.2, 0.3])
-    study = ts.evaluate_policies(affine, stack, space)
-    assert affine.outputs == ("angle",)
+    study = ts.evaluate_policies(family, stack, space)
+    assert family.outputs == ("angle",)
     single = [Pi(0.5, 0.2), Pi(1.0, 0.3)]
-    again = ts.evaluate_policies(affine, single, space)
+    again = ts.evaluate_policies(family, single, space)
     assert (study.table["performance"] == again.table["performance"]).all()
     arrays, words = stack.arrays(), stack.settings()
     back: Any = POLICY_KINDS["linear-controller"].from_arrays(arrays, words)

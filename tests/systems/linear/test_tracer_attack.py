@@ -328,18 +328,15 @@ def test_what_cannot_be_seen_is_stated_as_an_assumption(growth):
             )
 
 
-def test_coefficients_without_code_need_no_assumption():
-    stated = ts.systems.AffineFamily(
-        [ContextAxis("c", 1.0)], A={"c": [[-1.0]]}, B=[[1.0]], Q=[[1.0]], R=[[1.0]]
+def test_built_in_plants_need_no_assumption():
+    system = ts.systems.ScalarLqr()
+    bounds = LinearEnclosure(
+        system,
+        GAIN,
+        np.array([[1.0] * len(system.axes)]),
+        ts.Question("floor", epsilon=0.0),
     )
-    for system in (stated, ts.systems.ScalarLqr()):
-        bounds = LinearEnclosure(
-            system,
-            GAIN,
-            np.array([[1.0] * len(system.axes)]),
-            ts.Question("floor", epsilon=0.0),
-        )
-        assert bounds.assumption == ""
+    assert bounds.assumption == ""
 
 
 def test_contexts_are_drawn_anew_for_every_certificate_and_every_size():

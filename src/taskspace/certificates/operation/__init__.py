@@ -1,1 +1,1 @@
-"""What survives operation: switching between gains, and contexts that drift."""
+"""What survives operation: gains that are switched while the context moves."""

@@ -2,7 +2,7 @@
 
 `find_matrix` looks for one X with X ≻ 0 and L(X) ≺ 0 for a list of closed loops, where
 L(X) = AᵀX + XA (discrete: AᵀXA − X). Whether X serves whole boxes is for
-`taskspace.certificates.operation.check` to say.
+`taskspace.certificates.operation.decay` to say.
 """
 
 import importlib
@@ -20,7 +20,7 @@ SOLVED = ("Solved", "AlmostSolved")
 
 
 def find_matrix(
-    loops: Array, weights: Array, is_continuous: bool, *, bound_cost: bool = False
+    loops: Array, weights: Array, is_continuous: bool, *, least: bool = False
 ) -> Array | None:
     """Return one matrix that decays along all of some closed loops, None if none does.
 
@@ -28,8 +28,9 @@ def find_matrix(
         loops: closed loops, `(loop, state, state)`.
         weights: W of each loop.
         is_continuous: kind of time.
-        bound_cost: ask for L(X) + W ⪯ 0, so that xᵀXx bounds the cost, and for the
-            least such X; otherwise for the strongest decay.
+        least: ask for the least X with L(X) + W ⪯ 0, whose xᵀXx is near the cost, so
+            that the matrices of several gains are alike; otherwise for the strongest
+            decay.
     """
     n = loops.shape[1]
     frame = _frame(loops, weights, is_continuous)
@@ -42,15 +43,15 @@ def find_matrix(
     rows, right = [], []
     for loop, weight in zip(frame @ loops @ back, back.T @ weights @ back, strict=True):
         image = _svec(_decay(basis, loop, is_continuous)).T
-        rows.append(np.column_stack([image, nothing if bound_cost else identity]))
-        right.append(-_svec(weight[None])[0] if bound_cost else nothing)
+        rows.append(np.column_stack([image, nothing if least else identity]))
+        right.append(-_svec(weight[None])[0] if least else nothing)
     # X ⪯ t I for the least t, or X ⪯ I for the largest decay t.
-    rows.append(np.column_stack([_svec(basis).T, -identity if bound_cost else nothing]))
-    right.append(nothing if bound_cost else identity)
+    rows.append(np.column_stack([_svec(basis).T, -identity if least else nothing]))
+    right.append(nothing if least else identity)
     cost = np.zeros(len(basis) + 1)
-    cost[-1] = 1.0 if bound_cost else -1.0
+    cost[-1] = 1.0 if least else -1.0
     solution = _solve(cost, np.concatenate(rows), np.concatenate(right), n, len(rows))
-    if solution is None or not (bound_cost or solution[-1] > 0):
+    if solution is None or not (least or solution[-1] > 0):
         return None
     x = frame.T @ np.tensordot(solution[:-1], basis, 1) @ frame
     return (x + x.T) / 2

@@ -32,7 +32,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cli.reading import read_demand
 from taskspace.deploy import library
-from taskspace.designs import Design, design_curve
+from taskspace.designs import Design
 from taskspace.designs import design as design_gains
 from taskspace.designs.tasks import CRITERIA
 from taskspace.errors import InvalidInputError
@@ -65,11 +65,6 @@ class Options:
     )
     epsilon: float | None = option("Tolerance; that of the experiment if left out.")
     k: int | None = option("So many gains, with the least tolerance that they reach.")
-    curve: int | None = option(
-        "Loss against the number of gains, up to so many: of candidates, designed, "
-        "and below which no design gets.",
-        metavar="K",
-    )
     mask: str | None = option(
         "Which entries of a gain are free, a row per input: 1100,0011. The others "
         "are zero.",
@@ -135,8 +130,6 @@ def design(options: Options, asking: Asking) -> Answer:
     """
     free = options.free_entries()
     task = _task(options, asking)
-    if options.curve is not None:
-        return _curve(options, task)
     question = task.question
     what = f"k{options.k}" if options.k else f"{question.epsilon:g}"
     keep = task.folder / f"design-{question.criterion}-{what}.json"
@@ -169,46 +162,6 @@ def design(options: Options, asking: Asking) -> Answer:
     )
 
 
-def _curve(options: Options, task: Task) -> Answer:
-    """Find loss against the number of gains; draw figure and page."""
-    for name in ("epsilon", "k", "certify", "library"):
-        if getattr(options, name):
-            raise InvalidInputError(
-                "--curve finds the least tolerance of each number of gains, but got "
-                f"--{name} too. Leave one of them out."
-            )
-    with stage_progress() as report:
-        curve = design_curve(
-            task.known,
-            task.space,
-            task.question,
-            most=options.curve or 0,
-            mask=options.free_entries(),
-            time_limit=options.time_limit,
-            seed=options.seed,
-            progress=search_progress(report, options.time_limit, ""),
-        )
-    from taskspace.show.figures.gains import save_curve  # matplotlib loads slowly
-
-    file = save_curve(curve, task.folder / f"design-{task.question.criterion}-curve")
-    if options.page is not None:
-        explore(curve.study, options.page, [task.question])
-
-    def show() -> None:
-        show_table(
-            ("gains", "candidates lose", "designed lose", "any lose at least"),
-            [
-                (str(p.k), *map(number, (p.candidates, p.designed, p.lower)))
-                for p in curve.points
-            ],
-        )
-        for sentence in curve.sentences:
-            console.print(shown(sentence))
-        progress_console.print(f"Figure {shown(file)}")
-
-    return Answer(lambda: curve.to_dict() | {"figures": [str(file)]}, show)
-
-
 def _draw(made: Design, keep: Path) -> list[Path]:
     """Return the picture of gains with two entries."""
     if made.gains[0].size != 2:
@@ -227,7 +180,7 @@ def _task(options: Options, asking: Asking) -> Task:
     if not is_experiment:
         if options.overrides:
             raise InvalidInputError("--set is for an experiment, but this is a run.")
-        finds = options.k is not None or options.curve is not None
+        finds = options.k is not None
         question = asking.question(path, options.epsilon, any_epsilon=finds)
         study = open_study(path, trust=options.trust)
         inner = inside(path, path / "designs") if path.is_dir() else Path("designs")

@@ -31,7 +31,6 @@ from taskspace.deploy import (
     try_library,
 )
 from taskspace.deploy.trial.contenders import training_steps
-from taskspace.deploy.trial.operation import OperationTrial
 from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp, Policy
@@ -44,7 +43,7 @@ from taskspace.systems.simulated import SimulatedSystem
 
 EXAMPLES = (
     "taskspace evaluate library msd-v1",
-    "taskspace evaluate library runs/msd-lqr --noise 0.05 --drift 0.2",
+    "taskspace evaluate library runs/msd-lqr --noise 0.05",
 )
 
 
@@ -62,9 +61,6 @@ class Options:
         "Contexts to draw; corners and nodes are tried beside them.", 1000
     )
     noise: float = option("Of the measured context, share of each axis' width.", 0.0)
-    drift: float = option(
-        "How far a context moves in an episode, share of the width.", 0.0
-    )
     run: Path | None = option(
         "A run or an archive whose policies make uniform and random libraries; "
         "linear systems need none."
@@ -83,7 +79,7 @@ class Options:
 
 @as_command
 def evaluate(options: Options) -> Answer:
-    """Try a library off its grid, with noise and drift, beside the alternatives.
+    """Try a library off its grid, with noise, beside the alternatives.
 
     Says how often the guarantee applied and held, and what one policy, a uniform or
     random library, interpolated gains, one network that sees the context and the
@@ -103,7 +99,6 @@ def evaluate(options: Options) -> Answer:
             n_contexts=options.contexts,
             seed=options.seed,
             noise=options.noise,
-            drift=options.drift,
             pool=pool,
             networks=networks,
         )
@@ -196,8 +191,8 @@ def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
     )
 
 
-def _show_operation(trial: Trial) -> None:
-    """Measurements at the ends of the error, and an adversary that moves contexts."""
+def _show_errors(trial: Trial) -> None:
+    """Print what measurements at the ends of the error did."""
     if trial.n_measured:
         mark = "[red]![/red] " if trial.n_broken else ""
         broken = f"broken at {trial.n_broken:,}" if trial.n_broken else "kept at all"
@@ -205,23 +200,6 @@ def _show_operation(trial: Trial) -> None:
             f"{mark}Measured at the ends of the error, {trial.n_measured:,} guaranteed "
             f"contexts: {broken} of them."
         )
-    moved = trial.operation
-    if moved is not None:
-        mark = "" if moved.is_kept else "[red]![/red] "
-        verdict = "kept" if moved.is_kept else "broken"
-        console.print(
-            f"{mark}Against an adversary that moves the context ({moved.n_switches:,} "
-            f"switches in {moved.n_trajectories} trajectories) what is proven was "
-            f"{verdict}: at most {number(moved.shrinkage, 2)} of the state is left"
-            f"{_cost_words(moved)}."
-        )
-
-
-def _cost_words(moved: OperationTrial) -> str:
-    if moved.cost_ratio is None:
-        return ""
-    ratio = number(moved.cost_ratio, 4)
-    return f", and under slow drift the cost is at most {ratio} × the guaranteed one"
 
 
 def _show(trial: Trial, library: PolicyLibrary) -> None:
@@ -240,15 +218,9 @@ def _show(trial: Trial, library: PolicyLibrary) -> None:
         if one.spread:
             _show_spread(one, trial.environment_steps)
     _show_guarantee(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
-    _show_operation(trial)
+    _show_errors(trial)
     if trial.line:
         console.print(trial.line)
-    if trial.drifting:
-        means = ", ".join(f"{n} {number(r)}" for n, r in trial.drifting.items())
-        console.print(
-            f"While the context drifts by {trial.drift:g} of the width, mean return: "
-            f"{means}."
-        )
     show_notes(trial.notes)
 
 

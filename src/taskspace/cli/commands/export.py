@@ -87,14 +87,9 @@ class Options:
         "Of back-calculation; from the gains if left out."
     )
     switching: bool = option(
-        "Prove what holds of linear gains while the context drifts and "
+        "Prove what holds of linear gains while the context moves and "
         "policies are switched, and write it into the contract.",
         False,
-    )
-    cost_factor: float = option(
-        "With --switching: by how much costs may exceed their guarantee "
-        "while the context drifts; gives the largest rates.",
-        1.1,
     )
     time_limit: float = option("Seconds to look for few sources.", 20.0)
     seed: SeedOption = 0
@@ -130,7 +125,6 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
                 product,
                 study.require_system(),
                 hysteresis=options.hysteresis,
-                factor=options.cost_factor,
                 time_limit=options.time_limit,
             )
             status.update("write")
@@ -271,8 +265,9 @@ def _show(
         f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
         f"{made.regions.plural}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
     )
-    if made.operation:
-        console.print(shown(made.operation))
+    if options.switching:
+        why = made.guarantee.values["operation"].get("why", "")
+        console.print(shown(made.operation or why))
     if made.policies is None:
         console.print("The library holds names: no policies came with this table.")
     axes, shares = list(made.entries[0].context), made.shares()

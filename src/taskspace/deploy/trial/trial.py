@@ -29,12 +29,6 @@ from taskspace.deploy.trial.contenders import (
     training_steps,
     uniform_design,
 )
-from taskspace.deploy.trial.drift import drift_returns
-from taskspace.deploy.trial.operation import (
-    OperationTrial,
-    measured_near,
-    try_drift,
-)
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
@@ -111,16 +105,12 @@ class Trial:
         outside: share of the drawn contexts that were measured outside the range.
         few: the worst loss in percent of the best 1, 2, 3, … policies, of the compared
             contexts.
-        drift: how far the context moved in an episode, in widths of the range.
-        drifting: mean return of each contender while the context drifts.
         notes: what could not be had, and why.
         environment_steps: simulated steps that training took, by contender, where
             that is known; of networks the mean over seeds.
         thing: what one policy is called: a gain, say.
         n_measured: guaranteed measurements at the ends of the error that were tried.
         n_broken: those whose policy does not serve the true context.
-        operation: what an adversary that moves the context achieved; None where
-            nothing is proven about drift.
     """
 
     n_contexts: int
@@ -136,14 +126,11 @@ class Trial:
     violations: int
     outside: float
     few: Mapping[int, float] = field(default_factory=dict)
-    drift: float = 0.0
-    drifting: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     environment_steps: Mapping[str, int] = field(default_factory=dict)
     thing: str = "policy"
     n_measured: int = 0
     n_broken: int = 0
-    operation: OperationTrial | None = None
 
     @property
     def line(self) -> str:
@@ -178,7 +165,6 @@ def try_library(
     n_contexts: int = 1000,
     seed: int = 0,
     noise: float = 0.0,
-    drift: float = 0.0,
     pool: tuple[Points, Policy] | None = None,
     networks: "Sequence[ConditionedNetwork]" = (),
 ) -> Trial:
@@ -193,8 +179,6 @@ def try_library(
         seed: of all that is drawn.
         noise: standard deviation of the measured context, as a share of the width of
             each axis (of its logarithm); the library selects by what is measured.
-        drift: if above 0, also episodes in which the context moves by this share of
-            the width of each axis.
         pool: other policies to make uniform and random libraries of: the contexts they
             were made for, and a stack with one leading dim. Linear systems need none.
         networks: networks that see the context, one per seed: see
@@ -211,7 +195,7 @@ def try_library(
         (0.0, 0.0)
     """
     policies = library.require_policies("A trial plays policies")
-    _check(library, noise, drift, n_contexts)
+    _check(library, noise, n_contexts)
     rng = np.random.default_rng(seed)
     reach = library.reach
     drawn = reach.at(rng.random((n_contexts, len(reach.low))))
@@ -264,13 +248,6 @@ def try_library(
             library, system, designer, FEW, contexts[compared], reference[compared]
         )
     n_measured, n_broken = _try_errors(judge, own_scores, rows)
-    drifting: dict[str, float] = {}
-    if drift > 0:
-        drifting, why = drift_returns(
-            library, system, int(single), designer, drift=drift, noise=noise, seed=seed,
-            network=networks[0] if networks else None,
-        )  # fmt: skip
-        notes += why
     beyond = (measured < library.low) | (measured > library.high)
     return Trial(
         n_contexts=n_contexts,
@@ -286,14 +263,11 @@ def try_library(
         violations=violations,
         outside=float(beyond[is_drawn].max(1).mean()),
         few=few,
-        drift=drift,
-        drifting=drifting,
         notes=tuple(notes),
         environment_steps=_steps(library, networks),
         thing="gain" if isinstance(policies, LinearGain) else "policy",
         n_measured=n_measured,
         n_broken=n_broken,
-        operation=try_drift(library, system, seed=seed),
     )
 
 
@@ -320,12 +294,35 @@ def _reference(
     )
 
 
+def _measured_near(library: PolicyLibrary, rows: Array) -> list[Array]:
+    """Return what may be measured of true contexts: all ends of the error."""
+    question = library.question
+    if question is None or question.error is None:
+        return [rows]
+    columns = question.error.columns(library.names)
+    readings = []
+    for signs in product((-1.0, 1.0), repeat=len(columns)):
+        measured = rows.copy()
+        for column, (axis, sign) in enumerate(zip(columns, signs, strict=True)):
+            x = rows[:, column]
+            if axis is None:
+                continue
+            if axis.is_relative:
+                # |θ − m| = p |m|: the true context is at the end of the window of m.
+                share = sign * np.where(x < 0, -1.0, 1.0) * axis.amount / 100
+                measured[:, column] = x / (1 - share)
+            else:
+                measured[:, column] = x + sign * axis.amount
+        readings.append(rows + (measured - rows) * (1 - 1e-9))
+    return readings
+
+
 def _try_errors(judge: "_Judge", own_scores: Array, rows: Array) -> tuple[int, int]:
     """Return guaranteed measurements at the ends of the error, and broken ones."""
     library, n_measured, n_broken = judge.library, 0, 0
     if library.question is None or library.question.error is None:
         return 0, 0
-    for measured in measured_near(library, rows):
+    for measured in _measured_near(library, rows):
         chosen = library.select(measured)
         policy = np.asarray(chosen.policy)
         served = judge.within(_taken(own_scores, policy), policy)
@@ -361,11 +358,10 @@ def _middle(repeats: list[Contender]) -> Contender:
     return replace(chosen, n_repeats=len(order), spread=spread)
 
 
-def _check(library: PolicyLibrary, noise: float, drift: float, n_contexts: int) -> None:
+def _check(library: PolicyLibrary, noise: float, n_contexts: int) -> None:
     library.require_coordinates("A trial draws contexts from a range")
-    for name, value in (("noise", noise), ("drift", drift)):
-        if not 0 <= value < np.inf:
-            raise InvalidInputError(f"{name} >= 0 must hold, but got {name}={value}.")
+    if not 0 <= noise < np.inf:
+        raise InvalidInputError(f"noise >= 0 must hold, but got noise={noise}.")
     if n_contexts < 1:
         raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
 

@@ -34,23 +34,17 @@ typedef struct {
 /* Which policy to use in a context. */
 ${name}_selection ${name}_select(const ${name}_real context[${upper}_N_AXES]);
 ${act}
-/* For a context that drifts: keeps a policy a little beyond its region. */
+/* For a context that moves: keeps a policy a little beyond its region. A refused
+ * reading gives no policy and leaves what is held as it was. */
 typedef struct {
-    int policy;
-    ${name}_real age; /* time since the last switch */
+    int policy;${age}
     ${name}_real anchor[${upper}_N_AXES];
 } ${name}_hold;
 
 void ${name}_hold_start(${name}_hold *hold);
 ${name}_selection ${name}_select_held(${name}_hold *hold,
                                     const ${name}_real context[${upper}_N_AXES]);
-
-/* The same, with the time since the last call: no switch comes sooner after another
- * than the dwell time that stability was proven for (${dwell_time}). */
-${name}_selection ${name}_select_timed(${name}_hold *hold,
-                                     const ${name}_real context[${upper}_N_AXES],
-                                     ${name}_real elapsed);
-
+${timed}
 #ifdef __cplusplus
 }
 #endif

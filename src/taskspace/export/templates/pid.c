@@ -37,8 +37,8 @@ ${name}_selection ${name}_pid_step(${name}_pid *state,
     double v, push, moved[${n}];
     int i, j;
 
-    *u = 0;
-    if (p < 0) {
+    *u = state->u < low ? low : state->u > high ? high : state->u;
+    if (p < 0 || y - y != 0.0 || r - r != 0.0) {
         return found;
     }
     v = output(state, p, y, r);

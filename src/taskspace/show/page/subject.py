@@ -13,7 +13,6 @@ from taskspace.certificates import certify
 from taskspace.certificates.result import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
-from taskspace.designs import CURVE
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -263,8 +262,6 @@ class Subject:
         parts: dict[str, Any] = {}
         if self.selection is not None:
             parts["selection"] = selection_record(self.selection)
-        if CURVE in self.table.attrs:  # loss against the number of designed gains
-            parts["design"] = self.table.attrs[CURVE]
         if self.certified:
             records = certificate_records(self.certified, self.study, page.blobs)
             parts["certificates"] = records

@@ -1,21 +1,14 @@
 # The names of the package; __init__.py loads them when they are first used.
 
-from .affine import AffineFamily as AffineFamily
-from .affine import Enclosed as Enclosed
 from .base import LinearSystem as LinearSystem
 from .control import control_family as control_family
 from .control import controller_of as controller_of
-from .controllers import Lqg as Lqg
 from .controllers import Pi as Pi
 from .controllers import Pid as Pid
 from .family import LinearFamily as LinearFamily
 from .matrices import LinearMatrices as LinearMatrices
 from .msd import MassSpringDamper as MassSpringDamper
-from .operating_points import OperatingPoints as OperatingPoints
-from .operating_points import interpolated_family as interpolated_family
-from .operating_points import points_family as points_family
-from .operating_points import read_lin as read_lin
-from .operating_points import read_mat as read_mat
+from .points import points_family as points_family
 from .preiss import Quadrotor as Quadrotor
 from .preiss import ScalarLqr as ScalarLqr
 from .rates import RateForm as RateForm

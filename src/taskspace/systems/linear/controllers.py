@@ -11,19 +11,13 @@ The controller's states start at zero and cost nothing: $Q_a = \mathrm{diag}(Q, 
 $R_a = \mathrm{diag}(R, 0)$, $X_{0,a} = \mathrm{diag}(X_0, 0)$. See docs/controllers.md.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController
-from taskspace.systems.linear.kernels.riccati import riccati_gain
 from taskspace.systems.linear.matrices import LinearMatrices
-
-if TYPE_CHECKING:
-    from taskspace.systems.linear.base import LinearSystem
 
 
 def block_diagonal(first: Array, second: Array) -> Array:
@@ -200,52 +194,4 @@ def without_direct(controllers: LinearController, direct: Array) -> LinearContro
         controllers.parameters,
         controllers.names,
         controllers.time,
-    )
-
-
-def Lqg(
-    system: "LinearSystem",
-    contexts: Array,
-    *,
-    process_noise: ArrayLike,
-    output_noise: ArrayLike,
-) -> LinearController:
-    """Return the LQG controller of each context: Kalman filter and LQR gain.
-
-    In discrete time it acts on the prediction from earlier measurements. Where there is
-    none (the Riccati equation of the gain or of the filter was not solved), its
-    matrices are those of the closest that was found.
-
-    Args:
-        system: a linear family with outputs.
-        contexts: full context rows, one source each.
-        process_noise: intensity of the noise that drives the states.
-        output_noise: intensity of the noise of the outputs, positive definite.
-
-    Returns:
-        A stack with dims `(source, policy)`, one policy per source.
-    """
-    A, B, _, _ = system.matrices(contexts)
-    C = system.output_matrix(contexts)
-    gain, _ = system.optimal_gain(contexts)
-    n, p = A.shape[1], C.shape[1]
-    noise = [np.asarray(x, np.float64) for x in (process_noise, output_noise)]
-    weights = [
-        np.broadcast_to(x, (len(A), size, size)).copy()
-        for x, size in zip(noise, (n, p), strict=True)
-    ]
-    dual, _ = riccati_gain(
-        np.swapaxes(A, 1, 2).copy(),
-        np.swapaxes(C, 1, 2).copy(),
-        *weights,
-        continuous=system.is_continuous,
-    )
-    filtered = np.swapaxes(dual, 1, 2)
-    seen = C if (D := system.direct_matrix(contexts)) is None else C - D @ gain
-    return LinearController(
-        (A - B @ gain - filtered @ seen)[:, None],
-        filtered[:, None],
-        gain[:, None],
-        np.zeros((len(A), 1, B.shape[2], p)),
-        time="continuous" if system.is_continuous else "discrete",
     )

@@ -1,4 +1,4 @@
-"""Linear families of your own: stated by functions or by coefficients."""
+"""Linear families of your own, stated by functions of the context."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,85 +16,8 @@ from taskspace.systems.linear.matrices import LinearMatrices
 MatrixOfContext = Callable[..., ArrayLike]
 
 
-class StatedFamily(LinearSystem):
-    """What families of your own have in common: axes, time, X₀ and names as given."""
-
-    context_axes: Sequence[ContextAxis]
-    x0_covariance: ArrayLike | None
-    time: Literal["continuous", "discrete"]
-    name: str
-    state_names: Sequence[str] | None
-    input_names: Sequence[str] | None
-    output_names: Sequence[str] | None
-
-    def _check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Refuse settings that do not fit each other.
-
-        Args:
-            shapes: of A, B, Q and R, and of C.
-        """
-        if self.time not in ("continuous", "discrete"):
-            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
-        check_horizon(self.horizon, continuous=self.is_continuous)
-        n, m = shapes["B"]
-        start = (n, n) if self.x0_covariance is None else self.initial_covariance.shape
-        for symbol, shape, wanted in (
-            ("A", shapes["A"], (n, n)),
-            ("Q", shapes["Q"], (n, n)),
-            ("R", shapes["R"], (m, m)),
-            ("x0_covariance", start, (n, n)),
-            ("C", shapes["C"], (shapes["C"][0], n)),
-        ):
-            if shape != wanted:
-                raise InvalidInputError(
-                    f"{symbol} must have shape {wanted} to fit B of shape {(n, m)}, "
-                    f"but has {shape}."
-                )
-        _check_names("state", self.state_names, n)
-        _check_names("input", self.input_names, m)
-        _check_names("output", self.output_names, shapes["C"][0])
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The names of the states; x1, x2, … unless given."""
-        return super().states if self.state_names is None else tuple(self.state_names)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; u1, u2, … unless given."""
-        return super().inputs if self.input_names is None else tuple(self.input_names)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs; those of the states or y1, y2, … unless given."""
-        if self.output_names is None:
-            return super().outputs
-        return tuple(self.output_names)
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether `time` is `"continuous"`."""
-        return self.time == "continuous"
-
-    @property
-    def axes(self) -> tuple[ContextAxis, ...]:
-        """The context axes given by the user."""
-        return tuple(self.context_axes)
-
-    @property
-    def initial_covariance(self) -> Array:
-        """X₀; the identity unless given."""
-        if self.x0_covariance is None:
-            return np.eye(self._sizes[0])
-        return weight_matrix("x0_covariance", self.x0_covariance)
-
-    def settings(self) -> dict[str, Any]:
-        """Return what can be written down: functions cannot."""
-        return {"name": self.name, "time": self.time, "horizon": self.horizon}
-
-
 @dataclass(frozen=True, eq=False)
-class LinearFamily(StatedFamily):
+class LinearFamily(LinearSystem):
     """A linear family of your own: functions of the context that give matrices.
 
     Args:
@@ -170,6 +93,44 @@ class LinearFamily(StatedFamily):
             object.__setattr__(self, "channel", (entry, exit_rows))
 
     @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states; x1, x2, … unless given."""
+        return super().states if self.state_names is None else tuple(self.state_names)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; u1, u2, … unless given."""
+        return super().inputs if self.input_names is None else tuple(self.input_names)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs; those of the states or y1, y2, … unless given."""
+        if self.output_names is None:
+            return super().outputs
+        return tuple(self.output_names)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether `time` is `"continuous"`."""
+        return self.time == "continuous"
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """The context axes given by the user."""
+        return tuple(self.context_axes)
+
+    @property
+    def initial_covariance(self) -> Array:
+        """X₀; the identity unless given."""
+        if self.x0_covariance is None:
+            return np.eye(self._sizes[0])
+        return weight_matrix("x0_covariance", self.x0_covariance)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what can be written down: functions cannot."""
+        return {"name": self.name, "time": self.time, "horizon": self.horizon}
+
+    @property
     def varying_weights(self) -> tuple[str, ...]:
         """Which of Q and R are functions."""
         return tuple(symbol for symbol in "QR" if callable(getattr(self, symbol)))
@@ -204,6 +165,33 @@ class LinearFamily(StatedFamily):
         if self.D is None:
             return None
         return np.stack([self._matrix("D", row) for row in contexts.tolist()])
+
+    def _check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuse settings that do not fit each other.
+
+        Args:
+            shapes: of A, B, Q and R, and of C.
+        """
+        if self.time not in ("continuous", "discrete"):
+            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
+        check_horizon(self.horizon, continuous=self.is_continuous)
+        n, m = shapes["B"]
+        start = (n, n) if self.x0_covariance is None else self.initial_covariance.shape
+        for symbol, shape, wanted in (
+            ("A", shapes["A"], (n, n)),
+            ("Q", shapes["Q"], (n, n)),
+            ("R", shapes["R"], (m, m)),
+            ("x0_covariance", start, (n, n)),
+            ("C", shapes["C"], (shapes["C"][0], n)),
+        ):
+            if shape != wanted:
+                raise InvalidInputError(
+                    f"{symbol} must have shape {wanted} to fit B of shape {(n, m)}, "
+                    f"but has {shape}."
+                )
+        _check_names("state", self.state_names, n)
+        _check_names("input", self.input_names, m)
+        _check_names("output", self.output_names, shapes["C"][0])
 
     def _matrix(self, symbol: str, row: list[float]) -> Array:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))

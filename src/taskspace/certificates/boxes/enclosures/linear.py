@@ -48,12 +48,9 @@ class LinearEnclosure(PolicyEnclosure):
     """Bounds on the losses of linear gains over boxes of any linear family.
 
     How the matrices depend on the context is found from the family's own functions
-    (`systems.linear.tracing`), or stated (`taskspace.systems.AffineFamily`). The
-    reference of `regret` and `ratio` is the true optimum of each context. Bounds are
-    of the functions in real arithmetic and of the gains as stored. What was found from
-    code is compared with the family's own numbers at the sources, at every context
-    whose bounds are asked for, at corners of boxes, and at contexts drawn from them,
-    other ones for each family, stack of gains and question.
+    (`systems.linear.tracing`). The reference of `regret` and `ratio` is the true
+    optimum of each context. Bounds are of the functions in real arithmetic and of the
+    gains as stored.
 
     Args:
         system: a linear family with an infinite horizon.

@@ -1,10 +1,9 @@
 """Families whose matrices are programs on the context, ready to be bounded on boxes.
 
 How the matrices depend on the context is found from the family's own functions
-(`systems.linear.tracing`), or stated (`taskspace.systems.AffineFamily`). What was found
-from code is compared with the family's own numbers at the sources, at every context
-whose bounds are asked for, at corners of boxes, and at contexts drawn from them, other
-ones for each family, stack of policies and question.
+(`systems.linear.tracing`). What was found is compared with the family's own numbers at
+the sources, at every context whose bounds are asked for, at corners of boxes, and at
+contexts drawn from them, other ones for each family, stack of policies and question.
 """
 
 import hashlib
@@ -33,8 +32,8 @@ CHECK_EVERY, LEAST_CHECKS = 32, 32
 # Numbers beyond this could overflow in products of a few matrices.
 MAGNITUDE = 1e60
 Where = tuple[Any, Any, int, int]
-"""Of some boxes: their centres, radii and enclosed parameters; tables of monomials; the
-order; and the number of monomials of a candidate."""
+"""Of some boxes: their centres and radii; tables of monomials; the order; and the
+number of monomials of a candidate."""
 
 
 class TracedFamily:
@@ -67,9 +66,6 @@ class TracedFamily:
             "Lyapunov and Riccati inequalities on whole boxes, with rigorous rounding, "
             f"for the matrices of {getattr(system, 'name', system.id)}"
         )
-        if trace.enclosures:
-            names = ", ".join(x.name for x in trace.enclosures)
-            self.basis += f" (if the stated bounds of {names} hold)"
         self.assumption = trace.assumption
         if self.assumption:
             self.basis += f", {self.assumption}"
@@ -136,10 +132,7 @@ class BoxProgram:
         table = monomials(len(live), order + 1)
         self._place = np.zeros(boxes.low.shape[1], np.int64)
         self._place[live] = table.first
-        enclosed = np.zeros((len(boxes), len(trace.enclosures), 2))
-        for i, parameter in enumerate(trace.enclosures):
-            enclosed[:, i] = parameter.bounds(boxes.low, boxes.high)
-        self._boxes = (boxes.centre, boxes.radius, enclosed)
+        self._boxes = (boxes.centre, boxes.radius)
         tables = (table.product, table.even, int(table.counts[1]))
         self._tables = tables
         self._order, self._n_candidate = order, int(table.counts[order])
@@ -149,7 +142,7 @@ class BoxProgram:
         """Return the tape, places of A, B, Q and R, and the monomial of each axis.
 
         Args:
-            trace: with the enclosures of the first one.
+            trace: matrices as a program.
         """
         tape = (trace.op, trace.left, trace.right, trace.value)
         return tape, (trace.A, trace.B, trace.Q, trace.R), self._place

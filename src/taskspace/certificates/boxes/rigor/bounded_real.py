@@ -156,7 +156,7 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
 
     Args:
         program: tape, places of A, B, Q, R, place of each axis.
-        boxes: centre, radius, enclosed parameters, each by box.
+        boxes: centre and radius, each by box.
         tables: `product, even, n_linear`.
         order: of the models and of the candidates.
         n_p: number of monomials up to that order.
@@ -164,7 +164,7 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
         proven: filled.
     """
     tape, places, place = program
-    centre, radius, enclosed = boxes
+    centre, radius = boxes
     n, m = places[1].shape
     models = empty_plant(n_p, n, m)
     n_linear = tables[2]
@@ -174,7 +174,7 @@ def bounded_real(program, boxes, tables, order, n_p, continuous, proven):
     pivots = np.empty(n * (n + 1) // 2, np.int64)
     for b in range(len(centre)):
         proven[b] = False
-        box = (centre[b], radius[b], enclosed[b])
+        box = (centre[b], radius[b])
         if not fill_plant(tape, places, box, place, tables, order, models):
             continue
         A, B, Q, R = models[0], models[2], models[4], models[6]

@@ -85,11 +85,11 @@ def loss_range(kind, status, low, high, home, known, least_low, least_high, even
 @njit(cache=True, error_model="numpy")
 def fill_plant(tape, places, box, place, tables, order, plant):
     """Fill the plant's Taylor models on a box; False where it is undefined."""
-    centre, radius, enclosed = box
+    centre, radius = box
     n_p = plant[0].shape[0]
     c = np.empty((len(tape[0]), n_p))
     r = np.empty(len(tape[0]))
-    if not evaluate_tape(tape, centre, radius, enclosed, place, tables[0], order, c, r):
+    if not evaluate_tape(tape, centre, radius, place, tables[0], order, c, r):
         return False
     gather(places[0], c, r, False, plant[0], plant[1])
     gather(places[1], c, r, False, plant[2], plant[3])
@@ -139,7 +139,7 @@ def bound_boxes(
         offsets: box b is for the sources `which[offsets[b] : offsets[b + 1]]`.
         which: sources.
         program: tape, places of A, B, Q, R, place of each axis.
-        boxes: centre, radius, enclosed parameters, each by box.
+        boxes: centre and radius, each by box.
         tables: `product, even, n_linear`.
         order: of the plant's models and of the candidates.
         n_p: number of monomials up to that order.
@@ -151,7 +151,7 @@ def bound_boxes(
         high: filled, inf at first.
     """
     tape, places, place = program
-    centre, radius, enclosed = boxes
+    centre, radius = boxes
     kind, worst, continuous, sigma = options
     _, n_policies, _, m, n = gains.shape
     even = tables[1][:n_p]
@@ -161,7 +161,7 @@ def bound_boxes(
     # Not literals: the compiler would make a copy of everything for each.
     of_gain, of_all = n_p < 0, n_p > 0
     for b in range(len(centre)):
-        box = (centre[b], radius[b], enclosed[b])
+        box = (centre[b], radius[b])
         if not fill_plant(tape, places, box, place, tables, order, plant):
             continue  # nothing is known: low and high stay infinite
         asked, known = False, False
@@ -217,7 +217,7 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
     Args:
         loop: tape, places of A, B, Q, R, place of each axis, of the closed loop.
         plant: the same of the plant, whose least cost is the reference.
-        boxes: centre, radius, enclosed parameters, each by box.
+        boxes: centre and radius, each by box.
         tables: `product, even, n_linear`.
         order: of the models and of the candidates.
         n_p: number of monomials up to that order.
@@ -227,7 +227,7 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
         low: filled, one number per box, −inf at first.
         high: filled, inf at first.
     """
-    centre, radius, enclosed = boxes
+    centre, radius = boxes
     kind, continuous, sigma, plant_sigma = options
     n, m = plant[1][1].shape
     size = len(sigma)
@@ -243,7 +243,7 @@ def bound_loop(loop, plant, boxes, tables, order, n_p, options, home, low, high)
         if home[0] == np.inf:
             low[b], high[b] = -np.inf, 0.0
             continue
-        box = (centre[b], radius[b], enclosed[b])
+        box = (centre[b], radius[b])
         if not fill_plant(loop[0], loop[1], box, loop[2], tables, order, loop_models):
             continue
         status = box_costs(

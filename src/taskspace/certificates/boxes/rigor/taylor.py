@@ -215,14 +215,13 @@ def _compose(op, a, ra, product, order, out, work, square):
 
 
 @njit(cache=True, error_model="numpy")
-def evaluate_tape(tape, centre, radius, enclosed, place, tables, order, c, r):
+def evaluate_tape(tape, centre, radius, place, tables, order, c, r):
     """Fill the Taylor models of all steps on one box; False where one is undefined.
 
     Args:
         tape: `op, left, right, value` of a `Trace`.
         centre: of the box, on every axis.
         radius: of the box, on every axis.
-        enclosed: bounds of the `ENCLOSED` parameters on the box, `(which, 2)`.
         place: place of each axis among the monomials, 0 if it does not vary.
         tables: of `Monomials`, up to `order` at least.
         order: of the models, 1 or 2.
@@ -249,14 +248,6 @@ def evaluate_tape(tape, centre, radius, enclosed, place, tables, order, c, r):
                     out[place[i]] = radius[i]
                 else:
                     r[step] = radius[i]
-        elif what == ops.ENCLOSED:
-            out[:] = 0.0
-            low, high = enclosed[i, 0], enclosed[i, 1]
-            if not low <= high:
-                return False
-            out[0] = 0.5 * low + 0.5 * high
-            reach = max(high - out[0], out[0] - low)
-            r[step] = (reach + 4 * UNIT * abs(out[0]) + TINY) * SLACK if reach else 0.0
         elif what in (ops.ADD, ops.SUBTRACT):
             sign = 1.0 if what == ops.ADD else -1.0
             total = 0.0

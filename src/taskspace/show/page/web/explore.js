@@ -1,6 +1,5 @@
 // The explorer of a table: one panel or two, what was asked, and how to do it again.
 
-import { designPart } from "./designed.js";
 import { grid, h, show } from "./dom.js";
 import { ending, followWindow, heading, part, setFragment, themeButton } from "./frame.js";
 import { historyPart } from "./history.js";
@@ -74,7 +73,6 @@ export async function explore(page, progress) {
   show(document.body, heading(about, subtitle, [compare, themeButton(update)]), progress, place,
     ending(about, [
       page.header.selection ? part("How it was found", historyPart(page), true) : null,
-      page.header.design ? part("Loss against the number of gains", designPart(page), true) : null,
       certificatesPart(page),
       about.tables?.map((/** @type {any} */ t) => part(t.title, grid(t.head, t.rows, t.title), true)),
       about.settings ? part("Settings", h("pre", {}, about.settings)) : null,

@@ -5,25 +5,17 @@ leaves the others open; a careful method has the last word on each of those. Whi
 the two it is depends on the pair alone.
 
 Left open are stiff, nearly marginal or badly scaled loops, and coordinates in which
-most digits cancel. Their states are scaled by powers of two (which is exact) and the
-loop is solved in twice the precision (`kernels.twofold`). What that leaves undecided is
-solved in whole numbers (`kernels.rational`), which decides everything: a loop counts as
-unstable if it is, for A, B and K as given.
+most digits cancel. They are solved exactly (`kernels.exact`): a loop counts as unstable
+if it is, for A, B and K as given.
 """
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.systems.linear.kernels.doubling import some_policies
-from taskspace.systems.linear.kernels.rational import rational_gramian
-from taskspace.systems.linear.kernels.twofold import (
-    UNDECIDED,
-    UNSTABLE,
-    twofold_gramian,
-)
+from taskspace.systems.linear.kernels.exact import exact_gramian
 from taskspace.systems.linear.matrices import Loop
 
 
@@ -35,37 +27,9 @@ def careful_gramian(loop: Loop, x0: Array, continuous: bool) -> tuple[Array, flo
         x0: second moment of the initial state, symmetric positive semidefinite.
         continuous: continuous or discrete time.
     """
-    a, b, q, r, gain = loop
-    unstable = np.full_like(x0, np.inf), np.inf
     if not all(np.isfinite(m).all() for m in (*loop, x0)):
-        return unstable
-    with np.errstate(all="ignore"):
-        scale = _state_scales(a - b @ gain)
-        both = np.outer(scale, scale)
-        A, B, Q = a / scale[:, None] * scale, b / scale[:, None], q * both
-        K, X0 = gain * scale, x0 / both
-        pairs = ((a, A), (b, B), (q, Q), (gain, K), (x0, X0))
-        # Whole numbers do not overflow or vanish.
-        fits = all(
-            np.isfinite(y).all() and ((x == 0) == (y == 0)).all() for x, y in pairs
-        )
-        x, cost, state = x0, np.inf, UNDECIDED
-        if fits:
-            x, cost, state = twofold_gramian(A, B, Q, r, K, X0, continuous)
-            x = x * both
-    if state == UNSTABLE:
-        return unstable
-    if state == UNDECIDED or not np.isfinite(x).all():
-        return rational_gramian(loop, x0, continuous)
-    return x, cost
-
-
-def _state_scales(loop: Array) -> Array:
-    """Units of the states, powers of two, in which rows and columns are alike."""
-    if not np.isfinite(loop).all():
-        return np.ones(len(loop))
-    _, (scale, _) = scipy.linalg.matrix_balance(loop, permute=False, separate=True)
-    return scale
+        return np.full_like(x0, np.inf), np.inf
+    return exact_gramian(loop, x0, continuous)
 
 
 def excited_and_seen(loop: Array, x0: Array, weight: Array) -> NDArray[np.bool_]:

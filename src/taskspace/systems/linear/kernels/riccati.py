@@ -26,8 +26,10 @@ DOUBLING_DONE = 1e-12
 NEWTON_STEPS = 60
 # Relative change of P, entry by entry of its diagonal: nothing left to gain …
 SETTLED = 1e-13
-# … and what may be left where rounding ends the descent earlier.
+# … and what may be left where rounding ends the descent earlier, if the loop is not
+# within rounding of the boundary of stability, where the least cost is not attained.
 SMALL = 1e-8
+NEAR_BOUNDARY = 1e-7
 # Newton's method squares the change; so many steps that do not, and it is linear.
 SLOW_STEPS = 4
 
@@ -121,6 +123,11 @@ def _newton(
         K[rows[down]], P[rows[down]] = better[down], below[down]
         cost[rows] = np.minimum(cost[rows], total)
         last[rows] = np.minimum(before, change)
+        by_rounding = ended & (change > SETTLED)
+        if by_rounding.any():
+            loops = some.A - some.B @ K[rows]
+            ended &= ~(by_rounding & _is_near_boundary(loops, continuous))
+            slow[rows[by_rounding & ~ended]] = SLOW_STEPS
         solved[rows] = ended
         rows = rows[~ended & np.isfinite(change) & (slow[rows] < SLOW_STEPS)]
     return K, cost, solved
@@ -132,6 +139,15 @@ def _change(P: Array, below: Array) -> Array:
     with np.errstate(all="ignore"):
         relative = np.abs(after - before) / np.maximum(before, after)
     return np.asarray(np.where(before == after, 0.0, relative).max(1), np.float64)
+
+
+def _is_near_boundary(loops: Array, continuous: bool) -> NDArray[np.bool_]:
+    """Whether a pole of each loop is within rounding of the boundary of stability."""
+    poles = np.linalg.eigvals(loops)
+    if continuous:
+        size = np.abs(poles).max(1, keepdims=True)
+        return np.asarray((poles.real > -NEAR_BOUNDARY * size).any(1))
+    return np.asarray((np.abs(poles) > 1 - NEAR_BOUNDARY).any(1))
 
 
 def _cost_matrix(K: Array, problem: LinearMatrices, continuous: bool) -> Array:

@@ -1,4 +1,4 @@
-"""Programs made from that of a plant: closed loops, and derivatives by an axis."""
+"""Programs of closed loops, made from that of a plant."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,24 +10,14 @@ from taskspace._util.arrays import Array
 from taskspace.policies import LinearController, LinearGain
 from taskspace.systems.linear.measures.base import stated_channel
 from taskspace.systems.linear.measures.norms import NormMeasure
-from taskspace.systems.linear.tracing import symbols as ops
 from taskspace.systems.linear.tracing.symbols import Symbol, Tape
 from taskspace.systems.linear.tracing.traced import (
     Trace,
-    UntraceableError,
     finish_trace,
 )
 
 if TYPE_CHECKING:
     from taskspace.systems.linear.base import LinearSystem
-
-# The derivative of z = f(x, y), from these and the derivatives of x and y.
-SLOPES = {
-    ops.ADD: lambda x, y, z, dx, dy: dx + dy,
-    ops.SUBTRACT: lambda x, y, z, dx, dy: dx - dy,
-    ops.MULTIPLY: lambda x, y, z, dx, dy: dx * y + x * dy,
-    ops.DIVIDE: lambda x, y, z, dx, dy: (dx - z * dy) / y,
-}
 
 
 class LoopTape:
@@ -56,11 +46,6 @@ class LoopTape:
         places = getattr(self._trace, name)
         return self._fill(places, lambda place: Symbol(self._tape, int(place)))
 
-    def plant_steps(self) -> NDArray[Any]:
-        """Return all steps of the plant's tape."""
-        places = np.arange(len(self._trace.op))
-        return self._fill(places, lambda place: Symbol(self._tape, int(place)))
-
     def numbers(self, matrix: Array) -> NDArray[Any]:
         """Return a matrix of numbers as symbols.
 
@@ -84,11 +69,7 @@ class LoopTape:
             for name, matrix in matrices.items()
         }
         finished = finish_trace(self._tape, places)
-        return replace(
-            finished,
-            enclosures=self._trace.enclosures,
-            assumption=self._trace.assumption,
-        )
+        return replace(finished, assumption=self._trace.assumption)
 
     @staticmethod
     def _fill(matrix: NDArray[Any], make: Any) -> NDArray[Any]:
@@ -249,42 +230,6 @@ def _undriven(loop: Loop, F: NDArray[Any], weight: NDArray[Any]) -> Trace:
         R=numbers(np.ones((1, 1))),
         C=loop.Y,
     )
-
-
-def differentiate(trace: Trace, axis: int) -> Trace:
-    """Return the derivatives of the matrices with respect to one axis, as a trace.
-
-    The first steps of its tape are those of the trace, at the same places.
-
-    Args:
-        trace: matrices as a program.
-        axis: number of the axis.
-    """
-    tape = LoopTape(trace)
-    x = tape.plant_steps()
-    zero, one = tape.numbers(np.array([0.0, 1.0]))
-    slopes = np.empty(len(x), object)
-    columns = (trace.op.tolist(), trace.left.tolist(), trace.right.tolist())
-    for step, (op, i, j) in enumerate(zip(*columns, strict=True)):
-        if op == ops.ENCLOSED:
-            raise UntraceableError(
-                f"The parameter {trace.enclosures[i].name} is given by bounds, which "
-                "say nothing about how fast it changes with the context. State a "
-                "formula."
-            )
-        if op in (ops.CONSTANT, ops.AXIS):
-            slopes[step] = one if op == ops.AXIS and i == axis else zero
-            continue
-        k = j if op in SLOPES else i
-        if slopes[i] is zero and slopes[k] is zero:
-            slopes[step] = zero
-        elif op == ops.NEGATE:
-            slopes[step] = -slopes[i]
-        elif op in SLOPES:
-            slopes[step] = SLOPES[op](x[i], x[k], x[step], slopes[i], slopes[k])
-        else:
-            slopes[step] = ops.FUNCTIONS[op][1](x[i], x[step], slopes[i])
-    return tape.finish(**{name: slopes[getattr(trace, name)] for name in "ABQRC"})
 
 
 def times(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:

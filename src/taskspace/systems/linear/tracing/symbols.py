@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONSTANT, AXIS, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = range(7)
-SQUARE_ROOT, EXPONENTIAL, LOGARITHM, SINE, COSINE, ENCLOSED = range(7, 13)
+SQUARE_ROOT, EXPONENTIAL, LOGARITHM, SINE, COSINE = range(7, 12)
 # f, and the derivative of z = f(x) from x, z and the derivative of x.
 FUNCTIONS = {
     SQUARE_ROOT: (np.sqrt, lambda x, z, dx: dx / (z + z)),
@@ -57,8 +57,7 @@ class Tape:
         sentence = (
             f"The dependence on the context cannot be followed through {what}: only "
             "+, -, *, /, powers, sqrt, exp, log, sin, cos and tan of the context can. "
-            "State the matrices as taskspace.systems.AffineFamily, with an enclosure "
-            "for what is no formula."
+            "Write the matrices with these, or ask about the contexts of a grid only."
         )
         self.refusal = self.refusal or sentence
         raise RefusedOperation(sentence)

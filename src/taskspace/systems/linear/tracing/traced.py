@@ -52,7 +52,7 @@ class Trace:
 
     Args:
         op: what each step does; see the constants of `symbols`.
-        left: place of its first operand; of `AXIS` the axis, of `ENCLOSED` which.
+        left: place of its first operand; of `AXIS` the axis.
         right: place of its second operand; of `CONSTANT` 1 if no float equals it.
         value: of `CONSTANT`.
         A: place of each entry, `(n_states, n_states)`; B, Q and R likewise.
@@ -60,8 +60,6 @@ class Trace:
         Q: see A.
         R: see A.
         C: see A, `(n_outputs, n_states)`.
-        enclosures: for each `ENCLOSED` parameter, its value at a context and bounds
-            on a box, see `taskspace.systems.linear.affine.Enclosed`.
         assumption: what must hold for the program to be the family; empty if it is so.
     """
 
@@ -74,7 +72,6 @@ class Trace:
     Q: NDArray[np.int64]
     R: NDArray[np.int64]
     C: NDArray[np.int64]
-    enclosures: tuple[Any, ...] = ()
     assumption: str = ""
 
     def at(self, contexts: Array) -> tuple[list[Array], list[Array]]:
@@ -97,10 +94,7 @@ class Trace:
                     x[step], count[step] = self.value[step], 2 * j
                 elif op == ops.AXIS:
                     x[step] = rows[:, i]
-                elif op == ops.ENCLOSED:
-                    x[step] = [self.enclosures[i].value(row) for row in rows.tolist()]
-                    count[step] = 1
-                if op in (ops.CONSTANT, ops.AXIS, ops.ENCLOSED):
+                if op in (ops.CONSTANT, ops.AXIS):
                     size[step] = np.abs(x[step])
                 elif op == ops.NEGATE:
                     x[step], size[step], count[step] = -x[i], size[i], count[i]
@@ -140,9 +134,6 @@ def trace_matrices(system: LinearSystem) -> Trace:
     Returns:
         The program; what cannot be followed raises `UntraceableError`.
     """
-    stated = getattr(system, "stated_trace", None)
-    if stated is not None:
-        return stated()
     tape = Tape()
     symbols = [Symbol(tape, tape.add(ops.AXIS, i)) for i in range(len(system.axes))]
     if isinstance(system, LinearFamily):
@@ -188,7 +179,6 @@ def trace_matrices(system: LinearSystem) -> Trace:
 def finish_trace(
     tape: Tape,
     places: dict[str, NDArray[np.int64]],
-    enclosures: tuple[Any, ...] = (),
     assumption: str = "",
 ) -> Trace:
     """Return the trace of a tape whose matrices are known.
@@ -196,21 +186,12 @@ def finish_trace(
     Args:
         tape: the operations written down.
         places: for each matrix by name the places of its entries.
-        enclosures: bounds of what the tape could not write down, where there are any.
         assumption: what must hold for the tape to be the family.
     """
     columns = list(zip(*tape.nodes, strict=True))
     op, left, right = (np.array(c, np.int64) for c in columns[:3])
     value = np.array(columns[3], np.float64)
-    return Trace(
-        op,
-        left,
-        right,
-        value,
-        **places,
-        enclosures=enclosures,
-        assumption=assumption,
-    )
+    return Trace(op, left, right, value, **places, assumption=assumption)
 
 
 def call_with_symbols(
@@ -238,8 +219,7 @@ def call_with_symbols(
             raise UntraceableError(
                 f"{what} was called with symbols in place of numbers, to find how it "
                 f"depends on the context, and raised {type(error).__name__}: {error}. "
-                "Use arithmetic only, or state the matrices as "
-                "taskspace.systems.AffineFamily."
+                "Use arithmetic only, or ask about the contexts of a grid only."
             ) from error
         raise UntraceableError(f"{what}: {tape.refusal}") from error
     if tape.refusal is not None:
@@ -306,5 +286,5 @@ def check_trace(trace: Trace, system: LinearSystem, contexts: Array) -> None:
                 f"{wanted[row, i, j]:.17g} and the formula gives "
                 f"{formula[row, i, j]:.17g}. The code may branch on the type of its "
                 "arguments, keep a state or round (whole numbers, single precision). "
-                "State the matrices as taskspace.systems.AffineFamily."
+                "Write them as plain formulas of the context."
             )
