@@ -27,22 +27,25 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from environments import Acrobot, DelayedCartPole, PlanarQuadrotor
 from numpy.typing import NDArray
 
 import taskspace as ts
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.selection import Budget
-from taskspace.selection.statistics import probability_of_improvement
 from taskspace.sets import pack
 from taskspace.spaces import Points, Space
+from taskspace.systems.base import ContextAxis
 from taskspace.systems.simulated import SimulatedSystem
-from taskspace.trainers.conditioned import train_conditioned
 from taskspace.trainers.ppo import Ppo
 from taskspace.trainers.region import Region
 
@@ -110,15 +113,15 @@ ROWS = {
         -300.0,
         replace(CONTINUOUS, initial_log_std=0.7),
     ),
-    "delayed": Row(ts.systems.DelayedCartPole(), delayed_cartpole(), 475.0, DISCRETE),
+    "delayed": Row(DelayedCartPole(), delayed_cartpole(), 475.0, DISCRETE),
     "acrobot": Row(
-        ts.systems.Acrobot(),
+        Acrobot(),
         ts.Grid(link_length_2=(0.5, 1.5, 6), link_mass_2=(0.5, 1.5, 6)),
         -150.0,
         DISCRETE,
     ),
     "quadrotor": Row(
-        ts.systems.PlanarQuadrotor(),
+        PlanarQuadrotor(),
         ts.Grid(payload=(0.0, 0.5, 5), wind=(-4.0, 4.0, 5)),
         150.0,
         CONTINUOUS,
@@ -155,6 +158,86 @@ class Record:
         return float(self.bits().any(0).mean())
 
 
+@dataclass(frozen=True)
+class Sighted(SimulatedSystem):
+    """A system whose observation ends with its context, scaled to [−1, 1].
+
+    In place of a context it takes two rows of the inner system's axes: `low` and
+    `high`, from which every episode draws its context (`draws`); or the context and,
+    scaled, what the policy is told of it.
+    """
+
+    inner: SimulatedSystem
+    shown: tuple[int, ...]
+    draws: bool
+    horizon: int = field(init=False)
+    n_episodes: int = field(init=False)
+    episode_seed: int = field(init=False)
+
+    id: ClassVar[str] = "sighted"
+
+    def __post_init__(self):
+        for name in (
+            "horizon", "n_episodes", "episode_seed", "n_actions", "action_size",
+            "action_low", "action_high",
+        ):  # fmt: skip
+            object.__setattr__(self, name, getattr(self.inner, name))
+        n = self.inner.n_observations + len(self.shown)
+        object.__setattr__(self, "n_observations", n)
+        super().__post_init__()
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:  # noqa: D102
+        return self.inner.axes
+
+    @property
+    def stop_return(self) -> float | None:  # noqa: D102
+        return self.inner.stop_return
+
+    @property
+    def solved_return(self) -> float | None:  # noqa: D102
+        return self.inner.solved_return
+
+    def reset(self, key: jax.Array, context: jax.Array) -> Any:  # noqa: D102
+        first, second = jnp.split(context, 2)
+        if self.draws:
+            key_context, key = jax.random.split(key)
+            share = jax.random.uniform(key_context, first.shape, context.dtype)
+            first, second = first + share * (second - first), 2 * share - 1
+        told = second[jnp.asarray(self.shown)]
+        return self.inner.reset(key, first), first, told
+
+    def step(  # noqa: D102
+        self, state: Any, action: jax.Array, context: jax.Array, key: jax.Array
+    ) -> tuple[Any, jax.Array, jax.Array]:
+        inner, own, told = state
+        inner, reward, terminated = self.inner.step(inner, action, own, key)
+        return (inner, own, told), reward, terminated
+
+    def observe(self, state: Any, context: jax.Array) -> jax.Array:  # noqa: D102
+        inner, own, told = state
+        return jnp.concatenate([self.inner.observe(inner, own), told])
+
+
+def conditioned(
+    system: SimulatedSystem, targets: NDArray[np.float64], recipe: Ppo, *, seed: int
+) -> tuple[NDArray[np.float64], int]:
+    """Train one network that sees the context, for every context of the range.
+
+    Returns J at every target, dims `(1, target)`, and the environment steps.
+    """
+    low, high = targets.min(0), targets.max(0)
+    shown = np.flatnonzero(low < high)
+    stage = Sighted(system, tuple(shown.tolist()), draws=True)
+    trained = recipe.train(stage, np.concatenate([low, high])[None], seed=seed)
+    told = np.zeros_like(targets)
+    told[:, shown] = 2 * (targets - low)[:, shown] / (high - low)[shown] - 1
+    stage = replace(stage, draws=False)
+    both = np.concatenate([targets, told], axis=1)
+    scores = stage.returns(trained.policies, both)[0, 0].mean(-1)[None]
+    return scores, int(trained.environment_steps.sum())
+
+
 def run(name: str, method: str, seed: int, at_least: int) -> Record:
     """Train one selection, or one single policy, from nothing."""
     row, began = ROWS[name], time.process_time()
@@ -166,16 +249,9 @@ def run(name: str, method: str, seed: int, at_least: int) -> Record:
         steps, regions = [int(trained.environment_steps.sum())], [True]
         reason = "one training"
     elif method == "conditioned":
-        ends = targets.min(0), targets.max(0)
-        network = train_conditioned(
-            row.system,
-            *ends,
-            recipe=row.trainer,
-            total_steps=budget.total_steps,
-            seed=1000 * seed,
-        )
-        scores = network.returns(row.system, targets).mean(-1)[None]
-        steps, regions = [network.environment_steps], [True]
+        alone = replace(budget, n_policies=1, family="seeds")
+        scores, spent = conditioned(row.system, targets, alone, seed=1000 * seed)
+        steps, regions = [spent], [True]
         reason = "one training"
     else:
         result = ts.select(
@@ -248,6 +324,12 @@ def experts(row: Row, records: list[Record]) -> str:
     return f"Experts: {each:,.0f} steps ({len(points)} trainings at points)."
 
 
+def chance_of_fewer(ours: list[int], theirs: list[int]) -> float:
+    """Return the chance that a number of ours is below one of theirs; a tie is half."""
+    a, b = np.array(ours)[:, None], np.array(theirs)[None]
+    return float(((a < b) + 0.5 * (a == b)).mean())
+
+
 def lines(records: list[Record]) -> Iterator[str]:
     """Yield the report, in Markdown."""
     for name in [name for name in ROWS if name in {r.row for r in records}]:
@@ -288,7 +370,7 @@ def lines(records: list[Record]) -> Iterator[str]:
             text = f"\nnoisy / {best}, the best: {ratio(spent['noisy'], spent[best])}"
             for rival in (*rivals, *(m for m in SINGLE if m in spent)):
                 pair = [*spent["noisy"].values()], [*spent[rival].values()]
-                chance = probability_of_improvement(*pair)
+                chance = chance_of_fewer(*pair)
                 text += f"; fewer steps than {rival} with chance {chance:.2f}"
             yield text + "."
 

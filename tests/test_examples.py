@@ -19,6 +19,7 @@ SMALL = {
     "quadrotor_grid": ({"n": 2, "n_samples": 20}, "LQR gains serve all 16 points"),
     "select_expensive": ({"n": 3}, "trainings instead of 9"),
     "spreadsheet": ({}, "flat, uphill"),
+    "tuned_pi": ({"n": 3, "n_starts": 3, "n_steps": 20}, "PI controllers serve all 3"),
     "transfer_matrix": ({}, "within 5 of the best"),
     "classic_loops": ({"names": ("aircraft",), "n": 4}, "of 4 PI controllers"),
     "wind_turbine_pi": ({"n": 12, "time_limit": 10.0}, "points are enough"),

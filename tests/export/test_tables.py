@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 from scipy.io import loadmat
 
-import taskspace as ts
-from taskspace.deploy import OutsideError
-from taskspace.errors import InvalidInputError
-from taskspace.export.agent import LibraryAgent
 from taskspace.export.tables import export_tables
 from taskspace.policies import LinearGain
 from tests.deploy.helpers import (
@@ -95,69 +91,3 @@ def test_every_kind_has_tables(policies, tmp_path):
     for kind, make in MAKERS.items():
         export_tables(make(policies), tmp_path / kind)
         assert "policy" in loadmat(tmp_path / kind / "library.mat")
-
-
-def test_agent_predicts_for_one_and_many():
-    library = grid_library(networks(4))
-    rng = np.random.default_rng(0)
-    rows = rng.uniform(library.low, library.high, (20, 2))
-    seen = rng.standard_normal((20, 4)).astype(np.float32)
-    expected = library.act(rows, seen)
-    agent = LibraryAgent(library, rows)
-    np.testing.assert_array_equal(agent.predict(seen)[0], expected)
-    for row, x, action in zip(rows, seen, expected, strict=True):
-        one = LibraryAgent(library, {"x": row[0], "y": row[1]})
-        found, state = one.predict(x, state="kept", deterministic=False)
-        assert found == action
-        assert found.shape == ()
-        assert state == "kept"
-        both = LibraryAgent(library).predict({"context": row, "observation": x})[0]
-        assert both == action
-    told = LibraryAgent(library, lambda seen: np.tile(rows[0], (len(seen), 1)))
-    assert (told.predict(seen)[0] == library.act(np.tile(rows[0], (20, 1)), seen)).all()
-
-
-def test_agent_holds_and_forgets():
-    library = grid_library(gains(4))
-    agent = LibraryAgent(library, [0.0, 1.0], hysteresis=0.5)
-    agent.predict(np.ones(2), episode_start=np.array([True]))
-    first = agent.selection.policy
-    agent.context = [0.7, 1.5]
-    agent.predict(np.ones(2), episode_start=np.array([False]))
-    assert agent.selection.policy == first
-    agent.predict(np.ones(2), episode_start=np.array([True]))
-    assert agent.selection.policy == library.select([0.7, 1.5]).policy
-    with pytest.raises(InvalidInputError, match="follows one environment"):
-        agent.predict(np.ones((2, 2)))
-
-
-def test_agent_says_what_it_needs():
-    library = grid_library(outside="refuse")
-    with pytest.raises(InvalidInputError, match="must know the context"):
-        LibraryAgent(library).predict(np.ones(2))
-    with pytest.raises(OutsideError, match="status refused"):
-        LibraryAgent(library, [99.0, 1.0]).predict(np.ones(2))
-    with pytest.raises(InvalidInputError, match="names only"):
-        LibraryAgent(ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])))
-
-
-def test_stable_baselines_plays_the_agent():
-    gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'rl'")
-    pytest.importorskip("stable_baselines3", reason="needs the extra 'rl'")
-    from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.monitor import Monitor
-
-    # Push towards where the pole leans: a policy that lasts longer than chance.
-    good = networks(1, hidden=())
-    weight = np.zeros((2, 4, 2), np.float32)
-    weight[:, 2, 1], weight[:, 3, 1] = 1.0, 1.0
-    weight[1] *= -1
-    stack = type(good)((weight,), (np.zeros((2, 2), np.float32),))
-    library = ts.PolicyLibrary.from_policies(stack, ts.Points(["length"], [0.5, 1.0]))
-    env = Monitor(gymnasium.make("CartPole-v1"))
-    means = [
-        evaluate_policy(LibraryAgent(library, {"length": x}), env, n_eval_episodes=5)[0]
-        for x in (0.5, 1.0)
-    ]
-    assert means[0] > 100
-    assert means[1] < 30

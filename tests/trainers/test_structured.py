@@ -8,7 +8,6 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid, rate_form
 from taskspace.trainers import Structured
-from taskspace.trainers.tuning_rules import simc, ziegler_nichols
 
 PLANT = LinearFamily(
     [ContextAxis("k", 1.0, low=0.0)],
@@ -103,26 +102,6 @@ def test_unstable_plants_in_discrete_time():
     space = ts.Grid(g=(0.5, 2.0, 3))
     study = ts.evaluate(plant, Structured("static"), space, seed=0)
     assert np.isfinite(study.table["performance"].values[0, 0, 0])
-
-
-def test_rules_of_thumb():
-    # First order with lag 10 and two small ones: SIMC by hand.
-    A, B = np.diag([-0.1, -1.0, -2.0]), np.array([[0.1], [1.0], [2.0]])
-    chain = np.array([[-0.1, 0, 0], [1, -1, 0], [0, 2, -2.0]])
-    C = np.array([[0, 0, 1.0]])
-    kp, ki, kd = simc(chain, np.array([[0.2], [0], [0]]), C)[0]
-    delay, largest = 0.5 + 0.5, 10.5
-    assert kp == pytest.approx(largest / (2 * 2 * delay))
-    assert ki == pytest.approx(kp / min(largest, 8 * delay))
-    assert kd == 0
-    assert simc(-A, B, C) == []
-    # 1/(s+1)³: ultimate gain 8 at √3 rad/s.
-    chain = np.array([[-1.0, 0, 0], [1, -1, 0], [0, 1, -1.0]])
-    pi, pid = ziegler_nichols(chain, np.array([[1.0], [0], [0]]), C)
-    assert pi[0] == pytest.approx(0.45 * 8, rel=0.1)
-    assert pid[0] == pytest.approx(0.6 * 8, rel=0.1)
-    assert pid[1] == pytest.approx(1.2 * 8 * np.sqrt(3) / (2 * np.pi), rel=0.1)
-    assert ziegler_nichols(np.array([[-1.0]]), np.eye(1), np.eye(1)) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,5 @@ from .records import Status as Status
 from .regions import BoxRegions as BoxRegions
 from .regions import regions_of as regions_of
 from .tracker import Tracker as Tracker
-from .trial.contenders import conditioned_networks as conditioned_networks
 from .trial.trial import Trial as Trial
 from .trial.trial import try_library as try_library

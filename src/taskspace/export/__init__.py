@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from taskspace.export.agent import LibraryAgent as LibraryAgent
 from taskspace.export.c99 import export_c99 as export_c99
 from taskspace.export.onnx import export_onnx as export_onnx
 from taskspace.export.pid import PidRunner as PidRunner

@@ -101,7 +101,7 @@ def _computed_study(
         },
         sources,
         targets,
-        table_notes(system, best_known_kind=system.optimum_kind, **task.made_by),
+        table_notes(system, best_known_kind="optimum", **task.made_by),
     )
     return Study.of(
         table,
@@ -233,8 +233,8 @@ def evaluate_policies(
             f"Performance must be a number (−inf for a failure), but policy {member} "
             f"of source {row} has NaN at target {column}."
         )
-    top, kind = performance.max((0, 1)), system.optimum_kind
-    reference, kind = best_reference(system.optimum(contexts), top, kind)
+    top = performance.max((0, 1))
+    reference, kind = best_reference(system.optimum(contexts), top)
     variables["best_known"] = reference
     if sources is not None:
         own = system.contexts(sources)

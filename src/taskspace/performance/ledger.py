@@ -298,8 +298,7 @@ class Ledger:
         """
         if self.reference is not None:
             return np.fmax(self.reference, self.store.top()), self._reference_kind
-        kind = self.task.system.optimum_kind
-        return best_reference(self._optimum, self.store.top(), kind)
+        return best_reference(self._optimum, self.store.top())
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """Return the reference of regret at each target, and where it comes from.

@@ -379,22 +379,21 @@ def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64
 
 
 def best_reference(
-    optimum: NDArray[np.float64] | None, top: NDArray[np.float64], kind: str
+    optimum: NDArray[np.float64] | None, top: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], str]:
     """Return the reference of regret: the optimum where known, else the best seen.
 
     Args:
         optimum: of each target, NaN where it is not known; None where no system is.
         top: best J seen at each target.
-        kind: where the optimum comes from.
 
     Returns:
-        Best known J at each target, and where it comes from: `kind`, `"… where known"`
-        if the optimum is known at some targets only, or `"best of the table"`.
+        Best known J at each target, and where it comes from: `"optimum"`, `"optimum
+        where known"` if it is known at some targets only, or `"best of the table"`.
     """
     if optimum is None or np.isnan(optimum).all():
         return top, BEST_OF_TABLE
-    kind = f"{kind} where known" if np.isnan(optimum).any() else kind
+    kind = "optimum where known" if np.isnan(optimum).any() else "optimum"
     return np.fmax(optimum, top), kind
 
 

@@ -12,13 +12,7 @@ SYSTEMS = Registry(
     {
         "msd-v1": "taskspace.systems.linear.msd:MassSpringDamper",
         "cartpole-v1": "taskspace.systems.cartpole:CartPole",
-        "cartpole-delayed-v1": "taskspace.systems.delayed:DelayedCartPole",
         "pendulum-v1": "taskspace.systems.pendulum:Pendulum",
-        "swingup-v1": "taskspace.systems.swingup:SwingUp",
-        "acrobot-v1": "taskspace.systems.acrobot:Acrobot",
-        "mountaincar-v1": "taskspace.systems.mountain_car:MountainCar",
-        "planar-quadrotor-v1": "taskspace.systems.planar_quadrotor:PlanarQuadrotor",
-        "lander-v1": "taskspace.systems.lander:Lander",
         "directionality-toy-v1": "taskspace.systems.tabular:DirectionalityToy",
         "unreachable-state-v1": "taskspace.systems.tabular:UnreachableState",
         "scalar-lqr-v1": "taskspace.systems.linear.preiss:ScalarLqr",

@@ -122,9 +122,6 @@ class ContextAxis:
         )
 
 
-FOUND = "best found"
-"""How the kind of a reference begins that is the best of a search, and no optimum."""
-
 REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 """What criteria need of a family's performance, each `(source, target)`: `worst` and
 `best` are the smallest and largest J(target, π) over the family, `gap_worst` and
@@ -196,8 +193,6 @@ class System(ABC):
     """Whether one process uses them all; otherwise a run starts several."""
     n_episodes: int = 0
     """Episodes that make up one value of J; 0 where it is not a mean."""
-    optimum_kind: str = "optimum"
-    """What `optimum` is; where it begins with `FOUND`, an estimate of the best."""
 
     def __init_subclass__(cls, **options: Any):
         """Let no class inherit a promise, or a short cut, that is about another J."""
@@ -215,11 +210,6 @@ class System(ABC):
             stale = _definer(cls, "performance") < _definer(cls, name)
             if stale and getattr(cls, name) is not getattr(System, name):
                 setattr(cls, name, getattr(System, name))
-
-    @property
-    def tasks(self) -> "System":
-        """The same tasks, compared with their own optimum."""
-        return self
 
     @property
     def solved_return(self) -> float | None:

@@ -26,11 +26,20 @@ class CartPoleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Balancing(Environment):
-    """What every CartPole has: four observations, two pushes, one per step upright."""
+class CartPole(Environment):
+    """Gymnasium's CartPole-v1 with six context axes.
 
+    `pole_length` is the parameter that Gymnasium and CARL call `length`: the
+    distance from the pivot to the pole's centre of mass, which is **half** of the
+    pole. The total mass and the pole's moment follow the context in every step.
+    The return is the number of steps that the pole stays up, `horizon` at most.
+    """
+
+    id: ClassVar[str] = "cartpole-v1"
     n_observations: ClassVar[int] = 4
     n_actions: ClassVar[int] = 2
+    context_axes: ClassVar[tuple[ContextAxis, ...]] = READY["CartPole-v1"].axes
+    gymnasium_id: ClassVar[str | None] = "CartPole-v1"
 
     @property
     def solved_return(self) -> float | None:
@@ -46,21 +55,6 @@ class Balancing(Environment):
         """From one step, after which the pole has fallen, to `horizon`."""
         return 1.0, float(self.horizon)
 
-
-@dataclass(frozen=True)
-class CartPole(Balancing):
-    """Gymnasium's CartPole-v1 with six context axes.
-
-    `pole_length` is the parameter that Gymnasium and CARL call `length`: the
-    distance from the pivot to the pole's centre of mass, which is **half** of the
-    pole. The total mass and the pole's moment follow the context in every step.
-    The return is the number of steps that the pole stays up, `horizon` at most.
-    """
-
-    id: ClassVar[str] = "cartpole-v1"
-    context_axes: ClassVar[tuple[ContextAxis, ...]] = READY["CartPole-v1"].axes
-    gymnasium_id: ClassVar[str | None] = "CartPole-v1"
-
     def reset(self, key: jax.Array, context: jax.Array) -> CartPoleState:
         """All four coordinates uniform in ±0.05, in every context."""
         start = jax.random.uniform(key, (4,), context.dtype, -START, START)
@@ -73,11 +67,7 @@ class CartPole(Balancing):
         context: jax.Array,
         key: jax.Array,
     ) -> tuple[CartPoleState, jax.Array, jax.Array]:
-        """One Euler step; action 1 pushes to the right, 0 to the left.
-
-        The equations are those of https://coneural.org/florian/papers/05_cart_pole.pdf
-        without friction, as in Gymnasium.
-        """
+        """One Euler step; action 1 pushes to the right, 0 to the left."""
         del key
         push = jnp.where(action == 1, context[4], -context[4])
         return advance(state, push, context)
@@ -93,6 +83,9 @@ def advance(
 ) -> tuple[CartPoleState, jax.Array, jax.Array]:
     """Return the state after one Euler step, the reward, and whether the pole fell.
 
+    The equations are those of https://coneural.org/florian/papers/05_cart_pole.pdf
+    without friction, as in Gymnasium.
+
     Args:
         state: the state before.
         push: force on the cart.
@@ -100,15 +93,13 @@ def advance(
     """
     x, x_dot, theta, theta_dot = state
     pole_length, cart_mass, pole_mass, gravity, _, time_step = context
-    x_acc, theta_acc = accelerations(
-        theta,
-        theta_dot,
-        push,
-        pole_length=pole_length,
-        cart_mass=cart_mass,
-        pole_mass=pole_mass,
-        gravity=gravity,
+    total_mass = cart_mass + pole_mass
+    sin, cos = jnp.sin(theta), jnp.cos(theta)
+    swing = (push + pole_mass * pole_length * theta_dot**2 * sin) / total_mass
+    theta_acc = (gravity * sin - cos * swing) / (
+        pole_length * (4 / 3 - pole_mass * cos**2 / total_mass)
     )
+    x_acc = swing - pole_mass * pole_length * theta_acc * cos / total_mass
     new = CartPoleState(
         x + time_step * x_dot,
         x_dot + time_step * x_acc,
@@ -117,35 +108,3 @@ def advance(
     )
     fell = (jnp.abs(new.x) > MAX_POSITION) | (jnp.abs(new.theta) > MAX_ANGLE)
     return new, jnp.ones_like(x), fell
-
-
-def accelerations(
-    theta: jax.Array,
-    theta_dot: jax.Array,
-    push: jax.Array,
-    *,
-    pole_length: jax.Array,
-    cart_mass: jax.Array,
-    pole_mass: jax.Array,
-    gravity: jax.Array,
-    drag: jax.Array | float = 0.0,
-) -> tuple[jax.Array, jax.Array]:
-    """Return the accelerations of the cart and of the pole's angle.
-
-    Args:
-        theta: angle of the pole from upright.
-        theta_dot: its angular velocity.
-        push: horizontal force on the cart.
-        pole_length: pivot to centre of mass, half of the pole.
-        cart_mass: mass of the cart.
-        pole_mass: mass of the pole.
-        gravity: gravitational acceleration.
-        drag: torque of the joint on the pole against its motion.
-    """
-    total_mass = cart_mass + pole_mass
-    sin, cos = jnp.sin(theta), jnp.cos(theta)
-    swing = (push + pole_mass * pole_length * theta_dot**2 * sin) / total_mass
-    theta_acc = (gravity * sin - cos * swing - drag / (pole_mass * pole_length)) / (
-        pole_length * (4 / 3 - pole_mass * cos**2 / total_mass)
-    )
-    return swing - pole_mass * pole_length * theta_acc * cos / total_mass, theta_acc

@@ -13,7 +13,6 @@ TRAINERS = Registry(
         "ppo": "taskspace.trainers.ppo:Ppo",
         "sb3": "taskspace.trainers.sb3:Sb3",
         "structured": "taskspace.trainers.structured:Structured",
-        "tuned": "taskspace.trainers.tuned:Tuned",
     }
 )
 """Built-in trainers by id."""

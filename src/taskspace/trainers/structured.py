@@ -16,7 +16,6 @@ from taskspace.systems.linear.controllers import augmented, in_rates
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.trainers.base import Trained, Trainer, context_seed
-from taskspace.trainers.tuning_rules import simc, ziegler_nichols
 
 __all__ = ["Structured"]
 
@@ -34,9 +33,9 @@ class Structured(Trainer):
     """PI, PID or static output feedback of least cost at each source.
 
     The cost is the system's own, computed exactly; the search (Nelder and Mead) starts
-    from the best of many random gains in the scale of the plant and of the rules SIMC
-    and Ziegler–Nichols. What it finds is a minimum nearby: it is not said that there is
-    none lower, and `log["found"]` says where a stabilising one was found.
+    from the best of many random gains in the scale of the plant. What it finds is a
+    minimum nearby: it is not said that there is none lower, and `log["found"]` says
+    where a stabilising one was found.
 
     Args:
         structure: `"pi"`, `"pid"` or `"static"`: gains of every output to every input.
@@ -208,9 +207,4 @@ class Structured(Trainer):
         kp = gain[:, 0, 0]
         ki = kp * rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
         kd = kp / rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
-        rules = []
-        if system.is_continuous:
-            rules = [*simc(A, B, C), *ziegler_nichols(A, B, C)]
-        known = np.array(rules).reshape(-1, 3)
-        every = np.concatenate([known, np.stack([kp, ki, kd], 1)])
-        return every[:, : 2 if self.structure == "pi" else 3]
+        return np.stack([kp, ki] if self.structure == "pi" else [kp, ki, kd], 1)

@@ -23,7 +23,6 @@ from taskspace.certificates.lipschitz.certify import certify_margin
 from taskspace.certificates.statements.claims import (
     Bound,
     Certificate,
-    against_found,
     claim,
 )
 from taskspace.cover import minimum_cover
@@ -163,8 +162,7 @@ def _lipschitz(case: Case) -> Enclosure | None:
         question,
         rates=rates,
         kind=claim(
-            case.provenance if system.provenance == "exact" else system.provenance,
-            rigorous=not against_found(system.optimum_kind, question),
+            case.provenance if system.provenance == "exact" else system.provenance
         ),
         basis="the Lipschitz constants that were given, if they hold "
         f"({check.sentence})",

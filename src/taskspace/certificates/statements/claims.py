@@ -17,7 +17,7 @@ from taskspace._util.files import plain
 from taskspace._util.words import round_to_side
 from taskspace.errors import ContradictionError, UnknownNameError
 from taskspace.questions import Question
-from taskspace.systems.base import FOUND, PROVENANCE_WORDS, Provenance
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
 CertificateKind = Literal["proof", "confidence", "estimate", "vacuous"]
 # What is on the right holds all that is on its left.
@@ -125,24 +125,7 @@ def claim_on(table: xr.Dataset, question: Question) -> CertificateKind:
         table: the numbers.
         question: what is asked.
     """
-    kind = str(table.attrs.get("best_known_kind", ""))
-    return claim(
-        question.provenance_of(table), rigorous=not against_found(kind, question)
-    )
-
-
-def against_found(kind: str, question: Question) -> bool:
-    """Return whether a loss compares with the best that a search found.
-
-    The true best may be better, so the loss is at least what the table says: bounds on
-    the number of sources from below hold, and that a target is served is an estimate.
-
-    Args:
-        kind: of the reference, `best_known_kind` of a table or `System.optimum_kind`.
-        question: what is asked.
-    """
-    compares = any(d.rule.reference == "best known" for d in question.demands)
-    return compares and kind.startswith(FOUND)
+    return claim(question.provenance_of(table))
 
 
 def on_table(provenance: Provenance) -> str:

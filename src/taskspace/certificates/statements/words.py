@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taskspace.certificates.statements.claims import against_found, on_table
+from taskspace.certificates.statements.claims import on_table
 from taskspace.cover import Cover
 from taskspace.cover.answer import no_reference_words
 from taskspace.questions import Question
@@ -59,15 +59,10 @@ def caution_sentence(system: System | None, question: Question) -> str:
     """
     if system is None:
         return ""
-    sentences, caution = [], system.objective.caution
-    if caution and question.rule.averages_starts:
-        sentences.append(f"{caution[0].upper()}{caution[1:]}.")
-    if against_found(system.optimum_kind, question):
-        sentences.append(
-            f"The best is the {system.optimum_kind}, so that a target is served is an "
-            "estimate."
-        )
-    return " ".join(sentences)
+    caution = system.objective.caution
+    if not caution or not question.rule.averages_starts:
+        return ""
+    return f"{caution[0].upper()}{caution[1:]}."
 
 
 def grid_sentence(

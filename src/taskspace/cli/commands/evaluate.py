@@ -1,9 +1,7 @@
 """`taskspace evaluate`: a library on trial, beside what one could do instead."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from taskspace.cli.options import (
     SeedOption,
@@ -26,20 +24,16 @@ from taskspace.cli.output import (
 from taskspace.deploy import (
     PolicyLibrary,
     Trial,
-    conditioned_networks,
     load_library,
     try_library,
 )
-from taskspace.deploy.trial.contenders import training_steps
 from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError
-from taskspace.policies import Mlp, Policy
-from taskspace.runs import Experiment
+from taskspace.policies import Policy
 from taskspace.runs.experiment import named_system
 from taskspace.runs.opening import is_archive, is_run, open_study
 from taskspace.spaces import Points
 from taskspace.systems import System
-from taskspace.systems.simulated import SimulatedSystem
 
 EXAMPLES = (
     "taskspace evaluate library msd-v1",
@@ -65,14 +59,6 @@ class Options:
         "A run or an archive whose policies make uniform and random libraries; "
         "linear systems need none."
     )
-    networks: int = option(
-        "Networks that see the context, trained beside a library of networks, "
-        "one per seed; 0 for none.",
-        3,
-    )
-    network_steps: int | None = option(
-        "Environment steps of each; those of the library if left out."
-    )
     seed: SeedOption = 0
     trust: TrustOption = False
 
@@ -82,28 +68,18 @@ def evaluate(options: Options) -> Answer:
     """Try a library off its grid, with noise, beside the alternatives.
 
     Says how often the guarantee applied and held, and what one policy, a uniform or
-    random library, interpolated gains, one network that sees the context and the
-    optimum of each context do.
+    random library, interpolated gains and the optimum of each context do.
     """
     library = load_library(options.folder)
-    with progress_console.status("play") as status:
-        system, experiment = _system(options.system, options.trust)
-        pool = None
-        if options.run is not None:
-            pool, experiment = _pool(options.run, options.trust)
-        networks, why = _networks(options, library, system, experiment, status.update)
-        status.update("play")
+    with progress_console.status("play"):
         trial = try_library(
             library,
-            system,
+            _system(options.system, options.trust),
             n_contexts=options.contexts,
             seed=options.seed,
             noise=options.noise,
-            pool=pool,
-            networks=networks,
+            pool=None if options.run is None else _pool(options.run, options.trust),
         )
-        if why:
-            trial = replace(trial, notes=(*trial.notes, why))
     return Answer(
         lambda: {
             "library": str(options.folder),
@@ -115,60 +91,15 @@ def evaluate(options: Options) -> Answer:
     )
 
 
-def _system(name: str, trust: bool) -> tuple[System, Experiment | None]:
-    """Return the system that a word names, and the experiment that it comes from."""
+def _system(name: str, trust: bool) -> System:
+    """Return the system that a word names."""
     if is_run(Path(name)) or is_archive(name):
-        study = open_study(name, trust=trust)
-        return study.require_system(), study.experiment
-    return named_system(name, trust=trust)
+        return open_study(name, trust=trust).require_system()
+    return named_system(name, trust=trust)[0]
 
 
-def _networks(
-    options: Options,
-    library: PolicyLibrary,
-    system: System,
-    experiment: Experiment | None,
-    tell: Callable[[str], None],
-) -> tuple[list[Any], str]:
-    """Networks that see the context, where they can be trained; else why not."""
-    n, steps = options.networks, options.network_steps
-    if n < 0 or (steps is not None and steps < 1):
-        raise InvalidInputError(
-            "--networks >= 0 and --network-steps >= 1 must hold, but got "
-            f"--networks {n} and --network-steps {steps}."
-        )
-    if n == 0 or not isinstance(library.policies, Mlp):
-        return [], ""
-    what = "One network that sees the context was not tried:"
-    if not isinstance(system, SimulatedSystem):
-        return [], f"{what} it is trained in JAX, and {system.id} is not JAX functions."
-    from taskspace.trainers.ppo import Ppo  # brings JAX
-
-    budget = steps or training_steps(library)
-    if budget is None:
-        return [], (
-            f"{what} how many steps the training of this library took is not known. "
-            "Give --network-steps."
-        )
-    trainer = None if experiment is None else experiment.built_trainer
-    recipe = trainer if isinstance(trainer, Ppo) else None
-    tell(f"train network 1/{n} ({budget:,} steps)")
-    networks = conditioned_networks(
-        library,
-        system,
-        n,
-        recipe=recipe,
-        total_steps=budget,
-        seed=options.seed,
-        progress=lambda stage, k, n, note="", /: tell(
-            f"train network {min(int(k) + 1, int(n))}/{n} ({budget:,} steps)"
-        ),
-    )
-    return networks, ""
-
-
-def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
-    """Return the first policy of every source of a run, and its experiment."""
+def _pool(run: Path, trust: bool) -> tuple[Points, Policy]:
+    """Return the contexts of a run's sources and the first policy of each."""
     study = open_study(run, trust=trust)
     policies, space = study.all_policies, study.sources
     if policies is None or space is None:
@@ -176,18 +107,16 @@ def _pool(run: Path, trust: bool) -> tuple[tuple[Points, Policy], Experiment]:
             f"{run} has no policies with contexts for all its sources. Make an archive "
             "of all with: taskspace archive RUN FILE --policies all"
         )
-    return (Points(space.names, space.points), policies[:, 0]), study.experiment
+    return Points(space.names, space.points), policies[:, 0]
 
 
-def _show_spread(one: Contender, steps: Mapping[str, int]) -> None:
+def _show_spread(one: Contender) -> None:
     low, high = one.spread["mean_performance"]
     least, most = one.spread["worst_percent"]
-    spent = f", {steps[one.name]:,} steps each on average" if one.name in steps else ""
-    against = f" ({steps['library']:,} of the library)" if "library" in steps else ""
     console.print(
         f"{one.name.capitalize()}: the one in the middle of {one.n_repeats}; mean J "
         f"from {number(low)} to {number(high)}, worst loss from {number(least, 3)} % "
-        f"to {number(most, 3)} %{spent}{against if spent else ''}."
+        f"to {number(most, 3)} %."
     )
 
 
@@ -216,7 +145,7 @@ def _show(trial: Trial, library: PolicyLibrary) -> None:
     )
     for one in trial.contenders:
         if one.spread:
-            _show_spread(one, trial.environment_steps)
+            _show_spread(one)
     _show_guarantee(trial, "estimate" if guarantee.kind == "estimate" else "guarantee")
     _show_errors(trial)
     if trial.line:

@@ -7,11 +7,11 @@ against the optimum of that context where that is known, or against the best of 
 contenders there. A context that one contender refuses counts for none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,7 @@ from taskspace.deploy.trial.contenders import (
     Designer,
     best_few,
     nearest_design,
-    network_scores,
     scores_of,
-    training_steps,
     uniform_design,
 )
 from taskspace.errors import InvalidInputError
@@ -36,14 +34,10 @@ from taskspace.spaces import Points
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
-if TYPE_CHECKING:
-    from taskspace.trainers.conditioned import ConditionedNetwork
-
 N_RANDOM = 10
 FEW = (1, 2, 3, 5)
 # Corners of the range that are tried at most: those of eight axes.
 MAX_CORNERS = 256
-NETWORK = "network with context"
 
 Scores = dict[str, tuple[int, Array]]
 """By contender: its number of policies, and J `(repeat, context)`."""
@@ -66,7 +60,7 @@ class Contender:
             in no other number, of no contender.
         within: share of the drawn contexts served within the library's ε, None if
             there is no question.
-        n_repeats: of how many draws or seeds this is the one in the middle, by mean J.
+        n_repeats: of how many draws this is the one in the middle, by mean J.
         spread: least and largest `mean_performance`, `mean_percent`, `worst_percent`
             and `within` of all of them; empty for one.
     """
@@ -106,8 +100,6 @@ class Trial:
         few: the worst loss in percent of the best 1, 2, 3, … policies, of the compared
             contexts.
         notes: what could not be had, and why.
-        environment_steps: simulated steps that training took, by contender, where
-            that is known; of networks the mean over seeds.
         thing: what one policy is called: a gain, say.
         n_measured: guaranteed measurements at the ends of the error that were tried.
         n_broken: those whose policy does not serve the true context.
@@ -127,7 +119,6 @@ class Trial:
     outside: float
     few: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    environment_steps: Mapping[str, int] = field(default_factory=dict)
     thing: str = "policy"
     n_measured: int = 0
     n_broken: int = 0
@@ -166,7 +157,6 @@ def try_library(
     seed: int = 0,
     noise: float = 0.0,
     pool: tuple[Points, Policy] | None = None,
-    networks: "Sequence[ConditionedNetwork]" = (),
 ) -> Trial:
     """Try a library on contexts off its grid, beside what one could do instead.
 
@@ -181,8 +171,6 @@ def try_library(
             each axis (of its logarithm); the library selects by what is measured.
         pool: other policies to make uniform and random libraries of: the contexts they
             were made for, and a stack with one leading dim. Linear systems need none.
-        networks: networks that see the context, one per seed: see
-            `conditioned_networks`.
 
     Examples:
         >>> import taskspace as ts
@@ -223,9 +211,6 @@ def try_library(
         )
     else:
         scores |= _other_designs(designer, seen, contexts, rng)
-    if networks:
-        of_networks = network_scores(networks, library, system, contexts, seen)
-        scores[NETWORK] = (1, of_networks)
     reference, against, note = _reference(system, contexts, scores)
     notes += [note] if note else []
     # The same contexts in every row: what one refuses is left out of all.
@@ -264,7 +249,6 @@ def try_library(
         outside=float(beyond[is_drawn].max(1).mean()),
         few=few,
         notes=tuple(notes),
-        environment_steps=_steps(library, networks),
         thing="gain" if isinstance(policies, LinearGain) else "policy",
         n_measured=n_measured,
         n_broken=n_broken,
@@ -286,7 +270,7 @@ def _reference(
     is_known = ~np.isnan(optimum)
     if is_known.all():
         scores["optimum"] = (0, optimum[None])
-        return optimum, f"the {system.optimum_kind} of each context", ""
+        return optimum, "the optimum of each context", ""
     return (
         np.where(is_known, optimum, best),
         "the optimum where it is known, else the best of all contenders",
@@ -330,18 +314,6 @@ def _try_errors(judge: "_Judge", own_scores: Array, rows: Array) -> tuple[int, i
         n_measured += int(sure.sum())
         n_broken += 0 if served is None else int((sure & ~served).sum())
     return n_measured, n_broken
-
-
-def _steps(
-    library: PolicyLibrary, networks: "Sequence[ConditionedNetwork]"
-) -> dict[str, int]:
-    n_steps = {}
-    if (steps := training_steps(library)) is not None:
-        n_steps["library"] = steps
-    if networks:
-        spent = [one.environment_steps for one in networks]
-        n_steps[NETWORK] = round(sum(spent) / len(spent))
-    return n_steps
 
 
 def _middle(repeats: list[Contender]) -> Contender:

@@ -20,7 +20,6 @@ from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
-from taskspace.certificates.statements.claims import against_found
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
@@ -141,13 +140,6 @@ def find_enclosure(
                 "judge='worst', or give each policy as a source of its own."
             )
         return AllOf(parts, question), ""
-    if against_found(system.optimum_kind, question):
-        return None, (
-            f"The reference is the {system.optimum_kind}: it is known at single "
-            "contexts, and nothing is proven between them. Compare with the optimum "
-            f"of {type(system.tasks).__name__} itself, or use criterion='floor'."
-        )
-    system = system.tasks
     own = question.measure in ("performance", question.criterion)
     for kind, make in ENCLOSURES if own else LEVEL_ENCLOSURES:
         if isinstance(system, kind):
