@@ -5,7 +5,7 @@ r"""A transfer matrix from a spreadsheet: several policies per source, costs, co
 The same on the command line, once the file is there:
 
     taskspace cover scores.csv --epsilon 0.2 --criterion ratio \
-        --lower-is-better --missing not-served
+        --read 'lower_is_better, missing="not served"'
 """
 
 import tempfile

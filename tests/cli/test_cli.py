@@ -117,7 +117,7 @@ def test_cover_of_a_matrix_file(tmp_path):
         done = taskspace("cover", tmp_path / name, "--epsilon", 1, "--format", "json")
         assert json.loads(done.stdout)["sources"] == [1], name
     costs = taskspace(
-        "cover", tmp_path / "scores.csv", "--epsilon", 0, "--lower-is-better",
+        "cover", tmp_path / "scores.csv", "--epsilon", 0, "--read", "lower_is_better",
         "--format", "json",
     )  # fmt: skip
     assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]

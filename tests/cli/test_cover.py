@@ -310,8 +310,8 @@ def test_next_asks_the_whole_question_again(tmp_path):
     file.write_text("\n".join(text) + "\n")
     epsilon = 0.5512345678
     words = [
-        "cover", file, "--epsilon", epsilon, "--lower-is-better", "--ignore",
-        "extra,seed", "--missing", "not-served", "--criterion", "regret",
+        "cover", file, "--epsilon", epsilon, "--criterion", "regret", "--read",
+        'lower_is_better, ignore=["extra", "seed"], missing="not served"',
         "--exclude", "p8",
     ]  # fmt: skip
     done = taskspace(*words)
@@ -380,7 +380,7 @@ def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tm
 
 def test_criteria_with_parameters_are_told(matrix):
     matrix.write_text(matrix.read_text().replace("-", ""))
-    words = ("--lower-is-better", "--criterion", "ratio:floor=0.2")
+    words = ("--read", "lower_is_better", "--criterion", "ratio:floor=0.2")
     found = answer("cover", matrix, "--epsilon", "0.5", *words)
     assert found["criterion"] == "ratio:floor=0.2"
 
@@ -408,7 +408,8 @@ def test_profile_of_budgets_tells_worst_and_mean(matrix):
         ("cover", ["--largest-error"], "--error"),
         ("cover", ["--unicost"], "costs"),
         ("select", ["--fill", "cells.csv"], "two covers"),
-        ("cover", ["--missing", "unknown"], "two covers"),
+        ("cover", ["--missing", "unknown"], "--read"),
+        ("profile", ["--lower-is-better"], "--read lower_is_better"),
     ],
 )
 def test_former_options_name_what_to_use_instead(matrix, command, words, instead):

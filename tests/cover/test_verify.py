@@ -213,7 +213,7 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     weights = tmp_path / "weights.txt"
     weights.write_text("1\n2\n1\n")
     taskspace(
-        "cover", matrix, "--epsilon", 1, "--ignore", "note", "--include", "c",
+        "cover", matrix, "--epsilon", 1, "--read", 'ignore=["note"]', "--include", "c",
         "--weights", weights, "--save", file,
     )  # fmt: skip
     code, record = verified(file, matrix)
@@ -225,27 +225,23 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
         1.0,
     )
     assert (asked["include"], asked["exclude"]) == (["c"], [])
-    assert (asked["ignore"], asked["weights"]) == ("note", str(weights))
+    assert (asked["read"], asked["weights"]) == ({"ignore": ["note"]}, str(weights))
     text = " ".join(taskspace("verify", file, matrix).stdout.split())
-    for words in ("regret ≤ 1 by the worst policy", "c must be in", "ignore note"):
+    for words in ("regret ≤ 1 by the worst policy", "c must be in", "ignore=['note']"):
         assert words in text
     same = (
         "--epsilon", 1, "--criterion", "regret", "--judge", "worst", "--include", "c",
-        "--exclude", "", "--ignore", "note", "--costs", "", "--weights", weights,
-        "--higher-is-better", "--targets", "",
+        "--exclude", "", "--costs", "", "--weights", weights,
     )  # fmt: skip
     assert verified(file, matrix, *same)[0] == 0
     for name, value in [
         ("--epsilon", 0.5), ("--criterion", "ratio"), ("--judge", "best"),
-        ("--include", ""), ("--exclude", "a"), ("--ignore", ""), ("--costs", "x"),
-        ("--weights", ""), ("--targets", "t"),
+        ("--include", ""), ("--exclude", "a"), ("--costs", "x"), ("--weights", ""),
     ]:  # fmt: skip
         code, record = verified(file, matrix, name, value)
         assert code == 1
         assert not record["holds"]
         assert f"{name[2:]}=" in record["failures"][0]
-    code, record = verified(file, matrix, "--lower-is-better")
-    assert (code, record["holds"]) == (1, False)
     # A file that was given another tolerance is true of that one, and says so.
     values = json.loads(file.read_text())
     values["question"]["epsilon"] = 1.5

@@ -145,7 +145,7 @@ def test_contexts_in_a_second_file(tmp_path):
     plain = read_matrix(tmp_path / "m.npy", contexts=tmp_path / "plain.csv")
     assert target_space(plain) == target_space(table)
     done = taskspace(
-        "cover", tmp_path / "m.csv", "--contexts", tmp_path / "c.csv",
+        "cover", tmp_path / "m.csv", "--read", f'contexts="{tmp_path}/c.csv"',
         "--epsilon", 1, "--format", "json",
     )  # fmt: skip
     record = json.loads(done.stdout)
@@ -216,8 +216,8 @@ def test_netcdf_4(tmp_path):
             "the policy of row 2 has none for the target of row 4",
         ),
         ("source,target,performance,algo\na,t,1,x\n", "Column 4 ('algo')"),
-        ("source,target,performance\na,t,\n", "is empty. missing='not served'"),
-        ("source,algo,t\na,ppo,1\n", "holds 'ppo'. A column that is no target"),
+        ("source,target,performance\na,t,\n", "is empty. --read 'missing="),
+        ("source,algo,t\na,ppo,1\n", "holds 'ppo'. --read 'ignore="),
         ("source_k,t\nnan,1\n", "column 1 ('source_k') holds 'nan'"),
         ("source,k=nan\na,1\n", "has a target 'k=nan'"),
         ("source,seed\na,1\n", "no column of a target beside seed"),
@@ -267,7 +267,7 @@ def test_notes_on_the_training_are_no_targets(tmp_path, name):
     assert table.sizes["policy"] == 2
     (note,) = table.attrs["notes"]
     assert repr(name) in note
-    assert "--targets" in note
+    assert "targets=[" in note
     meant = read_matrix(tmp_path / "m.csv", targets=["t", name])
     assert names_of(meant) == [name, "t"]
     assert meant.attrs["notes"] == []
@@ -542,9 +542,9 @@ def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
 def test_choices_on_the_command_line(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("source,algo,seed,t[bold],u\na,ppo,0,1,\nb,sac,0,3,4\n")
-    options = ("--epsilon", 0, "--ignore", "algo")
+    options = ("--epsilon", 0, "--read", 'ignore=["algo"]')
     assert "row 2, column 5 ('u') is empty" in refused("cover", path, *options)
-    options += ("--missing", "not-served")
+    options = (*options[:-1], 'ignore=["algo"], missing="not served"')
     saved = tmp_path / "cover.json"
     done = taskspace("cover", path, *options, "--save", saved)
     text = " ".join(done.stdout.split())
@@ -554,15 +554,17 @@ def test_choices_on_the_command_line(tmp_path):
     assert "holds" in taskspace("verify", saved, path).stdout
     record = json.loads(taskspace("cover", path, *options, "--format", "json").stdout)
     assert record["names"] == ["b"]
-    options = ("--epsilon", 0, "--targets", "seed", "--format", "json")
+    options = ("--epsilon", 0, "--read", 'targets=["seed"]', "--format", "json")
     assert json.loads(taskspace("cover", path, *options).stdout)["n_targets"] == 1
-    profile = taskspace("profile", path, "--targets", "t[bold]", "--format", "json")
+    profile = taskspace(
+        "profile", path, "--read", 'targets=["t[bold]"]', "--format", "json"
+    )
     assert json.loads(profile.stdout)[0]["upper"] == 1
-    assert "Did you mean 'not-served'" in refused(
-        "cover", path, "--epsilon", 0, "--missing", "notserved"
+    assert "Did you mean 'not served'" in refused(
+        "cover", path, "--epsilon", 0, "--read", 'missing="notserved"'
     )
     assert "Did you mean 'seed'" in refused(
-        "cover", path, "--epsilon", 0, "--ignore", "sed"
+        "cover", path, "--epsilon", 0, "--read", 'ignore=["sed"]'
     )
 
 

@@ -54,7 +54,7 @@ def test_names_that_look_like_numbers_are_no_source(tmp_path, names, rows, index
     path = written(tmp_path / "m.csv", names, rows, index)
     options = {}
     if index == "mass" and ("x" in names or "12_2_10" in names):
-        with pytest.raises(InvalidInputError, match="--row-names yes"):
+        with pytest.raises(InvalidInputError, match="--read row_names"):
             read_matrix(path)  # a target mass beside other targets that are words
         options = {"row_names": True}
     table = read_matrix(path, **options)
@@ -82,7 +82,7 @@ def test_names_that_look_like_numbers_are_no_source(tmp_path, names, rows, index
 )
 def test_a_first_row_of_numbers_alone_is_asked_about(tmp_path, header, rows, index):
     path = written(tmp_path / "m.csv", header, rows, index)
-    with pytest.raises(InvalidInputError, match="--header yes or --header no"):
+    with pytest.raises(InvalidInputError, match="--read header or"):
         read_matrix(path)
     table = read_matrix(path, header=True)
     assert table["performance"].values[:, 0].tolist() == TRUTH.tolist()
@@ -104,13 +104,15 @@ def test_one_more_source_would_change_what_is_proven(tmp_path):
     assert "3 targets named '2019', '2020', '2021'" in record["notes"][0]
     assert "rows named by column 'algorithm'" in record["notes"][0]
     written(path, [2019, 2020, 2021], rows=None)
-    assert "--header yes or --header no" in refused("cover", path, "--epsilon", 0.1)
-    said = taskspace("cover", path, "--epsilon", 0.1, "--header", "yes")
+    assert "--read header or" in refused("cover", path, "--epsilon", 0.1)
+    said = taskspace("cover", path, "--epsilon", 0.1, "--read", "header")
     assert "3 sources of 3" in said.stdout
-    assert "Did you mean" in refused("cover", path, "--epsilon", 1, "--header", "ye")
+    assert "true or false" in refused(
+        "cover", path, "--epsilon", 1, "--read", 'header="ye"'
+    )
     # The same words in a saved cover, and in the next command to try.
     saved = tmp_path / "cover.json"
-    taskspace("cover", path, "--epsilon", 0.1, "--header", "yes", "--save", saved)
+    taskspace("cover", path, "--epsilon", 0.1, "--read", "header", "--save", saved)
     assert "holds" in taskspace("verify", saved, path).stdout
 
 
@@ -134,7 +136,7 @@ def test_numbers_without_a_header_stay_numbers(tmp_path, text):
 def test_a_first_column_of_numbers_is_asked_about(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("fall,easy,hard\n1,0.5,0.2\n2,0.25,0.3\n3,0.75,0.1\n")
-    with pytest.raises(InvalidInputError, match="--row-names yes or --row-names no"):
+    with pytest.raises(InvalidInputError, match="--read row_names or"):
         read_matrix(path)
     assert names_of(read_matrix(path, row_names=True)) == ["easy", "hard"]
     assert names_of(read_matrix(path, row_names=False)) == ["fall", "easy", "hard"]
@@ -212,9 +214,13 @@ def test_costs_are_not_solved_upside_down(tmp_path, file, change):
     with pytest.raises(InvalidInputError, match="look like costs"):
         read_matrix(path)
     options = ("--epsilon", 0, "--format", "json")
-    assert "--lower-is-better" in refused("cover", path, *options)
-    down = json.loads(taskspace("cover", path, "--lower-is-better", *options).stdout)
-    up = json.loads(taskspace("cover", path, "--higher-is-better", *options).stdout)
+    assert "--read lower_is_better" in refused("cover", path, *options)
+    down = json.loads(
+        taskspace("cover", path, "--read", "lower_is_better", *options).stdout
+    )
+    up = json.loads(
+        taskspace("cover", path, "--read", "lower_is_better=false", *options).stdout
+    )
     assert (down["size"], up["size"]) == (3, 2)
     assert "costs, smaller is better" in down["notes"][0]
     assert "larger is better" in up["notes"][0]
@@ -247,18 +253,20 @@ def test_a_missing_corner_is_asked_about_where_cells_may_be_missing(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text(",0.2,0.3\n0.4,0.5,0.6\n0.7,0.8,0.9\n")
     assert names_of(read_matrix(path)) == ["0.2", "0.3"]
-    with pytest.raises(InvalidInputError, match="--header"):
+    with pytest.raises(InvalidInputError, match="--read header"):
         read_matrix(path, missing="not served")
 
 
 def test_words_of_costs(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text(COSTS)
-    options = ("--epsilon", 1, "--lower-is-better")
+    options = ("--epsilon", 1, "--read", "lower_is_better")
     text = " ".join(taskspace("cover", path, *options).stdout.split())
     assert "Worst regret over the targets served: 0 (in cost)." in text
     assert "in performance" not in text
-    floor = taskspace("cover", path, "--epsilon", 6, "--criterion", "floor", options[2])
+    floor = taskspace(
+        "cover", path, "--epsilon", 6, "--criterion", "floor", *options[2:]
+    )
     assert "floor ≤ 6 (a cost of at most 6)" in " ".join(floor.stdout.split())
     scores = taskspace("cover", path, "--epsilon", 1).stdout
     assert "(in performance)" in " ".join(scores.split())
@@ -268,12 +276,12 @@ def test_ratio_says_what_to_do(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("source,a,b\nx,0,9\ny,7,2\n")
     options = ("--epsilon", 1, "--criterion", "ratio")
-    said = refused("cover", path, *options, "--lower-is-better")
+    said = refused("cover", path, *options, "--read", "lower_is_better")
     assert "0 at target 0" in said
-    assert "--ignore" in said
-    done = taskspace("cover", path, *options, "--lower-is-better", "--ignore", "a")
+    assert "ignore=[" in said
+    done = taskspace("cover", path, *options, "--read", 'lower_is_better, ignore=["a"]')
     assert done.returncode == 0
-    assert "--lower-is-better" in refused("cover", path, *options)
+    assert "--read lower_is_better" in refused("cover", path, *options)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
@@ -311,4 +319,4 @@ def test_certify_speaks_of_the_contexts_that_there_are(tmp_path):
     path.write_text("source,x=0;y=0,x=1;y=2\na,5,3\nb,3,5\n")
     assert "these 2 are not all combinations of values of x, y" in last()["why"]
     path.write_text("source,t,u\na,5,3\nb,3,5\n")
-    assert "--contexts FILE" in last()["why"]
+    assert "contexts=" in last()["why"]

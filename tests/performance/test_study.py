@@ -14,7 +14,6 @@ import xarray as xr
 
 import taskspace as ts
 from taskspace._util.files import checksum
-from taskspace.cli.options import Reading
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.store import disk
 from taskspace.runs import RunStore, run_experiment
@@ -186,10 +185,10 @@ READINGS = [
     ({}, NAMED),
     ({"lower_is_better": True}, NAMED),
     ({"lower_is_better": False}, "name,cost,time,loss\nx,3,1,2\ny,1,4,0\n"),
-    ({"header": "no", "row_names": "no"}, "3,1,2\n1,4,0\n"),
-    ({"header": "yes", "row_names": "no"}, "10,20,30\n3,1,2\n1,4,0\n"),
-    ({"targets": "a,c"}, NAMED),
-    ({"ignore": "b", "missing": "not-served"}, "name,a,b,c\nx,3,1,\ny,1,4,0\n"),
+    ({"header": False, "row_names": False}, "3,1,2\n1,4,0\n"),
+    ({"header": True, "row_names": False}, "10,20,30\n3,1,2\n1,4,0\n"),
+    ({"targets": ["a", "c"]}, NAMED),
+    ({"ignore": ["b"], "missing": "not served"}, "name,a,b,c\nx,3,1,\ny,1,4,0\n"),
 ]
 
 
@@ -200,9 +199,9 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     """The words of a page read the same numbers: for cover, and for verify."""
     file = tmp_path / "my matrix.csv"
     file.write_text(text)
-    subject = Reader(file, reading=Reading(**options).options).subject()
+    subject = Reader(file, reading=options).subject()
     assert isinstance(subject, Subject)
-    xr.testing.assert_identical(subject.table, Reading(**options).study(file).table)
+    xr.testing.assert_identical(subject.table, ts.open(file, **options).table)
     cover = subject.study.cover(ts.Question(epsilon=1.0))
     words = shlex.split(subject.typed)
     printed = taskspace("cover", *words, "--epsilon", 1, "--format", "json")
@@ -210,11 +209,7 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     assert json.loads(printed.stdout)["size"] == cover.size
     saved = tmp_path / "cover.json"
     cover.save(saved, question=subject.about()["question"])
-    flag = (
-        "--lower-is-better" if options.get("lower_is_better") else "--higher-is-better"
-    )
-    lists = [f"--{n}={options.get(n, '')}" for n in ("targets", "ignore")]
-    verified = taskspace("verify", saved, file, flag, *lists)
+    verified = taskspace("verify", saved, file)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
@@ -227,7 +222,7 @@ def test_a_page_of_costs_is_not_verified_as_scores(tmp_path):
     cover = costs.cover(ts.Question(epsilon=0.0))
     saved = tmp_path / "cover.json"
     asked = Subject.of(costs).about()["question"]
-    cover.save(saved, question={**asked, "lower_is_better": False})
+    cover.save(saved, question={**asked, "read": {"lower_is_better": False}})
     assert taskspace("verify", saved, file).returncode == 1
     cover.save(saved, question=asked)
     assert taskspace("verify", saved, file).returncode == 0

@@ -16,18 +16,12 @@ import typer
 
 from taskspace._util.memory import size_in_bytes
 from taskspace.cli.output import Answer, Format
-from taskspace.cli.reading import (
-    choose_question,
-    column_roles,
-    missing_cells,
-    split_names,
-    yes_or_no,
-)
+from taskspace.cli.reading import choose_question, parse_keywords
 from taskspace.criteria import CRITERIA
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs.opening import NOT_GIVEN, open_study
+from taskspace.runs.opening import open_study
 from taskspace.systems.base import MEASURES
 
 
@@ -159,39 +153,15 @@ class Asking:
 class Reading:
     """How a matrix file is read, and whether code that a run names is trusted."""
 
-    lower_is_better: bool | None = option(
-        "The matrix holds costs, or scores.",
-        name="--lower-is-better/--higher-is-better",
-    )
-    contexts: Path | None = option(
-        "A CSV, TSV or Parquet file with the contexts of a matrix, one per target."
-    )
-    targets: str | None = option("Targets of a matrix, by name: a,b,c.")
-    ignore: str | None = option("Columns of a matrix that are no targets: seed,algo.")
-    missing: str = option("Empty cells of a matrix: error, not-served.", "error")
-    header: str | None = option(
-        "Whether the first row of a matrix file holds names.", metavar="yes|no"
-    )
-    row_names: str | None = option(
-        "Whether the first column of a matrix file holds names.", metavar="yes|no"
-    )
-    long: str | None = option(
-        "Columns of a table with one row per run: "
-        "source=algorithm,target=instance_id,value=runtime."
+    read: str | None = option(
+        "How to read a matrix file, as keywords of ts.open: 'lower_is_better, "
+        'ignore=["seed"]\'.',
+        metavar="KEY=VALUE,...",
     )
     trust: TrustOption = False
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Reading":
-        """Return how the matrix of a saved cover was read.
-
-        Args:
-            record: what `record` returned.
-        """
-        return cls(**{f.name: record[f.name] for f in fields(cls) if f.name in record})
-
     def study(self, path: Path) -> Study:
-        """Open a run directory, an archive or a matrix file.
+        """Open a run directory or a matrix file.
 
         Args:
             path: what the command names.
@@ -200,32 +170,8 @@ class Reading:
 
     @property
     def options(self) -> dict[str, Any]:
-        """How a matrix file is read, as `taskspace.open` takes it; no defaults."""
-        options = {
-            "lower_is_better": self.lower_is_better,
-            "contexts": None if self.contexts is None else str(self.contexts),
-            "targets": None if self.targets is None else split_names(self.targets),
-            "ignore": split_names(self.ignore or ""),
-            "missing": missing_cells(self.missing),
-            "header": yes_or_no(self.header, "--header"),
-            "row_names": yes_or_no(self.row_names, "--row-names"),
-            "long": None if self.long is None else column_roles(self.long),
-        }
-        return {k: v for k, v in options.items() if v not in NOT_GIVEN}
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The words of the command line, by name, for files and further commands."""
-        words = {name: value for name, value in vars(self).items() if name != "trust"}
-        return words | {"contexts": self.contexts and str(self.contexts)}
-
-    @property
-    def again(self) -> dict[str, Any]:
-        """What a further command must be told to read the same; None is left out."""
-        words = {k: v for k, v in self.record.items() if v not in (None, "error")}
-        if words.get("lower_is_better") is False:
-            words["higher_is_better"] = not words.pop("lower_is_better")
-        return words
+        """How a matrix file is read, as `taskspace.open` takes it."""
+        return {} if self.read is None else parse_keywords(self.read, "--read")
 
 
 def _parameters(group: type[Any]) -> list[inspect.Parameter]:

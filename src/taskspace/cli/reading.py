@@ -2,9 +2,11 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +19,6 @@ from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.runs.opening import is_archive, is_run, open_study
-
-MISSING = {
-    "error": "error",
-    "not-served": "not served",
-    "not served": "not served",
-}
-"""What `--missing` says, and what the library is told."""
 
 
 def choose_question(
@@ -134,53 +129,44 @@ def _own_questions(path: Path) -> list[Question]:
     return []
 
 
-def split_names(text: str) -> tuple[str, ...]:
-    """Return the names of `a,b,c`; names with a comma are for the library.
+def parse_keywords(text: str, name: str) -> dict[str, Any]:
+    """Return keyword arguments, written as the inside of a TOML inline table.
 
     Args:
-        text: what an option holds.
+        text: e.g. `lower_is_better, ignore=["seed"]`; a bare key means true.
+        name: the option that holds the text, for errors.
+
+    Examples:
+        >>> parse_keywords('lower_is_better, ignore=["a,b", "c"]', "--read")
+        {'lower_is_better': True, 'ignore': ['a,b', 'c']}
     """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def column_roles(text: str) -> dict[str, str]:
-    """Return what `source=algorithm,target=instance` says of columns.
-
-    Args:
-        text: what the option holds.
-    """
-    pairs = [word.partition("=") for word in split_names(text)]
-    if not all(sign and column for _, sign, column in pairs):
+    pairs = []
+    for words in _split_outside(text):
+        is_pair = "=" in words.partition('"')[0]
+        pairs.append(words if is_pair else f"{words} = true")
+    try:
+        return tomllib.loads(f"given = {{{', '.join(pairs)}}}")["given"]
+    except tomllib.TOMLDecodeError as error:
         raise InvalidInputError(
-            "--long names a column per role, e.g. "
-            f"source=algorithm,target=instance,value=time, but got {text!r}."
-        )
-    return {role.strip(): column.strip() for role, _, column in pairs}
+            f"{name} takes keywords with values as in TOML, e.g. {name} "
+            f"'lower_is_better, ignore=[\"seed\"]', but got {text!r}: {error}."
+        ) from error
 
 
-def yes_or_no(text: str | None, name: str) -> bool | None:
-    """Return what `--name yes|no` says, None where it is left out.
-
-    Args:
-        text: what the option holds.
-        name: `--name`.
-    """
-    if text is None:
-        return None
-    if text not in ("yes", "no"):
-        raise UnknownNameError(f"value of {name}:", text, ["yes", "no"])
-    return text == "yes"
-
-
-def missing_cells(text: str) -> str:
-    """Return what `--missing` tells the library.
-
-    Args:
-        text: what the option holds.
-    """
-    if text not in MISSING:
-        raise UnknownNameError("value of --missing:", text, ["error", "not-served"])
-    return MISSING[text]
+def _split_outside(text: str) -> list[str]:
+    """Split a text at the commas that are in no brackets and no quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        depth += (not quote) * ((character in "[{") - (character in "]}"))
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
 
 
 def place_of(word: str, names: Sequence[str] | None, size: int, kind: str) -> int:

@@ -25,8 +25,20 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 """For each command its former options, and what to use instead of each."""
 
-VALUES: dict[tuple[str, str], str] = {("--missing", "unknown"): _HOLES}
-"""Former values of options, and what to use instead of each."""
+READING = {
+    "--lower-is-better": "lower_is_better",
+    "--higher-is-better": "'lower_is_better=false'",
+    "--contexts": "'contexts=\"FILE\"'",
+    "--targets": '\'targets=["a", "b"]\'',
+    "--ignore": '\'ignore=["a", "b"]\'',
+    "--missing": "'missing=\"not served\"'",
+    "--header": "header or 'header=false'",
+    "--row-names": "row_names or 'row_names=false'",
+    "--long": '\'long=["source", "target", "value"]\'',
+}
+for _command in ("cover", "profile", "certify", "export", "explore"):
+    _options = {name: f"say --read {text}" for name, text in READING.items()}
+    OPTIONS[_command] = _options | OPTIONS.get(_command, {})
 
 
 def refuse_removed(command: str, words: Sequence[str]) -> None:
@@ -36,15 +48,11 @@ def refuse_removed(command: str, words: Sequence[str]) -> None:
         command: the name of the command.
         words: what follows it on the command line.
     """
-    for place, word in enumerate(words):
+    for word in words:
         if word == "--":
             return
-        name, sign, value = word.partition("=")
-        instead, what = OPTIONS.get(command, {}).get(name), name
-        if instead is None:
-            value = value if sign else "".join(words[place + 1 : place + 2])
-            instead, what = VALUES.get((name, value)), f"{name} {value}"
-        if instead is not None:
+        name = word.partition("=")[0]
+        if (instead := OPTIONS.get(command, {}).get(name)) is not None:
             raise InvalidInputError(
-                f"{what} is no option of taskspace {command} any more: {instead}."
+                f"{name} is no option of taskspace {command} any more: {instead}."
             )

@@ -77,8 +77,8 @@ class Ratio(Criterion):
             raise InvalidInputError(
                 "criterion='ratio' compares costs, J = −cost < 0, but the best known J "
                 f"of target {target} is {reference[target]:g}. If the numbers are "
-                "costs, say lower_is_better=True (--lower-is-better); for scores use "
-                "criterion='regret' (--criterion regret)."
+                "costs, say lower_is_better=True (--read lower_is_better); for scores "
+                "use criterion='regret' (--criterion regret)."
             )
         if len(zero) and not self.floor:
             more = f" and {len(zero) - 1} more" if len(zero) > 1 else ""
@@ -86,7 +86,7 @@ class Ratio(Criterion):
                 f"criterion='ratio' takes shares of the best known cost, which is 0 at "
                 f"target {zero[0]}{more}. State a floor, below which all costs are "
                 "alike: criterion='ratio:floor=0.1' (--criterion ratio:floor=0.1); "
-                "leave such targets out with ignore=[...] (--ignore a,b), or ask for "
+                "leave such targets out (--read 'ignore=[\"a\"]'), or ask for "
                 "criterion='regret' (--criterion regret)."
             )
 

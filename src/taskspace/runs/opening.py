@@ -1,10 +1,11 @@
 """What a path is (a run, a selection, an archive, a matrix file), and its study."""
 
 import zipfile
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.study import Study, StudyParts
@@ -94,6 +95,10 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
         from taskspace.runs.store import RunStore
 
         return RunStore.open(path, trust=trust).study()
+    known = [name for name in signature(read_matrix).parameters if name != "path"]
+    for name in reading:
+        if name not in known:
+            raise UnknownNameError("keyword of reading a matrix:", name, known)
     table = read_matrix(path, **reading)
     stated = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
     parts = StudyParts(origin=str(path), table=lambda: table, reading=stated)
@@ -107,7 +112,7 @@ def _refuse_reading(reading: dict[str, Any]) -> None:
     option = next(iter(stated), None)
     if option is not None:
         raise InvalidInputError(
-            f"--{option.replace('_', '-')} is for matrix files; in a run larger "
+            f"{option} (--read) is for matrix files; in a run larger "
             "performance is always better, and targets and contexts are known."
         )
 

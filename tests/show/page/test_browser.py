@@ -223,7 +223,7 @@ def test_the_command_of_a_view_gives_its_numbers(browser, tmp_path):
     file = tmp_path / "my costs.csv"
     ts.performance.write_matrix(ts.performance.table_from_matrix(costs), file)
     page = tmp_path / "page.html"
-    made = ["explore", str(file), "--lower-is-better", "--out", str(page)]
+    made = ["explore", str(file), "--read", "lower_is_better", "--out", str(page)]
     assert CliRunner().invoke(app, made).exit_code == 0
     browser.open(page.as_uri())
     n_steps = browser.run("return taskspace.panels[0].view.layer.about.steps.length")

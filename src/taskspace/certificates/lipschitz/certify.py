@@ -65,7 +65,7 @@ def _missing(case: Case) -> str:
     if grid is None:
         return (
             "A statement about the space between targets needs their contexts, but "
-            "they have none. Give them with contexts=... (--contexts FILE)."
+            "they have none. Give them with contexts=... (--read 'contexts=\"FILE\"')."
         )
     if axis_values(grid) is None:
         return (

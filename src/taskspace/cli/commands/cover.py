@@ -240,7 +240,7 @@ def _write(
         record = {
             "path": str(options.path),
             **answer.question.to_dict(),
-            **reading.record,
+            "read": reading.options,
             "costs": options.costs and str(options.costs),
             "weights": options.weights and str(options.weights),
         }
@@ -286,7 +286,7 @@ def _show(
         again = command_options(
             options.path,
             problem.question,
-            **reading.again,
+            read=reading.read,
             costs=options.costs,
             include=options.include,
             exclude=options.exclude,

@@ -104,7 +104,7 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
         points, least = _ask(options, study, question, clock, report)
     middle = points[len(points) // 2]
     asked = question.at(float(f"{middle.epsilon:.4g}"))
-    again = command_options(options.path, asked, **reading.again)
+    again = command_options(options.path, asked, read=reading.read)
     _draw(points, question, options.path, options.plot)
     return Answer(
         lambda: _record(points, least),

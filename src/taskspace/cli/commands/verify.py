@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskspace.cli.options import Reading, argument, as_command, option
+from taskspace.cli.options import argument, as_command, option
 from taskspace.cli.output import Answer, console, show_notes, shown
-from taskspace.cli.reading import read_problem, source_places, split_names
+from taskspace.cli.reading import read_problem, source_places
 from taskspace.cover import Cover, Verification, verify_cover
 from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
-from taskspace.runs.opening import is_run
+from taskspace.runs.opening import is_run, open_study
 
 EXAMPLES = (
     "taskspace verify cover.json scores.csv",
@@ -28,9 +28,6 @@ class Demands:
     epsilon: float | None = option("Demand this tolerance.")
     criterion: str | None = option("Demand this criterion.")
     judge: str | None = option("Demand this judge.")
-    lower_is_better: bool | None = option(
-        "Demand costs, or scores.", name="--lower-is-better/--higher-is-better"
-    )
     include: str | None = option(
         'Demand that these sources, and no others, must be in: a,3 or "".'
     )
@@ -39,8 +36,6 @@ class Demands:
     )
     costs: str | None = option('Demand this file of costs, or none: "".')
     weights: str | None = option("Demand this file of weights, likewise.")
-    targets: str | None = option('Demand these targets: a,b, or all: "".')
-    ignore: str | None = option('Demand that these columns are left out, or none: "".')
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -157,7 +152,7 @@ def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
     """Return the problem that the question of a cover file is about."""
     try:
         return read_problem(
-            Reading.from_record(record).study(path),
+            open_study(path, **(record.get("read") or {})),
             Question.from_dict(record),
             costs=record.get("costs"),
             weights=record.get("weights"),
@@ -173,14 +168,13 @@ def _asked(
     record: dict[str, Any], claim: Cover, problem: CoverProblem
 ) -> dict[str, Any]:
     """Return the question that was verified, whole, as JSON."""
-    files = ("costs", "weights", "contexts", "targets", "ignore")
     return {
         **Question.from_dict(record).to_dict(),
-        "lower_is_better": bool(record.get("lower_is_better")),
+        "read": record.get("read") or {},
         "include": _names(problem, claim.include.tolist()),
         "exclude": _names(problem, claim.exclude.tolist()),
-        **{name: record.get(name) for name in files},
-        "missing": record.get("missing", "error"),
+        "costs": record.get("costs"),
+        "weights": record.get("weights"),
     }
 
 
@@ -191,19 +185,12 @@ def _names(problem: CoverProblem, sources: list[int]) -> list[str]:
 
 def _question_words(asked: dict[str, Any]) -> str:
     """Return the question that was verified, for people."""
-    words = [
-        Question.from_dict(asked).statement,
-        "costs" if asked["lower_is_better"] else "scores",
-    ]
+    words = [Question.from_dict(asked).statement]
     for name, what in (("include", "must be in"), ("exclude", "must not be in")):
         if asked[name]:
             words.append(f"{', '.join(asked[name])} {what}, which the cover file says")
-    words += [
-        f"{n} of {asked[n]}" for n in ("costs", "weights", "contexts") if asked[n]
-    ]
-    words += [f"{name} {asked[name]}" for name in ("targets", "ignore") if asked[name]]
-    if asked["missing"] != "error":
-        words.append("empty cells are not served")
+    words += [f"{n} of {asked[n]}" for n in ("costs", "weights") if asked[n]]
+    words += [f"read with {name}={value}" for name, value in asked["read"].items()]
     return "; ".join(words)
 
 
@@ -218,9 +205,6 @@ def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> li
                 wanted, problem.source_names, problem.study.n_sources
             )
             wanted, answered = sorted(_names(problem, places)), sorted(answered)
-        elif name in ("targets", "ignore"):
-            pair = wanted, answered
-            wanted, answered = (sorted(split_names(names or "")) for names in pair)
         is_met = wanted == answered
         if name in ("costs", "weights"):
             files = [Path(x).resolve() if x else None for x in (wanted, answered)]

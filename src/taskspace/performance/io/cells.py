@@ -135,15 +135,11 @@ class Frame:
         if self.names[place].startswith(("source_", "target_")):
             advice = "A context is known, or the row has to go."
         elif is_empty(cell):
-            advice = (
-                "missing='not served' (--missing not-served) takes it for a failure."
-            )
+            advice = "--read 'missing=\"not served\"' takes it for a failure."
         elif place == 0:
-            advice = (
-                "If the first column holds names, say row_names=True (--row-names yes)."
-            )
+            advice = "If the first column holds names, say --read row_names."
         else:
-            advice = "A column that is no target is left out by ignore (--ignore)."
+            advice = "--read 'ignore=[\"a\"]' leaves a column out that is no target."
         raise InvalidInputError(
             f"Every cell of {self.origin} must be a number, but {self.rows[row]}, "
             f"column {place + 1}{name} {holds}. {advice}"

@@ -60,7 +60,7 @@ class Choices:
         header: whether the first row of a text file holds names; None to find out.
         row_names: whether the first column holds names; None to find out.
         long: which columns of a table with one row per run are its source, target and
-            value, see `records`; None for a table that says it itself.
+            value, in this order or by name; None for a table that says it itself.
     """
 
     lower_is_better: bool | None = None
@@ -69,7 +69,7 @@ class Choices:
     missing: Missing = "error"
     header: bool | None = None
     row_names: bool | None = None
-    long: Mapping[str, str] | None = None
+    long: Mapping[str, str] | Sequence[str] | None = None
 
     def __post_init__(self):
         if self.missing not in get_args(Missing):
@@ -80,6 +80,14 @@ class Choices:
                     f"{name} must be a list of names, but got the text "
                     f"{getattr(self, name)!r}."
                 )
+        for name in ("lower_is_better", "header", "row_names"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise InvalidInputError(
+                    f"{name} must be true or false, but got {getattr(self, name)!r}."
+                )
+        if not isinstance(self.long, Mapping | None):
+            roles = dict(zip(("source", "target", "value"), self.long, strict=False))
+            object.__setattr__(self, "long", roles)
         both = set(self.targets or ()) & set(self.ignore)
         if both:
             raise InvalidInputError(
@@ -156,7 +164,7 @@ def note_on(names: Sequence[str]) -> str:
         f"{'Column' if one else 'Columns'} {', '.join(map(repr, names))} "
         f"{'is' if one else 'are'} taken for {'a note' if one else 'notes'} on the "
         f"training, not for {'a target' if one else 'targets'}. If that is wrong, name "
-        "all targets with targets=[...] (--targets a,b,c)."
+        'all targets with targets=[...] (--read \'targets=["a", "b"]\').'
     )
 
 
@@ -191,7 +199,7 @@ def target_columns(
         lost = f" beside {', '.join(notes)}" if notes else ""
         raise InvalidInputError(
             f"{frame.origin} has no column of a target{lost}. Name the targets with "
-            "targets=[...] (--targets a,b,c)."
+            'targets=[...] (--read \'targets=["a", "b"]\').'
         )
     return keep, notes
 

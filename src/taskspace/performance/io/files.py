@@ -97,7 +97,7 @@ def read_matrix(
         return _table_from_frame(frame, second, choices)
     if header is not None or row_names is not None or long is not None:
         raise InvalidInputError(
-            "header, row_names and long (--header, --row-names, --long) are about "
+            "header, row_names and long are about "
             "tables of columns "
             f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
         )

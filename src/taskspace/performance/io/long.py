@@ -117,7 +117,7 @@ def _check_columns(frame: Frame, choices: Choices) -> list[str]:
             f"Column {place + 1} ({name!r}) of {frame.origin} has no meaning beside "
             "performance and targets. A long table has the columns source or source_…, "
             "policy, target or target_…, performance. Leave others out with ignore "
-            "(--ignore)."
+            "(--read 'ignore=[\"a\"]')."
         )
     return notes
 
@@ -167,7 +167,7 @@ def _rows_of_cells(
         raise InvalidInputError(
             f"Every policy must have a cell for every target, but in {frame.origin} "
             f"the policy of {frame.rows[own[0]]} has none for the target of "
-            f"{frame.rows[other[0]]}. missing='not served' (--missing not-served) "
+            f"{frame.rows[other[0]]}. --read 'missing=\"not served\"' "
             "takes it for a failure."
         )
     check_cells(n_policies * n_targets, frame.origin)
@@ -198,8 +198,8 @@ def joined_runs(frame: Frame, long: Mapping[str, str]) -> tuple[Frame, list[str]
         if role not in long:
             raise InvalidInputError(
                 "A long table needs its columns of source, target and value, e.g. "
-                "long={'source': 'algorithm', 'target': 'instance', 'value': 'time'} "
-                f"(--long source=algorithm,target=instance,value=time), but no {role}."
+                "long=['algorithm', 'instance', 'time'] (--read 'long=[\"algorithm\", "
+                f'"instance", "time"]\'), but no {role}.'
             )
     for role, column in long.items():
         if role not in (*ROLES, "policy"):

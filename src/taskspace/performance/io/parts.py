@@ -136,7 +136,7 @@ def _check_direction(
         raise InvalidInputError(
             f"No score may be +inf, but one of source {source} at target {target} of "
             f"{parts.origin} is. A failure is −inf. If the numbers are costs, say "
-            "lower_is_better=True (--lower-is-better)."
+            "lower_is_better=True (--read lower_is_better)."
         )
     if choices.lower_is_better is not None:
         return
@@ -144,14 +144,14 @@ def _check_direction(
     if why:
         raise InvalidInputError(
             f"Larger numbers of {parts.origin} would be taken for better, but they "
-            f"look like costs: {why}. Say lower_is_better=True (--lower-is-better) for "
-            "costs, lower_is_better=False (--higher-is-better) for scores."
+            f"look like costs: {why}. Say --read lower_is_better for costs, "
+            "--read 'lower_is_better=false' for scores."
         )
     called = [name for name in parts.target_names or () if sounds_like_cost(name)]
     if called:
         notes.append(
             f"Target {called[0]!r} sounds like a cost, but larger is taken for better. "
-            "Say lower_is_better=True (--lower-is-better) if that is wrong."
+            "Say lower_is_better=True (--read lower_is_better) if that is wrong."
         )
 
 

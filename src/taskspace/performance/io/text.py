@@ -62,7 +62,7 @@ def _unescaped(cell: str) -> str:
     return cell
 
 
-ADVICE = "Say which with header=True or header=False (--header yes or --header no)."
+ADVICE = "Say which with --read header or --read 'header=false'."
 
 
 def read_text(

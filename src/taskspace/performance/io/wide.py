@@ -173,8 +173,8 @@ def _first_column_has_names(frame: Frame, choices: Choices) -> bool:
         called = f" ({frame.names[0]!r})" if frame.names[0] else ""
         raise InvalidInputError(
             f"Column 1{called} of {frame.origin} may hold names of rows or be a "
-            "target. Say which with row_names=True or row_names=False (--row-names yes "
-            "or --row-names no)."
+            "target. Say row_names=True or row_names=False (--read row_names or --read "
+            "'row_names=false')."
         )
     return verdict == "names"
 

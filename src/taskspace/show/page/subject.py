@@ -1,5 +1,6 @@
 """What a page is about: a run, a selection, an archive, a matrix, or a library."""
 
+import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -172,11 +173,8 @@ class Subject:
     def typed(self) -> str:
         """The path and how it is read, as one types it in a shell."""
         words = [str(self.path)]
-        for name, value in _typed_reading(self.study.reading).items():
-            if name == "lower_is_better":
-                words.append("--lower-is-better" if value else "--higher-is-better")
-            else:
-                words += [f"--{name.replace('_', '-')}", value]
+        if reading := self.study.reading:
+            words += ["--read", typed_keywords(reading)]
         return shlex.join(words)
 
     def about(self) -> dict[str, Any]:
@@ -185,9 +183,7 @@ class Subject:
             "warnings": self.warnings(),
             "question": {
                 "path": str(self.path),
-                "lower_is_better": False,
-                "contexts": None,
-                **_typed_reading(self.study.reading),
+                "read": self.study.reading,
             },
             "reproduce": f"taskspace explore {self.typed}",
         }
@@ -270,22 +266,17 @@ class Subject:
         return parts | {"no_play": self.stage}
 
 
-def _typed_reading(reading: dict[str, Any]) -> dict[str, Any]:
-    """Return how a matrix file was read, in the words of a command line.
+def typed_keywords(keywords: dict[str, Any]) -> str:
+    """Return keyword arguments as `--read` takes them: the inside of an inline table.
 
-    Saved covers hold the same words, and `taskspace verify` reads them.
+    Args:
+        keywords: what `taskspace.open` was told.
     """
-    typed = {}
-    for name, value in reading.items():
-        if name in ("targets", "ignore"):
-            typed[name] = ",".join(value)
-        elif name in ("header", "row_names"):
-            typed[name] = "yes" if value else "no"
-        elif name == "missing":
-            typed[name] = value.replace(" ", "-")
-        else:
-            typed[name] = value if isinstance(value, bool) else str(value)
-    return typed
+    words = []
+    for name, value in keywords.items():
+        text = json.dumps(value, default=str)
+        words.append(name if value is True else f"{name}={text}")
+    return ", ".join(words)
 
 
 def _covers_table(results: Results) -> dict[str, Any]:
