@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.compiling import compiled_seconds
 from taskspace._util.files import plain
 from taskspace._util.records import read_record
-from taskspace.cover.verify.proof import PriceProof, TreeProof
+from taskspace.cover.verify.proof import PriceProof
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.sets import LossRow, TargetSets
@@ -22,8 +22,7 @@ from taskspace.sets import LossRow, TargetSets
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 4
-READABLE_VERSIONS = (1, 2, 3, 4)
+FORMAT_VERSION = 5
 N_SHOWN = 12
 """Numbers or rows that a notebook shows of a cover, a curve or a profile."""
 
@@ -55,8 +54,8 @@ class Cover:
             this cover. Never above the true minimum.
         lower_bound_kind: where the bound comes from: `"size"`, `"packing"`,
             `"dual ascent"`, `"greedy dual"`, `"primal-dual"`, `"exact"`,
-            `"reductions"`, `"lp"`; of a partial cover `"knapsack"` or `"tree"`
-            (prices, branch by branch).
+            `"reductions"`, `"lp"`; of a partial cover `"knapsack"`, `"prices"` or
+            `"exact"`.
         optimal: whether it is proven that no cover is better: none that does as much
             costs less (cost and lower bound are equal); where a budget ended the
             search, none within the budget serves more (coverage and coverage bound
@@ -68,8 +67,9 @@ class Cover:
         coverage_bound: where a budget ended the search, no selection within the
             budget serves a larger share of all targets (of all target weight); None
             elsewhere.
-        prices: the prices that prove the lower bound, or the best known smaller one
-            where an exact solver raised it; None for partial covers.
+        prices: the prices that prove the lower bound (of a budget the coverage
+            bound), or the best known weaker one where an exact search improved it;
+            None for partial covers by greedy.
         share: the share of the targets (of target weight) that was asked for, None
             where no minimum cover of a share was.
         missed_share: the share that was asked for, where this cover serves less; None
@@ -80,8 +80,6 @@ class Cover:
             the least mean of a budget was asked for; None elsewhere. Then
             `lower_bound` and `optimal` are about it: no selection within the budget
             that serves all these targets has a smaller mean loss.
-        proof: the tree that proves the bound of such covers, None where it was too
-            large to keep.
         include: sources that had to be selected.
         exclude: sources that must not be.
         question: what it answers; None where sets were given alone.
@@ -107,7 +105,6 @@ class Cover:
     missed_share: float | None = None
     budget: int | None = None
     mean_loss: float | None = None
-    proof: TreeProof | None = None
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
     question: Question | None = None
@@ -136,8 +133,6 @@ class Cover:
         values = {name: getattr(self, name) for name in names}
         if self.prices is not None:
             values["prices"] = self.prices.to_dict()
-        if self.proof is not None:
-            values["proof"] = self.proof.to_dict()
         return plain(values, nonfinite="keep")
 
     @classmethod
@@ -147,18 +142,12 @@ class Cover:
         Args:
             values: plain JSON values.
         """
-        if values.get("copies", 1) != 1:
-            raise InvalidInputError(
-                "A saved cover must ask for one source per target, but this one, of a "
-                f"former version, asks for {values['copies']}. Make the cover again."
-            )
-        prices, proof = values.get("prices"), values.get("proof")
+        prices = values.get("prices")
         return read_record(
             values,
             cls,
             "A saved cover",
             prices=None if prices is None else PriceProof.from_dict(prices),
-            proof=None if proof is None else TreeProof.from_dict(proof),
             question=_question(values.get("question")),
         )
 
@@ -180,10 +169,10 @@ class Cover:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote, in this version or an earlier one.
+        """Read what `save` wrote, in this format version.
 
         Args:
-            path: the file. Covers of format version 1 have no prices.
+            path: the file.
         """
         try:
             record = json.loads(Path(path).read_text())
@@ -196,10 +185,10 @@ class Cover:
                 f"{path} must be a cover saved by taskspace (format "
                 "'taskspace-cover'), but it is something else."
             )
-        if record.get("version") not in READABLE_VERSIONS:
+        if record.get("version") != FORMAT_VERSION:
             raise InvalidInputError(
-                f"{path} must have a cover format version of 1 to {FORMAT_VERSION}, "
-                f"but got {record.get('version')!r}. Use the taskspace that wrote it."
+                f"{path} must be a cover of format version {FORMAT_VERSION}, but got "
+                f"{record.get('version')!r}. Make the cover again."
             )
         return cls.from_dict(record)
 

@@ -1,15 +1,15 @@
-"""Branch and bound on prices, with a proof of every node in integers.
+"""Branch and bound on prices in integers, for shares, budgets and means.
 
 A node decides some sources. Its prices, rounded to integers, bound every selection
 that agrees; by them, sources whose other decision could not beat the best selection
 are decided too. A node is closed when its bound is not below the best selection, when
-everything is decided, or when what is left cannot serve enough. The tree, with the
-prices of its nodes, is the proof that `verify` goes through again.
+everything is decided, or when what is left cannot serve enough. The prices of the root
+are kept with the cover: `verify` proves their bound again.
 """
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numba
@@ -20,12 +20,10 @@ from taskspace.cover.base import Clock
 from taskspace.cover.costs import Exact
 from taskspace.cover.location.prices import FREE, IN, OUT, raise_prices
 from taskspace.cover.location.problem import Location
-from taskspace.cover.verify.proof import TreeNode, TreeProof
+from taskspace.cover.verify.proof import PriceProof
 
 __all__ = ["Branching"]
 
-MAX_KEPT_PRICES = 2_000_000
-"""Prices of a tree that are kept with a cover; a larger proof is not."""
 _ROOT_STEPS, _NODE_STEPS = 400, 120
 _ROOT_ROUNDS = 12
 _LEAST_PART = 0.02  # of the gap that a round must close for another one
@@ -38,15 +36,13 @@ Rounding = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
 @dataclass(eq=False)
 class _Node:
-    """Decisions, prices and what became of a node."""
+    """Decisions, prices in floats and in integers, and the bound of these."""
 
     state: NDArray[np.int8]
     prices: NDArray[np.float64]
     bound: int
-    units: NDArray[np.int64] | None = None
-    rate: Fraction | None = None
-    source: int = -1
-    children: list["_Node"] = field(default_factory=list)
+    units: NDArray[np.int64]
+    rate: Fraction | None
     average: NDArray[np.float64] | None = None
 
 
@@ -66,9 +62,10 @@ class Branching:
         least = _least(problem)
         rate = None if problem.weights is None else Fraction(0)
         state = np.zeros(problem.n_sources, np.int8)
-        self.root = _Node(state, _first_prices(problem), int(least.sum()), least, rate)
+        root = _Node(state, _first_prices(problem), int(least.sum()), least, rate)
+        self._kept = root.bound, least, rate  # the best prices of the root
         self._lean = problem  # without sources that the root leaves out
-        self._heap: list[tuple[int, int, _Node]] = [(self.root.bound, 0, self.root)]
+        self._heap: list[tuple[int, int, _Node]] = [(root.bound, 0, root)]
         self._count = 0
 
     # --- selections ---------------------------------------------------------------
@@ -98,9 +95,18 @@ class Branching:
         bounds = [node.bound for _, _, node in self._heap]
         if not bounds:
             return 0 if self.best_cost is None else self.best_cost
-        low = Fraction(min(bounds)) / Fraction(2) ** self.problem.shift
-        exact = -(-low // 1) if self.problem.is_whole else low
+        exact = self._cost(min(bounds))
         return exact if self.best_cost is None else min(exact, self.best_cost)
+
+    def _cost(self, bound: int) -> Exact:
+        """Return a bound in integers as a cost, rounded up where costs are whole."""
+        low = Fraction(bound) / Fraction(2) ** self.problem.shift
+        return -(-low // 1) if self.problem.is_whole else low
+
+    @property
+    def kind(self) -> str:
+        """Where the bound comes from: the prices of the root, or exact search."""
+        return "prices" if self.lower <= self._cost(self._kept[0]) else "exact"
 
     @property
     def is_solved(self) -> bool:
@@ -118,13 +124,14 @@ class Branching:
         """
         while self._heap and clock.left > 0:
             _, _, node = heapq.heappop(self._heap)
-            if self._bound(node, clock) or self._decide(node):
+            is_root = self._count == 0
+            if self._bound(node, clock, is_root) or self._decide(node):
                 report()
                 continue
             if clock.left <= 0:
                 self._push(node)
                 break
-            if node is self.root:
+            if is_root:
                 self._lean = self.problem.without(node.state == OUT)
             self._split(node)
             report()
@@ -137,9 +144,9 @@ class Branching:
         goal = self._goal
         return goal is not None and node.bound >= goal
 
-    def _bound(self, node: _Node, clock: Clock) -> bool:
+    def _bound(self, node: _Node, clock: Clock, is_root: bool) -> bool:
         """Raise the bound of a node; whether that closes it."""
-        problem, is_root = self.problem, node is self.root
+        problem = self.problem
         rounds = _ROOT_ROUNDS if is_root else 1
         scale = Fraction(2) ** problem.shift
         value = -np.inf
@@ -150,6 +157,8 @@ class Branching:
             ascent = raise_prices(self._lean, node.prices, node.state, aim, steps)
             node.prices, node.average = ascent.prices, ascent.average
             self._keep(node)
+            if is_root:
+                self._kept = node.bound, node.units, node.rate
             self.offer(self._round(ascent.average))
             if self._is_closed(node):
                 return True
@@ -166,9 +175,8 @@ class Branching:
         units, rate = integer_prices(problem, node.prices)
         total, values = self._values(units, rate)
         bound = forced_bounds(total, values, node.state, problem.budget)[0]
-        if node.units is None or bound > node.bound:
-            node.units, node.rate = units, rate
-        node.bound = max(node.bound, bound)
+        if bound > node.bound:
+            node.bound, node.units, node.rate = bound, units, rate
         room = problem.budget - int((node.state == IN).sum())
         free = np.flatnonzero((node.state == FREE) & (values > 0))
         top = free[np.argsort(-values[free], kind="stable")[: max(0, room)]]
@@ -189,7 +197,6 @@ class Branching:
 
     def _decide(self, node: _Node) -> bool:
         """Decide what the prices of a node decide; whether nothing is left of it."""
-        assert node.units is not None
         problem, goal = self.problem, self._goal
         total, values = self._values(node.units, node.rate)
         while goal is not None:
@@ -220,43 +227,23 @@ class Branching:
         """Decide the source about which the subproblems agreed least."""
         free = np.flatnonzero(node.state == FREE)
         assert node.average is not None
-        node.source = int(free[np.argmin(np.abs(node.average[free] - 0.5))])
+        source = int(free[np.argmin(np.abs(node.average[free] - 0.5))])
         for decision in (IN, OUT):
             state = node.state.copy()
-            state[node.source] = decision
-            node.children.append(_Node(state, node.prices, node.bound))
-            self._push(node.children[-1])
+            state[source] = decision
+            self._push(_Node(state, node.prices, node.bound, node.units, node.rate))
 
-    def proof(
-        self, unit: Fraction, names: NDArray[np.int64] | None = None
-    ) -> TreeProof | None:
-        """Return the tree with the prices of its nodes, None if it is too large.
-
-        Children come after their parent.
+    def proof(self, unit: Fraction, targets: NDArray[np.int64]) -> PriceProof:
+        """Return the prices of the root, which prove its bound.
 
         Args:
             unit: what a cost of 1 in the problem is worth to the user.
-            names: what the verifier calls each source, if not by its place here.
+            targets: what the verifier calls each target.
         """
-        problem = self.problem
-        nodes: list[TreeNode] = []
-
-        def walk(node: _Node, above: NDArray[np.int64] | None) -> None:
-            units, rate = node.units, node.rate
-            if units is None or units is above:
-                units, rate = None, None
-            source = node.source
-            if names is not None and source >= 0:
-                source = int(names[source])
-            nodes.append(TreeNode(units, rate, source))
-            for child in node.children:
-                walk(child, node.units)
-
-        walk(self.root, None)
-        n_prices = sum(0 if node.units is None else len(node.units) for node in nodes)
-        if n_prices > MAX_KEPT_PRICES:
-            return None
-        return TreeProof(unit, problem.shift, problem.is_whole, tuple(nodes))
+        _, units, rate = self._kept
+        some = units != 0
+        scale = unit, self.problem.shift, self.problem.is_whole
+        return PriceProof(*scale, targets[some], units[some], rate)
 
 
 def goal_units(cost: Exact, shift: int, is_whole: bool) -> int:

@@ -96,17 +96,23 @@ def least_mean(
         "minimum",
         chosen,
         lower_bound=0,
-        lower_bound_kind="tree",
+        lower_bound_kind=search.branching.kind,
         stop_reason="proven optimal" if search.is_optimal else "time limit",
         clock=clock,
         budget=budget,
         mean_loss=round_down(search.cost / total),
         optimal=search.is_optimal,
-        proof=search.branching.proof(Fraction(1), search.free),
+        prices=search.branching.proof(Fraction(1), np.arange(len(weights))),
     )
     cover = replace(cover, lower_bound=round_down(search.lower / total))
     if matrix.size <= _MAX_VERIFIED:
-        verify_cover(cover, sets, target_weights=target_weights, raise_on_failure=True)
+        verify_cover(
+            cover,
+            sets,
+            target_weights=target_weights,
+            raise_on_failure=True,
+            effort=0,
+        )
     return cover
 
 

@@ -102,7 +102,7 @@ def minimum_cover(
     sets = instance.sets
     is_part = any(asked is not None for asked in (share, budget, target_weights))
     if is_part:
-        cover = part_cover(instance, clock, seed, report)
+        cover = part_cover(instance, clock, report)
     elif is_too_large(sets):
         return greedy_instead(instance, "minimum")
     else:

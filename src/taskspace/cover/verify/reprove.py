@@ -3,6 +3,7 @@
 Shares no code with the methods that found the bounds.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from taskspace.errors import InvalidInputError
 from taskspace.sets import TargetSets
 
 _BLOCK_RUNS = 1_000_000
+_MOST = 2**62  # sums of prices stay below this
+_LARGEST = 2.0**60  # of integers, so that their sums fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,21 +158,12 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
     """
-    sets = problem.sets
-    targets, units = prices.targets, prices.units
-    if prices.unit <= 0:
-        return Fraction(0), "their unit is not positive"
-    if len(targets) == 0:
-        return Fraction(0), ""
-    inside = 0 <= targets.min() and targets.max() < sets.n_targets
-    if not inside or not (np.diff(targets) > 0).all():
-        return Fraction(0), "they are not on targets in ascending order"
+    sets, targets, units = problem.sets, prices.targets, prices.units
+    dense, fault = _on_targets(prices, problem.needed & (problem.weights > 0))
+    if fault or len(targets) == 0:
+        return Fraction(0), fault
     if not (units > 0).all():
         return Fraction(0), "a price is not positive"
-    if not (problem.needed[targets] & (problem.weights[targets] > 0)).all():
-        return Fraction(0), "a target has a price that need not be served"
-    dense = np.zeros(sets.n_targets, units.dtype)
-    dense[targets] = units
     loads = problem.loads(dense)
     distinct, which = np.unique(problem.costs, return_inverse=True)
     one = Fraction(2) ** prices.shift
@@ -188,6 +182,179 @@ def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
     for label, n in zip(labels.tolist(), units.tolist(), strict=True):
         sums[label] = sums.get(label, 0) + n
     return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
+
+
+def _on_targets(prices: PriceProof, may: NDArray[np.bool_]) -> tuple[NDArray[Any], str]:
+    """Return a price for each target, and what is wrong with where they are.
+
+    Args:
+        prices: the claim.
+        may: whether each target may have a price.
+    """
+    targets, dense = prices.targets, np.zeros(len(may), prices.units.dtype)
+    if prices.unit <= 0:
+        return dense, "their unit is not positive"
+    if len(targets) == 0:
+        return dense, ""
+    inside = 0 <= targets.min() and targets.max() < len(may)
+    if not inside or not (np.diff(targets) > 0).all():
+        return dense, "they are not on targets in ascending order"
+    if not may[targets].all():
+        return dense, "a target has a price that need not be served"
+    dense[targets] = prices.units
+    too_large = int(np.abs(prices.units.astype(object)).sum()) >= _MOST
+    return dense, "they are too large" if too_large and dense.dtype != object else ""
+
+
+def _less_gains(total: int, gains: NDArray[Any], room: int) -> int:
+    """Return a sum of prices, less what the best sources gain at these prices."""
+    best = sorted((max(0, int(gain)) for gain in gains), reverse=True)
+    return total - sum(best[:room])
+
+
+def share_price_bound(
+    prices: PriceProof, problem: Problem, needed: int
+) -> tuple[Fraction, str]:
+    """Return what serving enough weight costs at least, or why prices prove nothing.
+
+    A target that stays unserved has a price of at most `rate` times its weight.
+
+    Args:
+        prices: the claim.
+        problem: what is left to free sources.
+        needed: weight that these must serve.
+    """
+    counts = problem.needed & (problem.weights > 0)
+    dense, fault = _on_targets(prices, counts)
+    if fault:
+        return Fraction(0), fault
+    slack, rate = int(problem.weights[counts].sum()) - needed, prices.rate or 0
+    limits = [rate * int(w) for w in problem.weights[prices.targets]]
+    if (prices.units < 0).any():
+        return Fraction(0), "a price is negative"
+    if slack and any(u > w for u, w in zip(prices.units.tolist(), limits, strict=True)):
+        return Fraction(0), "a price is above the rate of unserved weight"
+    one, costs = Fraction(2) ** prices.shift, []
+    for cost in problem.costs.tolist():
+        value = Fraction(cost) / prices.unit
+        whole = math.floor(value) * one if prices.is_whole else value * one
+        costs.append(min(math.floor(whole), _MOST))
+    gains = problem.loads(dense) - np.array(costs, np.int64)
+    unserved = math.ceil(rate * slack) if slack else 0
+    units = _less_gains(int(dense.sum()) - unserved, gains, len(gains)) / one
+    return max(0, math.ceil(units) if prices.is_whole else units) * prices.unit, ""
+
+
+def unserved_price_bound(
+    prices: PriceProof, problem: Problem, room: int
+) -> tuple[Fraction, str]:
+    """Return the weight that some sources leave at least, or why nothing is proven.
+
+    Args:
+        prices: the claim.
+        problem: what is left to free sources.
+        room: how many of them there may be.
+    """
+    dense, fault = _on_targets(prices, problem.needed & (problem.weights > 0))
+    if fault or prices.unit != 1:
+        return Fraction(0), fault or "their unit is not 1"
+    one = Fraction(2) ** prices.shift
+    limits = [one * int(w) for w in problem.weights[prices.targets]]
+    if any(not 0 <= u <= w for u, w in zip(prices.units.tolist(), limits, strict=True)):
+        return Fraction(0), "a target has a price above its weight"
+    units = _less_gains(int(dense.sum()), problem.loads(dense), room) / one
+    return Fraction(max(0, math.ceil(units))), ""
+
+
+class MeanProblem:
+    """Sources of a budget and the weighted sum of the least losses.
+
+    Args:
+        sets: the targets that each source serves, with their losses.
+        weights: weight of each target.
+        include: sources that must be in.
+        exclude: sources that must not be in.
+    """
+
+    def __init__(
+        self,
+        sets: TargetSets,
+        weights: NDArray[np.float64],
+        include: NDArray[np.int64],
+        exclude: NDArray[np.int64],
+    ):
+        self.sets, self.weights, self.include = sets, weights, include
+        decided = np.concatenate([include, exclude])
+        self.free = np.setdiff1d(np.arange(sets.n_sources), decided)
+
+    def _row(self, source: int) -> NDArray[np.float64]:
+        """Losses of one source, inf where it does not serve."""
+        assert self.sets.losses is not None
+        losses = np.asarray(self.sets.losses(source), np.float64)
+        return np.where(self.sets.row(source), losses, np.inf)
+
+    def cost(self, sources: Iterable[int]) -> Fraction | None:
+        """Weighted loss of a selection, None if it leaves a target that counts.
+
+        Args:
+            sources: the selection.
+        """
+        best = np.full(self.sets.n_targets, np.inf)
+        for source in sources:
+            best = np.minimum(best, self._row(source))
+        if np.isinf(best[self.weights > 0]).any():
+            return None
+        pairs = zip(best.tolist(), self.weights.tolist(), strict=True)
+        return sum((Fraction(v) * Fraction(w) for v, w in pairs if w), Fraction(0))
+
+    def price_bound(self, prices: PriceProof, budget: int) -> tuple[Fraction, str]:
+        """Return what every selection costs at least, or why nothing is proven.
+
+        Args:
+            prices: the claim.
+            budget: sources at most, those that must be in among them.
+        """
+        everywhere = np.ones(self.sets.n_targets, bool)
+        units, fault = _on_targets(prices, everywhere)
+        if fault or prices.unit != 1:
+            return Fraction(0), fault or "their unit is not 1"
+        gains = np.zeros(self.sets.n_sources, np.int64)
+        for source in [*self.include.tolist(), *self.free.tolist()]:
+            losses = self._row(source)
+            with np.errstate(invalid="ignore", over="ignore"):
+                product = np.where(self.weights == 0, 0.0, losses * self.weights)
+            # One step down, unless it is exact: the true product is not below that.
+            is_exact = (self.weights == 1) | (self.weights == 0) | (losses == 0)
+            down = np.where(is_exact, product, np.nextafter(product, -np.inf))
+            with np.errstate(over="ignore"):
+                floor = np.floor(np.ldexp(down, prices.shift))
+            least = np.clip(floor, -_LARGEST, _LARGEST)
+            saved = np.maximum(units - least.astype(np.int64), 0)
+            if (floor < least).any() or saved.sum(dtype=np.float64) >= 2 * _LARGEST:
+                return Fraction(0), "the losses are too large in their unit"
+            gains[source] = saved.sum()
+        total = int(units.sum()) - int(gains[self.include].sum())
+        room = budget - len(self.include)
+        bound = _less_gains(total, gains[self.free], room)
+        return bound / Fraction(2) ** prices.shift, ""
+
+
+def all_selections(
+    n_sources: int, sizes: Iterable[int], max_selections: float
+) -> Iterator[tuple[int, ...]] | None:
+    """Return all selections of some sizes, None where they are too many.
+
+    Args:
+        n_sources: how many sources there are to choose from.
+        sizes: numbers of sources.
+        max_selections: when to give up.
+    """
+    numbers = list(sizes)
+    if sum(math.comb(n_sources, k) for k in numbers) > max_selections:
+        return None
+    return itertools.chain.from_iterable(
+        itertools.combinations(range(n_sources), k) for k in numbers
+    )
 
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:

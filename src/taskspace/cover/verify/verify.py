@@ -5,7 +5,7 @@ cannot hide here. Costs are the exact numbers that their floats are.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,26 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace.cover.base import Cover
 from taskspace.cover.problem import sets_of
-from taskspace.cover.verify.proof import TreeProof
+from taskspace.cover.verify.proof import PriceProof
 from taskspace.cover.verify.reprove import (
+    MeanProblem,
     Problem,
+    all_selections,
     coverage_limit,
     knapsack_bound,
     price_bound,
     search_below,
-)
-from taskspace.cover.verify.tree import (
-    Selecting,
-    coverage_claim,
-    mean_claim,
-    share_claim,
-    tree_fault,
+    share_price_bound,
+    unserved_price_bound,
 )
 from taskspace.errors import InvalidInputError, require
 from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
 
 _MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
+_STEP, _SLOW = 50, 20  # pairs that a selection is worth, and a target in fractions
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,10 +94,10 @@ def verify_cover(
 ) -> Verification:
     """Recompute everything that a cover claims from the sets themselves.
 
-    A lower bound is proven again from the prices kept with the cover, in one pass of
-    integer arithmetic; that of a partial cover by computing it anew. Prices that a
-    source's cost does not bear, or that do not prove the bound they are kept for,
-    refute the cover. A bound that an exact solver found has no such prices: small
+    A bound is proven again from the prices kept with the cover, in one pass of
+    integer arithmetic; that of greedy's partial covers by computing it anew. Prices
+    that are too high, or that do not prove the bound they are kept for, refute the
+    cover. A bound that an exact search found has no such prices: small
     problems are searched through, and where that is too much the bound is listed in
     `not_checked`, with the largest that is proven. A bound is also refuted by any
     cheaper selection that serves as much.
@@ -120,7 +118,7 @@ def verify_cover(
     """
     require(cover, Cover, "a cover, e.g. of ts.minimum_cover")
     sets = sets_of(problem, cover.question if isinstance(problem, Study) else None)
-    check = _Check(cover, Problem.of(sets, costs, target_weights))
+    check = _Check(cover, Problem.of(sets, costs, target_weights), effort)
     if check.shape():
         check.serving()
         if cover.mean_loss is not None:
@@ -131,7 +129,7 @@ def verify_cover(
             if refute_bound and not check.failures:
                 check.cheaper()
             if effort and not check.failures and check.open:
-                check.search(effort)
+                check.search()
     if check.failures and raise_on_failure:
         raise CoverRefutedError(tuple(check.failures))
     return Verification(
@@ -164,6 +162,7 @@ class _Check:
     Args:
         cover: the claim.
         problem: the whole problem.
+        effort: (source, target) pairs that an exhaustive search may look at.
 
     Attributes:
         failures: one sentence for each claim that does not hold.
@@ -175,8 +174,9 @@ class _Check:
         spent: what these cost.
     """
 
-    def __init__(self, cover: Cover, problem: Problem):
+    def __init__(self, cover: Cover, problem: Problem, effort: int):
         self.cover, self.problem, self.sets = cover, problem, problem.sets
+        self.effort = effort
         self.failures: list[str] = []
         self.proven: list[str] = []
         self.open: list[str] = []
@@ -330,9 +330,7 @@ class _Check:
                 "served"
             )
         elif cover.budget is not None:
-            self._coverage_tree(
-                f"{what} ({cover.lower_bound_kind})", claimed, cover.budget
-            )
+            self._budget(f"{what} ({cover.lower_bound_kind})", claimed, cover.budget)
         else:
             beyond = coverage_limit(self.rest, self.chosen)
             most = Fraction(problem.served_weight(self.taken) + beyond, total or 1)
@@ -343,65 +341,104 @@ class _Check:
             else:
                 self.open.append(f"{what} was not proven again; {float(most)} is")
 
-    def _coverage_tree(self, what: str, claimed: Fraction, budget: int) -> None:
-        """Go through the tree that proves the coverage of a budget."""
+    def _budget(self, what: str, claimed: Fraction, budget: int) -> None:
+        """Prove what the sources of a budget serve at most."""
         if self.cover.size > budget:
             self.failures.append(
                 f"{self.cover.size} sources are more than budget={budget}"
             )
             return
-        total = self.problem.total_weight or 1
+        rest, total = self.rest, self.problem.total_weight or 1
+        room = min(budget - len(self.taken), rest.sets.n_sources)
         # A share that is rounded up proves what the next smaller float would not.
-        least = Fraction(self._servable, total) - claimed * (1 + Fraction(1, 2**50))
+        least = Fraction(self._servable) - claimed * (1 + Fraction(1, 2**50)) * total
+        already, beside = self.problem.served_weight(self.taken), self._servable
 
-        def about(proof: TreeProof) -> Selecting | str:
-            return coverage_claim(self.rest, budget - len(self.taken), total, proof)
+        def unserved(sources: Iterable[int]) -> Fraction:
+            return Fraction(beside - already - rest.served_weight(list(sources)))
 
-        self._tree(what, about, least)
+        self._by_prices(
+            what,
+            least,
+            lambda prices: unserved_price_bound(prices, rest, room),
+            self._selections(rest.sets.n_sources, [room]),
+            unserved,
+        )
 
-    def _share_tree(self, share: float) -> None:
-        """Go through the tree that proves the cost of a share."""
-        asked = min(self.problem.asked_weight(share), self._servable)
+    def _share(self, share: float) -> None:
+        """Prove what serving a share costs at least."""
+        rest, asked = self.rest, min(self.problem.asked_weight(share), self._servable)
         if self.problem.served_weight(self.cover.sources) < asked:
             self.failures.append(f"share={share} is claimed, but less is served")
             return
         needed = max(0, asked - self.problem.served_weight(self.taken))
-        least = Fraction(self.cover.lower_bound) - self.spent
-        self._tree(
-            self.claim, lambda proof: share_claim(self.rest, needed, proof), least
+
+        def cost(sources: Iterable[int]) -> Fraction | None:
+            chosen = list(sources)
+            enough = rest.served_weight(chosen) >= needed
+            return rest.cost(chosen) if enough else None
+
+        n = rest.sets.n_sources
+        self._by_prices(
+            self.claim,
+            Fraction(self.cover.lower_bound) - self.spent,
+            lambda prices: share_price_bound(prices, rest, needed),
+            self._selections(n, range(n + 1)),
+            cost,
         )
+
+    def _selections(
+        self, n_sources: int, sizes: Iterable[int]
+    ) -> Iterator[tuple[int, ...]] | None:
+        """All selections of some sizes, None where they are too many to look at."""
+        per_target = _SLOW if self.cover.mean_loss is not None else 1
+        most = self.effort / (_STEP + per_target * self.sets.n_targets)
+        return all_selections(n_sources, sizes, most)
+
+    def _by_prices(
+        self,
+        what: str,
+        claim: Fraction,
+        bound_of: Callable[[PriceProof], tuple[Fraction, str]],
+        selections: Iterator[tuple[int, ...]] | None,
+        value: Callable[[Iterable[int]], Fraction | None],
+    ) -> None:
+        """Prove a bound by prices, or by looking at all selections of a small problem.
+
+        Args:
+            what: the claim in words.
+            claim: no selection has a smaller value.
+            bound_of: gives what prices prove, or what is wrong with them.
+            selections: all of them; None where they are too many.
+            value: of a selection; None for one that does not serve enough.
+        """
+        prices, bound = self.cover.prices, None
+        if prices is not None:
+            bound, fault = bound_of(prices)
+            if fault:
+                self.failures.append(f"the prices of {what} prove nothing: {fault}")
+                return
+            if bound >= claim:
+                self.proven.append(f"{what} is proven again by its prices")
+                return
+            if self.cover.lower_bound_kind != "exact":
+                self.failures.append(f"{what} is not proven by its prices")
+                return
+        if selections is not None:
+            values = (value(chosen) for chosen in selections)
+            if any(v is not None and v < claim for v in values):
+                self.failures.append(f"{what} is refuted by a better selection")
+            else:
+                self.proven.append(f"{what} is proven again by trying all selections")
+            return
+        weaker = "" if bound is None else "; a weaker one is, by its prices"
+        self.open.append(f"{what} was not proven again{weaker}")
 
     @property
     def _servable(self) -> int:
         """Weight that sources can serve that may be selected."""
         beside = int(self.rest.weights[self.rest.needed].sum())
         return beside + self.problem.served_weight(self.taken)
-
-    def _tree(
-        self,
-        what: str,
-        about: Callable[[TreeProof], Selecting | str],
-        claim: Fraction,
-    ) -> None:
-        """Go through the tree that is kept with the cover, if there is one."""
-        proof = self.cover.proof
-        if proof is None:
-            self.open.append(
-                f"{what} was not refuted, and was not proven again: no proof"
-            )
-            return
-        subject = about(proof)
-        if isinstance(subject, str):
-            self.failures.append(f"the proof of {what} proves nothing: {subject}")
-            return
-        is_trivial = claim <= 0 and self.cover.mean_loss is None
-        fault = "" if is_trivial else tree_fault(proof, subject, claim)
-        if not fault:
-            self.proven.append(f"{what} is proven again by its tree of prices")
-        elif self.cover.lower_bound_kind == "exact":
-            self.open.append(f"{what} was not proven again: {fault}")
-        else:
-            self.failures.append(f"the proof of {what} proves nothing: {fault}")
 
     def mean(self, target_weights: ArrayLike | None) -> None:
         """Check the mean loss and its bound, against the losses themselves.
@@ -421,13 +458,9 @@ class _Check:
             weights = np.array(target_weights, np.float64)
         weights[cover.uncoverable] = 0.0  # the mean is over targets that can be served
 
-        def about(proof: TreeProof, budget: int = cover.budget) -> Selecting:
-            limits = cover.include, cover.exclude
-            return mean_claim(sets, weights, budget, *limits, proof)
-
+        problem = MeanProblem(sets, weights, cover.include, cover.exclude)
         total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
-        plain = TreeProof(Fraction(1), 0, False, ())
-        cost = about(plain).cost(np.asarray(cover.sources))
+        cost = problem.cost(cover.sources.tolist())
         if cost is None or not total:
             fail("a mean loss is claimed, but some target is not served")
             return
@@ -448,13 +481,21 @@ class _Check:
                 f"lower_bound={cover.lower_bound} (mean loss of selections that leave "
                 f"no loss above the tolerance, {cover.lower_bound_kind})"
             )
-            self._tree(what, about, low * total)
+            room = min(cover.budget - len(cover.include), len(problem.free))
+            budget, taken = cover.budget, cover.include.tolist()
+            self._by_prices(
+                what,
+                low * total,
+                lambda prices: problem.price_bound(prices, budget),
+                self._selections(len(problem.free), [room]),
+                lambda chosen: problem.cost([*taken, *problem.free[list(chosen)]]),
+            )
 
     def bound(self) -> None:
-        """Prove the lower bound again, by its tree or prices or the knapsack bound."""
+        """Prove the lower bound again, by its prices or the knapsack bound."""
         cover, rest, what = self.cover, self.rest, self.claim
         if cover.share is not None:
-            self._share_tree(cover.share)
+            self._share(cover.share)
             return
         if cover.lower_bound == 0:
             return
@@ -513,15 +554,11 @@ class _Check:
         )
         return True
 
-    def search(self, effort: int) -> None:
-        """Settle an open lower bound of a full cover by exhaustive search, if small.
-
-        Args:
-            effort: (source, target) pairs that the search may look at.
-        """
+    def search(self) -> None:
+        """Settle an open lower bound of a full cover by exhaustive search, if small."""
         cover, rest = self.cover, self.rest
         at = [k for k, text in enumerate(self.open) if text.startswith("lower_bound")]
-        max_nodes = effort // max(1, int(rest.sets.sizes.sum()))
+        max_nodes = self.effort // max(1, int(rest.sets.sizes.sum()))
         # The search is for covers of all targets, those without weight too, and says
         # nothing of selections that need not serve all of them.
         is_full = not self._n_unserved(np.ones(rest.sets.n_targets, bool))
