@@ -296,6 +296,8 @@ def test_a_bound_of_all_targets_is_no_bound_of_a_share():
     full = minimum_cover(pack(matrix))
     claim = replace(full, share=0.5, prices=None, lower_bound_kind="exact")
     found = verify_cover(claim, pack(matrix), refute_bound=False)
+    assert not found.holds  # one source does
+    found = verify_cover(claim, pack(matrix), refute_bound=False, effort=0)
     assert not found.proven
     assert found.not_checked
     assert verify_cover(replace(claim, share=None), pack(matrix)).proven  # as it was

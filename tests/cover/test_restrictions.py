@@ -150,14 +150,6 @@ def test_forgetting_a_restriction_refutes_its_bound():
     assert not verify_cover(freed, pack(sets)).holds
 
 
-def test_a_saved_cover_that_asks_for_two_sources_per_target_is_refused():
-    """A former version wrote them; its bound is false of one source per target."""
-    saved = minimum_cover(TIGHT, time_limit=20).to_dict()
-    assert Cover.from_dict(saved | {"copies": 1, "spares": None, "short": []})
-    with pytest.raises(InvalidInputError, match="one source per target"):
-        Cover.from_dict(saved | {"copies": 2})
-
-
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
